@@ -1,0 +1,278 @@
+"""`HistoryLimits`: how much conversation a caller may hand in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from history_curator.errors import ConfigurationError
+
+ENV_PREFIX = "HISTORY_CURATOR_"
+
+_PRESETS = ("assistant_first", "user_first", "stateless")
+_SHORTENED = ("user", "assistant")
+
+
+class HistoryLimits(BaseModel):
+    """The limits `validate_history` and `sanitize_history` hold a history to.
+
+    Frozen; a limit of None, or ``"none"`` where a file has no null, is no limit. Without arguments
+    it is `assistant_first`.
+
+    Example:
+        >>> HistoryLimits.user_first().max_user_chars
+        8000
+        >>> HistoryLimits.from_env({"HISTORY_CURATOR_MAX_MESSAGES": "10"}).max_messages
+        10
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_messages: int | None = Field(default=50, ge=1)
+    """Older messages beyond this many are left out."""
+
+    warn_messages: int | None = Field(default=None, ge=1)
+    """More messages than this earn a warning, before the limit is reached."""
+
+    max_user_chars: int | None = Field(default=150, ge=1)
+    """Longer user messages are shortened."""
+
+    hard_user_chars: int | None = Field(default=300, ge=1)
+    """Longer user messages are refused. Twice `max_user_chars` unless set."""
+
+    max_assistant_chars: int | None = Field(default=8_192, ge=1)
+    """Longer assistant and orchestrator messages are shortened."""
+
+    hard_assistant_chars: int | None = Field(default=16_384, ge=1)
+    """Longer assistant messages are refused. Twice `max_assistant_chars` unless set."""
+
+    max_total_chars: int | None = Field(default=15_360, ge=1)
+    """The oldest messages are left out until the rest is this small."""
+
+    min_messages: int = Field(default=5, ge=0)
+    """So many of the latest messages are kept whatever their total size."""
+
+    max_payload_bytes: int | None = Field(default=None, ge=1)
+    """Larger requests are refused."""
+
+    warn_payload_bytes: int | None = Field(default=None, ge=1)
+    """Larger requests earn a warning."""
+
+    alternate: bool = False
+    """Whether `sanitize_history` makes user and assistant take turns."""
+
+    strip_content: bool = True
+    """Whether white space around a message is removed."""
+
+    roles: tuple[str, ...] = ("user", "assistant", "orchestrator")
+    """Who may speak."""
+
+    user_indicator: str = "... [truncated]"
+    """Put after a shortened user message; ``{original}`` is its length before."""
+
+    assistant_indicator: str = "... [truncated]"
+    """Put after a shortened assistant message; ``{original}`` is its length before."""
+
+    user_indicator_room: int = Field(default=0, ge=0)
+    """Characters of `max_user_chars` given up to make room for the indicator."""
+
+    omission_indicator: str = "... (earlier messages omitted for brevity)\n\n"
+    """Put before the first message kept when older ones were left out for size."""
+
+    @classmethod
+    def assistant_first(cls, **changes: Any) -> HistoryLimits:
+        """Short requests, long answers: user 150 characters, assistant 8192, 15360 in all."""
+        return cls(**changes)
+
+    @classmethod
+    def user_first(cls, **changes: Any) -> HistoryLimits:
+        """What the user said is kept, answers are cut to 150 characters; nothing is refused."""
+        base = cls(
+            max_user_chars=8_000,
+            hard_user_chars=None,
+            max_assistant_chars=150,
+            hard_assistant_chars=None,
+            max_total_chars=None,
+            strip_content=False,
+            user_indicator=" ... (truncated, original: {original} chars)",
+            assistant_indicator=" ... (truncated)",
+            user_indicator_room=100,
+        )
+        return base.tuned(**changes)
+
+    @classmethod
+    def stateless(cls, **changes: Any) -> HistoryLimits:
+        """A history sent along with each request: 20 messages, 100 KB, strict alternation."""
+        base = cls(
+            max_messages=20,
+            warn_messages=15,
+            max_user_chars=None,
+            hard_user_chars=None,
+            max_assistant_chars=None,
+            hard_assistant_chars=None,
+            max_total_chars=None,
+            min_messages=0,
+            max_payload_bytes=102_400,
+            warn_payload_bytes=76_800,
+            alternate=True,
+        )
+        return base.tuned(**changes)
+
+    @classmethod
+    def preset(cls, name: str) -> HistoryLimits:
+        """Return a preset by name.
+
+        Raises:
+            ConfigurationError: there is no such preset.
+        """
+        if name not in _PRESETS:
+            raise ConfigurationError(
+                f"There is no preset {name!r}. Fix: use one of {', '.join(_PRESETS)}."
+            )
+        limits: HistoryLimits = getattr(cls, name)()
+        return limits
+
+    @classmethod
+    def from_env(
+        cls, environ: Mapping[str, str] | None = None, *, base: HistoryLimits | None = None
+    ) -> HistoryLimits:
+        """Read limits from variables such as ``HISTORY_CURATOR_MAX_MESSAGES``.
+
+        ``HISTORY_CURATOR_PRESET`` names what the others change (default: `base`, or
+        ``assistant_first``). ``none`` or an empty value lifts a limit; roles are separated by
+        commas.
+
+        Raises:
+            ConfigurationError: naming the variable that is wrong.
+        """
+        given = os.environ if environ is None else environ
+        preset = given.get(f"{ENV_PREFIX}PRESET", "").strip().lower()
+        limits = cls.preset(preset) if preset else (base or cls())
+        changes = {
+            field: value
+            for field in cls.model_fields
+            if (value := given.get(f"{ENV_PREFIX}{field.upper()}")) is not None
+        }
+        return _tune(limits, changes, lambda field: f"{ENV_PREFIX}{field.upper()}")
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> HistoryLimits:
+        """Read limits from a YAML, TOML or JSON file.
+
+        The fields stand at the top or under ``limits``, beside an optional ``preset`` they
+        change.
+
+        Raises:
+            ConfigurationError: naming every field that is wrong.
+        """
+        from history_curator.config._text import load_mapping
+
+        data: Any = load_mapping(path)
+        if "limits" in data:
+            data = data["limits"]
+        if not isinstance(data, Mapping):
+            raise ConfigurationError(
+                f"{path}: limits: expected a mapping, got {type(data).__name__}. "
+                "Fix: write `max_messages: 50` lines below it."
+            )
+        changes = {str(key): value for key, value in data.items() if key != "preset"}
+        limits = cls.preset(str(data["preset"])) if data.get("preset") else cls()
+        return _tune(limits, changes, lambda field: f"{path}: {field}")
+
+    def tuned(self, **changes: Any) -> HistoryLimits:
+        """Return a copy with some limits changed; hard limits follow the soft ones."""
+        values = self.model_dump()
+        for role in _SHORTENED:
+            soft, hard = f"max_{role}_chars", f"hard_{role}_chars"
+            if soft in changes and hard not in changes and values[hard] is not None:
+                del values[hard]
+        return HistoryLimits(**{**values, **changes})
+
+    def soft_limit(self, role: str) -> int | None:
+        """Characters beyond which a message of this role is shortened."""
+        return self.max_user_chars if role == "user" else self.max_assistant_chars
+
+    def hard_limit(self, role: str) -> int | None:
+        """Characters beyond which a message of this role is refused."""
+        return self.hard_user_chars if role == "user" else self.hard_assistant_chars
+
+    def shorten(self, role: str, content: str) -> str:
+        """Return the text cut to its role's limit with the indicator, or the text itself."""
+        limit = self.soft_limit(role)
+        if limit is None or len(content) <= limit:
+            return content
+        is_user = role == "user"
+        indicator = self.user_indicator if is_user else self.assistant_indicator
+        room = self.user_indicator_room if is_user else 0
+        kept = content[: max(limit - room, 0)]
+        return kept + indicator.replace("{original}", str(len(content)))
+
+    @field_validator("roles", mode="before")
+    @classmethod
+    def _split_roles(cls, value: Any) -> Any:
+        return tuple(value.split(",")) if isinstance(value, str) else value
+
+    @field_validator("roles")
+    @classmethod
+    def _normal_roles(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        roles = tuple(dict.fromkeys(role.strip().lower() for role in value))
+        unknown = set(roles) - {"user", "assistant", "orchestrator"}
+        if unknown or not roles:
+            raise ValueError(
+                "roles must be some of user, assistant and orchestrator"
+                + (f", not {', '.join(sorted(unknown))}" if unknown else "")
+            )
+        return roles
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        values = {
+            field: None if _is_lifted(field, value) else value for field, value in data.items()
+        }
+        for role in _SHORTENED:
+            soft, hard = f"max_{role}_chars", f"hard_{role}_chars"
+            if soft in values and hard not in values:
+                try:
+                    values[hard] = None if values[soft] is None else int(values[soft]) * 2
+                except (TypeError, ValueError):
+                    continue
+        return values
+
+    @model_validator(mode="after")
+    def _ordered(self) -> HistoryLimits:
+        pairs = (
+            ("max_user_chars", "hard_user_chars"),
+            ("max_assistant_chars", "hard_assistant_chars"),
+            ("min_messages", "max_messages"),
+            ("warn_messages", "max_messages"),
+            ("warn_payload_bytes", "max_payload_bytes"),
+            ("user_indicator_room", "max_user_chars"),
+        )
+        for low, high in pairs:
+            small, large = getattr(self, low), getattr(self, high)
+            if small is not None and large is not None and small > large:
+                raise ValueError(f"{low} ({small}) must not exceed {high} ({large})")
+        return self
+
+
+def _is_lifted(field: str, value: Any) -> bool:
+    """Whether a text means no limit."""
+    if not isinstance(value, str) or not field.startswith(("max_", "hard_", "warn_")):
+        return False
+    return value.strip().lower() in ("", "none", "null")
+
+
+def _tune(limits: HistoryLimits, changes: dict[str, Any], where: Any) -> HistoryLimits:
+    from history_curator.config._problems import configuration_error
+
+    try:
+        return limits.tuned(**changes)
+    except ValidationError as error:
+        raise configuration_error(error, HistoryLimits, name=where) from error

@@ -1,0 +1,143 @@
+"""What validation hands back: the messages to use and what was done to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from history_curator.boundary._timestamps import in_utc, parse_timestamp
+from history_curator.model import ConversationEntry, MessageRole
+
+Severity = Literal["low", "medium", "high"]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryWarning:
+    """Something was put right in a history that was handed in.
+
+    Attributes:
+        field: path of what was changed, such as ``"conversation_history[3].timestamp"``. The
+            index is the position in the list the caller gave.
+        message: what was wrong and what was done.
+        severity: ``high`` when messages were left out, ``medium`` when text was, else ``low``.
+        suggestion: what the caller can do to avoid it.
+        code: the kind of warning, for programs.
+
+    Example:
+        >>> print(HistoryWarning("prompt", "is long", "low", "shorten it"))
+        prompt: is long (shorten it)
+    """
+
+    field: str
+    message: str
+    severity: Severity = "medium"
+    suggestion: str = ""
+    code: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" + (f" ({self.suggestion})" if self.suggestion else "")
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatedMessage:
+    """One message that passed.
+
+    Attributes:
+        role: ``user``, ``assistant`` or ``orchestrator``.
+        content: the text, perhaps shortened.
+        timestamp: ISO 8601.
+        truncated: whether the text was shortened.
+        original_length: its characters before.
+        index: its position in the list the caller gave.
+    """
+
+    role: str
+    content: str
+    timestamp: str
+    truncated: bool
+    original_length: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatedHistory:
+    """A history that passed, with everything that was put right.
+
+    Attributes:
+        records: the messages with what is known about them.
+        warnings: one per fix.
+        collected_at: when it was validated.
+        given: how many messages the caller handed in.
+
+    Example:
+        >>> from history_curator.boundary import validate_history
+        >>> history = validate_history([{"role": "User ", "content": " hi "}])
+        >>> history.messages[0]["role"], history.messages[0]["content"]
+        ('user', 'hi')
+        >>> [warning.code for warning in history.warnings]
+        ['missing_timestamp']
+    """
+
+    records: tuple[ValidatedMessage, ...]
+    warnings: tuple[HistoryWarning, ...]
+    collected_at: datetime
+    given: int = 0
+
+    @property
+    def messages(self) -> list[dict[str, str]] | None:
+        """New ``{role, content, timestamp}`` dicts, or None when no message is left."""
+        if not self.records:
+            return None
+        return [
+            {"role": one.role, "content": one.content, "timestamp": one.timestamp}
+            for one in self.records
+        ]
+
+    @property
+    def entries(self) -> list[ConversationEntry]:
+        """The messages as entries; an orchestrator is an assistant of that name."""
+        return [
+            ConversationEntry(
+                role=MessageRole.USER if one.role == "user" else MessageRole.ASSISTANT,
+                content=one.content,
+                sequence=position,
+                created_at=parse_timestamp(one.timestamp),
+                name="orchestrator" if one.role == "orchestrator" else None,
+                truncated=one.truncated,
+                original_length=one.original_length if one.truncated else None,
+            )
+            for position, one in enumerate(self.records)
+        ]
+
+    @property
+    def truncated_count(self) -> int:
+        """How many messages were shortened."""
+        return sum(one.truncated for one in self.records)
+
+    def to_task_context(self) -> dict[str, Any]:
+        """Return plain data to store with a task: messages, counts and when they were said."""
+        order = sorted(self.records, key=_moment)
+        return {
+            "messages": [
+                {
+                    "role": one.role,
+                    "content": one.content,
+                    "timestamp": one.timestamp,
+                    "truncated": one.truncated,
+                    "original_length": one.original_length,
+                }
+                for one in self.records
+            ],
+            "total_messages": len(self.records),
+            "truncated_count": self.truncated_count,
+            "metadata": {
+                "collection_time": self.collected_at.isoformat(),
+                "oldest_message": order[0].timestamp if order else None,
+                "newest_message": order[-1].timestamp if order else None,
+            },
+        }
+
+
+def _moment(message: ValidatedMessage) -> datetime:
+    return in_utc(parse_timestamp(message.timestamp) or datetime.min)

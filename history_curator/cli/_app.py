@@ -1,0 +1,288 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.table import Table
+
+from history_curator.cli._files import StoredConversation, read_conversations, read_file
+from history_curator.cli._show import (
+    console,
+    decision_table,
+    results_table,
+    summary_panel,
+    violation_table,
+)
+from history_curator.errors import HistoryCuratorError
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="history-curator",
+    help="Keep the whole conversation; send the model a view that fits.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+File = Annotated[str, typer.Argument(help="JSON, JSON lines or gzip; - is standard input.")]
+Files = Annotated[list[str], typer.Argument(help="JSON, JSON lines or gzip; - is standard input.")]
+Budget = Annotated[int | None, typer.Option("--max-tokens", "-n", min=1, help="The budget.")]
+Provider = Annotated[str, typer.Option("--provider", "-p", help="Whose rules hold.")]
+Counter = Annotated[str, typer.Option("--counter", help="An encoding or a model name.")]
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="YAML or TOML of a whole curator.")
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write.")]
+Which = Annotated[int, typer.Option("--which", "-w", min=0, help="Which conversation of the file.")]
+
+
+def _friendly(command: Command) -> Command:
+    """Turn the library's errors and missing files into one line and exit code 2."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except (HistoryCuratorError, OSError, ImportError) as error:
+            console(stderr=True).print(f"[red]error:[/red] {_plain(error)}", soft_wrap=True)
+            raise typer.Exit(2) from error
+
+    return run  # type: ignore[return-value]
+
+
+def _plain(error: Exception) -> str:
+    from rich.markup import escape
+
+    return escape(str(error))
+
+
+def _curator(
+    max_tokens: int | None, provider: str, counter: str, config: Path | None, **more: Any
+) -> Any:
+    from history_curator.curator import Curator
+
+    if config is not None:
+        return Curator.from_config(config)
+    return Curator(max_tokens=max_tokens, provider=provider, counter=counter, **more)
+
+
+def _pick(conversations: Sequence[StoredConversation], which: int) -> StoredConversation:
+    if which >= len(conversations):
+        raise typer.BadParameter(f"the file holds {len(conversations)} conversations.")
+    return conversations[which]
+
+
+@app.command()
+@_friendly
+def curate(
+    file: File,
+    max_tokens: Budget = None,
+    provider: Provider = "core",
+    counter: Counter = "o200k_base",
+    config: Config = None,
+    output: Output = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="The view may end on an answer; you append to it.")
+    ] = False,
+) -> None:
+    """Write the view of every conversation in FILE, in the dialect it came in."""
+    source = read_file(file)
+    curator = _curator(max_tokens, provider, counter, config)
+    tail = "history" if history else "request"
+    views = []
+    for each in source.conversations:
+        curation = curator.curate(each.messages, tools=each.tools, tail=tail, max_tokens=max_tokens)
+        views.append(curation.messages)
+        if len(source.conversations) == 1:
+            console(stderr=True).print(summary_panel(curation.report, each.id))
+    text = source.dumps(views)
+    if output is None:
+        sys.stdout.write(text)
+    elif output.suffix == ".gz":
+        import gzip
+
+        output.write_bytes(gzip.compress(text.encode(), mtime=0))
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+@app.command()
+@_friendly
+def check(
+    files: Files,
+    provider: Provider = "core",
+    history: Annotated[
+        bool, typer.Option("--history", help="The conversation may end on an answer.")
+    ] = False,
+) -> None:
+    """List what PROVIDER would refuse; exit code 1 when there is anything."""
+    from history_curator.conformance import check_conversation
+
+    conversations = read_conversations(files)
+    tail = "history" if history else "request"
+    found = [
+        (each.id, violation)
+        for each in conversations
+        for violation in check_conversation(each.messages, provider, tail=tail)  # type: ignore[arg-type]
+    ]
+    screen = console()
+    if not found:
+        screen.print(f"[green]{len(conversations)} conversations, nothing {provider} refuses.")
+        return
+    screen.print(violation_table(found, provider))
+    bad = len({name for name, _ in found})
+    screen.print(f"{len(found)} violations in {bad} of {len(conversations)} conversations.")
+    raise typer.Exit(1)
+
+
+@app.command()
+@_friendly
+def explain(
+    file: File,
+    max_tokens: Budget = None,
+    provider: Provider = "core",
+    counter: Counter = "o200k_base",
+    config: Config = None,
+    which: Which = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+) -> None:
+    """Say what happens to each message of a conversation and why."""
+    stored = _pick(read_file(file).conversations, which)
+    curator = _curator(max_tokens, provider, counter, config)
+    report = curator.curate(stored.messages, tools=stored.tools, max_tokens=max_tokens).report
+    if as_json:
+        sys.stdout.write(report.to_json(indent=2) + "\n")
+        return
+    console().print(summary_panel(report, stored.id))
+    console().print(decision_table(report))
+
+
+@app.command()
+@_friendly
+def report(
+    file: File,
+    output: Output = Path("curation.html"),
+    max_tokens: Budget = None,
+    provider: Provider = "core",
+    counter: Counter = "o200k_base",
+    config: Config = None,
+    which: Which = 0,
+) -> None:
+    """Write one self-contained page that shows the conversation as a timeline."""
+    stored = _pick(read_file(file).conversations, which)
+    curator = _curator(max_tokens, provider, counter, config)
+    curation = curator.curate(stored.messages, tools=stored.tools, max_tokens=max_tokens)
+    path = curation.report.to_html(output or Path("curation.html"))
+    console().print(f"Page written: {path}", soft_wrap=True)
+
+
+@app.command()
+@_friendly
+def count(
+    files: Files,
+    counter: Counter = "o200k_base",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Count tokens exactly as the budget does."""
+    from history_curator.tokens import count_tokens
+
+    rows = [
+        (each.id, len(each.messages), count_tokens(each.messages, counter, tools=each.tools))
+        for each in read_conversations(files)
+    ]
+    if as_json:
+        for name, messages, tokens in rows:
+            row = {"id": name, "messages": messages, "tokens": tokens}
+            sys.stdout.write(json.dumps(row) + "\n")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("conversation", overflow="fold")
+    table.add_column("messages", justify="right")
+    table.add_column(f"tokens ({counter})", justify="right")
+    for name, messages, tokens in rows:
+        table.add_row(name, f"{messages:,}", f"{tokens:,}")
+    if len(rows) > 1:
+        table.add_section()
+        table.add_row("total", f"{sum(row[1] for row in rows):,}",
+                      f"{sum(row[2] for row in rows):,}")  # fmt: skip
+    console().print(table)
+
+
+@app.command()
+@_friendly
+def compare(
+    files: Files,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="A known policy, or NAME=config.yaml; repeat for several."),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", "-n", min=1)] = 32_000,
+    provider: Provider = "core",
+    pricing: Annotated[str, typer.Option(help="Price sheet behind the cost column.")] = "anthropic",
+    counter: Counter = "o200k_base",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first conversations.")] = None,
+    output: Output = None,
+) -> None:
+    """Replay recorded conversations under several policies and compare them."""
+    from history_curator.lab import peer_names, replay
+
+    conversations = [
+        {"id": each.id, "messages": each.messages, "tools": each.tools,
+         "questions": (each.holder or {}).get("questions")}
+        for each in read_conversations(files)[:limit]
+    ]  # fmt: skip
+    policies: dict[str, Any] = {}
+    for name in policy or peer_names():
+        label, _, path = name.partition("=")
+        policies[label] = _curator(max_tokens, provider, counter, Path(path)) if path else label
+    results = replay(
+        conversations, policies, pricing=pricing, provider=provider,
+        max_tokens=max_tokens, counter=counter,
+    )  # fmt: skip
+    screen = console()
+    screen.print(results_table(results))
+    screen.print("[bright_black]grey: over budget, refused or failed at least once[/]")
+    for note in results.notes():
+        screen.print(_plain(Exception(note)), style="bright_black", soft_wrap=True)
+    advice = results.recommend()
+    screen.print(f"\nOn the cost/regret frontier: {', '.join(results.frontier())}")
+    screen.print(_plain(Exception(advice.why)), soft_wrap=True)
+    if output is not None:
+        results.to_json(output)
+
+
+@app.command()
+@_friendly
+def demo(
+    output: Output = None,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", "-n", min=1)] = 12_000,
+) -> None:
+    """Curate an agent's conversation in front of you and write its page."""
+    from history_curator.cli._demo import run_demo
+
+    run_demo(max_tokens, output)
+
+
+@app.command()
+@_friendly
+def prune(
+    store: Annotated[str, typer.Argument(help="A conversation file to clean.")],
+    config: Config = None,
+    output: Output = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would change, change nothing.")
+    ] = False,
+) -> None:
+    """Apply the retention rules to what is stored: tool details of older turns go."""
+    from history_curator.cli._prune import run_prune
+
+    run_prune(store, config, output, dry_run)

@@ -1,0 +1,100 @@
+"""The forms messages take on disk: dicts, LangChain dumps, LlamaIndex dumps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+from history_curator.errors import ConversionError
+
+__all__ = ["Shape", "shape_of"]
+
+_LANGCHAIN_TYPES = {"human", "ai", "system", "tool", "function", "chat", "remove"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How messages of one dump become objects and come back.
+
+    ``kind`` is ``dicts`` (OpenAI or Anthropic style), ``langchain`` (``dumpd``),
+    ``langchain-dict`` (``messages_to_dict``), ``langchain-flat`` (``model_dump``) or
+    ``llamaindex`` (``model_dump``).
+    """
+
+    kind: str = "dicts"
+    key: str | None = None
+
+    def inside(self, key: str) -> Shape:
+        """Return the shape for messages one level down, as a LlamaIndex chat store keeps them."""
+        return replace(self, key=key)
+
+    def load(self, rows: Sequence[Any]) -> list[Any]:
+        """Return messages from what was parsed."""
+        if self.kind == "dicts":
+            return list(rows)
+        return [self._load(row, index) for index, row in enumerate(rows)]
+
+    def _load(self, row: Any, index: int) -> Any:
+        try:
+            if self.kind == "llamaindex":
+                return _module("llama_index.core.llms", "llama-index-core").ChatMessage(**row)
+            if self.kind == "langchain":
+                row = {**row["kwargs"], "type": _type_of(row)}
+            core = _module("langchain_core.messages", "langchain-core")
+            if self.kind == "langchain-dict":
+                return core.messages_from_dict([row])[0]
+            fields = {key: value for key, value in row.items() if key != "type"}
+            return core.messages_from_dict([{"type": row["type"], "data": fields}])[0]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConversionError(
+                f"not a {self.kind} message: {error}.", index=index,
+                fix="write it with the framework's own dump function.",
+            ) from error  # fmt: skip
+
+    def dump(self, messages: Sequence[Any]) -> Any:
+        """Return what goes into the file."""
+        rows: Any = [self._dump(message) for message in messages]
+        return rows if self.key is None else {self.key: rows}
+
+    def _dump(self, message: Any) -> Any:
+        if self.kind == "dicts":
+            return message
+        if self.kind == "langchain":
+            return _module("langchain_core.load", "langchain-core").dumpd(message)
+        if self.kind == "langchain-dict":
+            core = _module("langchain_core.messages", "langchain-core")
+            return core.messages_to_dict([message])[0]
+        return message.model_dump(mode="json")
+
+
+def shape_of(rows: Sequence[Any]) -> Shape:
+    """Return the shape of parsed messages, from the first one that tells."""
+    for row in rows:
+        if not isinstance(row, Mapping):
+            continue
+        if "lc" in row and "kwargs" in row:
+            return Shape("langchain")
+        if row.get("type") in _LANGCHAIN_TYPES and "role" not in row:
+            return Shape("langchain-dict" if "data" in row else "langchain-flat")
+        if "role" in row and isinstance(row.get("blocks"), list):
+            return Shape("llamaindex")
+    return Shape()
+
+
+def _type_of(row: Mapping[str, Any]) -> str:
+    given = row["kwargs"].get("type")
+    if given:
+        return str(given)
+    return str(row["id"][-1]).removesuffix("Message").removesuffix("MessageChunk").lower()
+
+
+def _module(name: str, package: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ConversionError(
+            f"these messages were dumped by {package}, which is not installed.",
+            fix=f"pip install {package}",
+        ) from error

@@ -1,0 +1,61 @@
+"""Turns pydantic's errors into one `ConfigurationError` a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+
+from pydantic import BaseModel, ValidationError
+
+from history_curator.errors import ConfigurationError
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint naming the closest known word, or all of them."""
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}."
+
+
+def dotted(location: Iterable[int | str], prefix: str = "") -> str:
+    """Write a path such as ``managers[2].max_tokens``."""
+    path = prefix
+    for step in location:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            path += f".{step}" if path else step
+    return path
+
+
+def configuration_error(
+    error: ValidationError,
+    model: type[BaseModel],
+    *,
+    prefix: str = "",
+    source: str = "",
+    name: Callable[[str], str] = str,
+) -> ConfigurationError:
+    """Return one error that lists every problem with its path, value and fix.
+
+    Args:
+        error: what pydantic found.
+        model: the settings that could not be read.
+        prefix: where they stand in a larger file.
+        source: the file's name.
+        name: how a path is called where the user wrote it, such as an environment variable.
+    """
+    lines = []
+    for problem in error.errors(include_url=False):
+        path = dotted(problem["loc"], prefix)
+        where = name(path) if path else model.__name__
+        if problem["type"] == "extra_forbidden":
+            name = str(problem["loc"][-1])
+            lines.append(f"{where}: unknown setting; {did_you_mean(name, model.model_fields)}")
+            continue
+        message = problem["msg"].removeprefix("Value error, ")
+        given = problem["input"]
+        shown = repr(given) if not isinstance(given, (dict, list)) else type(given).__name__
+        lines.append(f"{where}: {message} (got {shown})")
+    head = f"{model.__name__} cannot be read" + (f" from {source}" if source else "")
+    return ConfigurationError(f"{head}:\n  " + "\n  ".join(lines))

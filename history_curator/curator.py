@@ -1,0 +1,473 @@
+"""`Curator`: read, managers, seal, write."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from inspect import isawaitable, iscoroutinefunction
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Literal
+
+from history_curator.dialect import Dialect
+from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
+from history_curator.managers._protocol import CurationContext, HistoryManager
+from history_curator.model import ConversationEntry
+from history_curator.profiles import ProviderProfile, get_profile
+from history_curator.read import detect
+from history_curator.report import CurationReport, Step
+from history_curator.seal import Ladder, Sealed, seal
+from history_curator.structure import Timeline, TimelineCache
+from history_curator.tokens import TokenCounter, get_counter
+
+if TYPE_CHECKING:
+    from history_curator.config import CuratorConfig
+    from history_curator.record import EventBus
+
+__all__ = ["Curation", "Curator"]
+
+logger = logging.getLogger("history_curator")
+
+Tail = Literal["request", "history"]
+_VOLATILE = {"recollection", "placeholder", "user"}
+
+
+@dataclass(frozen=True, slots=True)
+class Curation:
+    """The outcome of one curation.
+
+    Attributes:
+        messages: the view, in the dialect it was given in.
+        entries: the view as entries.
+        tokens: what it costs: messages, tools and priming.
+        report: what happened to every entry.
+    """
+
+    messages: list[Any]
+    entries: Sequence[ConversationEntry]
+    tokens: int
+    report: CurationReport
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One call of `curate`, after reading."""
+
+    dialect: Dialect
+    messages: list[Any]
+    timeline: Timeline
+    record: list[ConversationEntry]
+    overhead: int
+    priced: int
+    max_tokens: int | None
+    tail: Tail
+    context: CurationContext
+
+    @property
+    def room(self) -> int | None:
+        return None if self.max_tokens is None else self.max_tokens - self.overhead
+
+
+class Curator:
+    """Decides what of a conversation the model gets to see.
+
+    Whatever the managers do, the view fits `max_tokens` or `BudgetUnsatisfiableError` is raised,
+    no tool exchange is split, the provider's rules hold, the system message and the latest user
+    message are there, and untouched messages are the very objects that were given. Nothing that
+    was given is changed. The same input gives the same view, on any machine, after any restart;
+    a curator is safe to share between threads and conversations.
+
+    Args:
+        managers: applied in order; none is a good default, the budget ladder alone.
+        max_tokens: the budget. None means no budget: only the provider's rules are enforced.
+        counter: an encoding, a model name, or a `TokenCounter`.
+        provider: whose rules hold: core, portable, openai, anthropic, gemini, bedrock, mistral,
+            or a `ProviderProfile`.
+        low_water: how full the view is after a cut. None chooses by budget; 1.0 cuts just enough
+            on every call, which throws the prompt cache away on every call.
+        reasoning: strip, keep or refuse reasoning that an edit unbinds; None is the profile's way.
+        recall: placeholders name the handle that the recall tool takes.
+        mode: ``"shadow"`` works everything out and reports it, but returns the full history.
+        bus: an `EventBus` that receives `HistoryCurated`.
+        name: what events call this curator.
+
+    Example:
+        >>> from history_curator import Curator
+        >>> curator = Curator(max_tokens=1_000)
+        >>> messages = [{"role": "user", "content": "hello"}]
+        >>> curator.curate(messages).messages[0] is messages[0]
+        True
+    """
+
+    def __init__(
+        self,
+        *managers: HistoryManager,
+        max_tokens: int | None = None,
+        counter: str | TokenCounter = "o200k_base",
+        provider: str | ProviderProfile = "core",
+        low_water: float | None = None,
+        reasoning: Literal["strip", "keep", "refuse"] | None = None,
+        recall: bool = False,
+        mode: Literal["enforce", "shadow"] = "enforce",
+        bus: EventBus | None = None,
+        name: str = "history",
+        preserve_last_n: int | None = None,
+    ) -> None:
+        _check(managers, max_tokens, low_water, mode)
+        self.managers = managers
+        self.max_tokens = max_tokens
+        self.counter = get_counter(counter)
+        self.profile = get_profile(provider, reasoning=reasoning)
+        self.low_water = low_water
+        self.recall = recall
+        self.mode = mode
+        self.bus = bus
+        self.name = name
+        self.preserve_last_n = preserve_last_n
+        self._lock = RLock()
+        self._timelines = TimelineCache()
+        self._ladders: dict[int, Ladder] = {}
+        self._tools: tuple[Any, int] | None = None
+
+    @classmethod
+    def from_config(cls, config: CuratorConfig | Mapping[str, Any] | str | Path) -> Curator:
+        """Build a curator from a `CuratorConfig`, a mapping, or a YAML or TOML file."""
+        from history_curator.config import CuratorConfig
+
+        return CuratorConfig.load(config).build()
+
+    def curate(
+        self,
+        messages: Sequence[Any],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        reserve: int = 0,
+        tail: Tail = "request",
+        session: Any = None,
+        max_tokens: int | None = None,
+        dialect: Dialect | None = None,
+    ) -> Curation:
+        """Return the view of a conversation.
+
+        Args:
+            messages: the whole conversation, oldest first.
+            tools: tool schemas sent along; they count.
+            reserve: tokens to leave free, for the answer or for what the caller adds.
+            tail: ``"request"`` when the view is about to be sent, so it must end on a user or
+                tool message; ``"history"`` when the caller appends the next message.
+            session: handed to the managers.
+            max_tokens: a budget for this call alone.
+            dialect: how to read the messages; found from the first one when not given.
+
+        Raises:
+            BudgetUnsatisfiableError: when what must be sent does not fit.
+            ConversionError: when a message cannot be read.
+        """
+        request = self._read(messages, tools, reserve, tail, session, max_tokens, dialect)
+        if not self.managers:
+            return self._finish_default(request)
+        steps: list[Step] = []
+        entries: Sequence[ConversationEntry] = request.record
+        for manager in self.managers:
+            curate = getattr(manager, "curate", None)
+            if curate is None or iscoroutinefunction(curate):
+                raise ConfigurationError(
+                    f"{type(manager).__name__} is async only. Fix: use `await curator.acurate(…)`."
+                )
+            entries = curate(entries, context=request.context)
+            steps.append(_step(manager, entries, request.context))
+        return self._finish(request, entries, steps)
+
+    async def acurate(
+        self,
+        messages: Sequence[Any],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        reserve: int = 0,
+        tail: Tail = "request",
+        session: Any = None,
+        max_tokens: int | None = None,
+        dialect: Dialect | None = None,
+    ) -> Curation:
+        """Like `curate`, for managers that call a model."""
+        request = self._read(messages, tools, reserve, tail, session, max_tokens, dialect)
+        if not self.managers:
+            return self._finish_default(request)
+        steps: list[Step] = []
+        entries: Sequence[ConversationEntry] = request.record
+        for manager in self.managers:
+            curate = getattr(manager, "acurate", None) or manager.curate
+            returned = curate(entries, context=request.context)
+            entries = await returned if isawaitable(returned) else returned
+            steps.append(_step(manager, entries, request.context))
+        return self._finish(request, entries, steps)
+
+    def _read(
+        self,
+        messages: Sequence[Any],
+        tools: Sequence[Mapping[str, Any]] | None,
+        reserve: int,
+        tail: Tail,
+        session: Any,
+        max_tokens: int | None,
+        dialect: Dialect | None,
+    ) -> _Request:
+        if tail not in ("request", "history"):
+            raise ConfigurationError(f"tail is {tail!r}. Fix: use 'request' or 'history'.")
+        dialect = dialect or detect(messages)
+        given = messages if type(messages) is list else list(messages)
+        with self._lock:
+            timeline = self._timelines.lookup(dialect, given)
+            record = timeline.entries[:]
+        limit = self.max_tokens if max_tokens is None else max_tokens
+        priced = self.counter.priming + self._count_tools(tools)
+        overhead = priced + reserve
+        context = CurationContext(
+            counter=self.counter,
+            max_tokens=None if limit is None else max(0, limit - overhead),
+            session=session,
+            preserve_last_n=self.preserve_last_n,
+            tail=tail,
+            record=record,
+        )
+        return _Request(
+            dialect, given, timeline, record, overhead, priced, limit, tail, context
+        )
+
+    def _count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
+        if not tools:
+            return 0
+        known = self._tools
+        if known is not None and known[0] is tools:
+            return known[1]
+        return self.counter.count_tools(tools)
+
+    def _ladder(self, max_tokens: int) -> Ladder:
+        ladder = self._ladders.get(max_tokens)
+        if ladder is None:
+            ladder = Ladder(self.counter, max_tokens, self.low_water, recall=self.recall)
+            if len(self._ladders) > 64:
+                self._ladders.clear()
+            self._ladders[max_tokens] = ladder
+        return ladder
+
+    def _seal(self, request: _Request, timeline: Timeline, *, edited: bool) -> Sealed:
+        limit = request.max_tokens
+        try:
+            return seal(
+                timeline,
+                profile=self.profile,
+                counter=self.counter,
+                ladder=None if limit is None else self._ladder(limit),
+                room=request.room,
+                tail=request.tail,
+                edited=edited,
+                preserve_last_n=self.preserve_last_n,
+            )
+        except BudgetUnsatisfiableError as error:
+            assert limit is not None
+            raise BudgetUnsatisfiableError(
+                error.needed + request.overhead, limit, error.irreducible, request.overhead
+            ) from None
+
+    def _finish_default(self, request: _Request) -> Curation:
+        with self._lock:
+            timeline = request.timeline
+            if len(timeline.entries) != len(request.record):
+                timeline = Timeline.of(request.record)
+            sealed = self._seal(request, timeline, edited=False)
+            if not timeline.verify(sealed.entries, request.messages):
+                timeline = self._timelines.rebuild(request.dialect, request.messages)
+                sealed = self._seal(request, timeline, edited=False)
+                timeline.verify(sealed.entries, request.messages)
+            orphans = _left_out(timeline)
+        return self._conclude(request, timeline.entries[:], sealed, [], orphans)
+
+    def _finish(
+        self, request: _Request, entries: Sequence[ConversationEntry], steps: list[Step]
+    ) -> Curation:
+        record = request.record
+        with self._lock:
+            if not request.timeline.verify(record, request.messages):
+                self._timelines.rebuild(request.dialect, request.messages)
+                stale = True
+            else:
+                stale = False
+        if stale:
+            return self.curate(
+                request.messages,
+                reserve=request.overhead - self.counter.priming,
+                tail=request.tail,
+                session=request.context.session,
+                max_tokens=request.max_tokens,
+                dialect=request.dialect,
+            )
+        kept = restore_required(record, entries, self.preserve_last_n)
+        timeline = Timeline.of(kept)
+        edited = len(kept) != len(record) or any(
+            mine is not given for mine, given in zip(kept, record, strict=True)
+        )
+        sealed = self._seal(request, timeline, edited=edited)
+        return self._conclude(request, record, sealed, steps, _left_out(timeline))
+
+    def _conclude(
+        self,
+        request: _Request,
+        record: list[ConversationEntry],
+        sealed: Sealed,
+        steps: list[Step],
+        orphans: dict[int, str],
+    ) -> Curation:
+        fit = sealed.fit
+        reasons: dict[int, str] = {}
+        if fit is not None and fit.rung >= 4:
+            label = "older than the cut line: the budget is reached"
+            steps = [*steps, Step("TokenBudgetManager", fit.entries, _Constant(label))]
+        elif fit is not None and fit.rung > 1:
+            steps = [*steps, Step("TokenBudgetManager", fit.entries)]
+        steps = [*steps, Step("seal", sealed.entries, reasons)]
+        tokens = sealed.tokens + request.priced
+        report = CurationReport(
+            record=record,
+            view=sealed.entries,
+            steps=steps,
+            counter=self.counter,
+            tokens=tokens,
+            max_tokens=request.max_tokens,
+            overhead=request.overhead,
+            provider=self.profile.name,
+            strategy="+".join(type(manager).__name__ for manager in self.managers) or "ladder",
+            prefix_entries=_stable_prefix(sealed.entries),
+            cut=0 if fit is None else fit.start,
+            orphans=orphans,
+            mode=self.mode,
+            warnings=tuple(request.context.warnings),
+        )
+        self._announce(report, request.context.session)
+        if self.mode == "shadow":
+            whole = list(request.messages)
+            return Curation(whole, record, report.tokens_before + request.priced, report)
+        messages = request.dialect.write(sealed.entries)
+        return Curation(messages, sealed.entries, tokens, report)
+
+    def _announce(self, report: CurationReport, session: Any) -> None:
+        if self.bus is not None:
+            from history_curator.record import HistoryCurated
+
+            self.bus.publish(HistoryCurated.of(report, session=session, prompt_name=self.name))
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug(
+                "%s: %d of %d entries, %d tokens",
+                self.name,
+                report.curated_count,
+                report.original_count,
+                report.tokens,
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        for cache in ("_lock", "_timelines", "_ladders", "_tools"):
+            del state[cache]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = RLock()
+        self._timelines = TimelineCache()
+        self._ladders = {}
+        self._tools = None
+
+
+def restore_required(
+    record: Sequence[ConversationEntry],
+    entries: Sequence[ConversationEntry],
+    preserve_last_n: int | None = None,
+) -> list[ConversationEntry]:
+    """Put back what no manager may leave out: system, latest user, pins, the last n."""
+    present = {id(entry.root) for entry in entries}
+    required = [entry for entry in record if entry.pinned or entry.role.value == "system"]
+    latest = next((entry for entry in reversed(record) if entry.is_real_user), None)
+    if latest is not None:
+        required.append(latest)
+    if preserve_last_n:
+        required.extend(record[-preserve_last_n:])
+    missing = {id(entry.root) for entry in required} - present
+    if not missing:
+        return list(entries)
+    rank = {id(entry.root): index for index, entry in enumerate(record)}
+    result = list(entries)
+    for entry in record:
+        key = id(entry.root)
+        if key not in missing:
+            continue
+        missing.discard(key)
+        after = rank[key]
+        place = next(
+            (
+                position
+                for position, other in enumerate(result)
+                if rank.get(id(other.root), -1) > after
+            ),
+            len(result),
+        )
+        result.insert(place, entry)
+    return result
+
+
+class _Constant(dict[int, str]):
+    """One reason for whatever is asked."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self._reason = reason
+
+    def get(self, key: int, default: Any = None) -> Any:
+        return self._reason
+
+
+def _left_out(timeline: Timeline) -> dict[int, str]:
+    pairing = timeline.pairing
+    if not pairing.orphans and not pairing.replaced:
+        return {}
+    left = dict(pairing.orphans)
+    replaced = {id(entry.root) for entry in pairing.replaced}
+    if replaced:
+        for index, entry in enumerate(timeline.entries):
+            if id(entry.root) in replaced:
+                left[index] = "a later result for the same call took its place"
+    return left
+
+
+def _stable_prefix(entries: Sequence[ConversationEntry]) -> int:
+    """How many leading entries the next call repeats: all but an invented tail."""
+    count = len(entries)
+    while count and entries[count - 1].origin in _VOLATILE:
+        count -= 1
+    for position, entry in enumerate(entries[:count]):
+        if entry.origin == "recollection":
+            return position
+    return count
+
+
+def _step(
+    manager: Any, entries: Sequence[ConversationEntry], context: CurationContext
+) -> Step:
+    return Step(type(manager).__name__, entries, dict(context.reasons))
+
+
+def _check(
+    managers: Sequence[Any], max_tokens: int | None, low_water: float | None, mode: str
+) -> None:
+    for position, manager in enumerate(managers):
+        if not (hasattr(manager, "curate") or hasattr(manager, "acurate")):
+            raise ConfigurationError(
+                f"managers[{position}] is a {type(manager).__name__} without a curate method. "
+                "Fix: pass objects with curate(entries, *, context)."
+            )
+    if max_tokens is not None and (isinstance(max_tokens, bool) or max_tokens <= 0):
+        raise ConfigurationError(f"max_tokens is {max_tokens!r}. Fix: a positive number or None.")
+    if low_water is not None and not 0.0 < low_water <= 1.0:
+        raise ConfigurationError(f"low_water is {low_water!r}. Fix: above 0, at most 1, or None.")
+    if mode not in ("enforce", "shadow"):
+        raise ConfigurationError(f"mode is {mode!r}. Fix: 'enforce' or 'shadow'.")

@@ -1,0 +1,163 @@
+"""A recorded conversation, read once, with the points where the model was called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from history_curator.errors import ConversionError
+from history_curator.model import ConversationEntry, MessageRole
+from history_curator.read import detect
+
+__all__ = ["LabConversation", "Question", "as_conversations", "leaf_values"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A labelled question: which entries hold the answer, and when it is asked."""
+
+    text: str
+    evidence: tuple[int, ...]
+    ask_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class LabConversation:
+    """One conversation to replay.
+
+    Example:
+        >>> talk = LabConversation(
+        ...     "t1", [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+        ... )
+        >>> talk.read().calls
+        (1,)
+    """
+
+    id: str
+    messages: Sequence[Any]
+    questions: Sequence[Mapping[str, Any]] = ()
+    tools: Sequence[Any] | None = None
+
+    def read(self) -> ReadConversation:
+        """Return the conversation as entries; message indices become entry indices."""
+        dialect = detect(self.messages)
+        entries: list[ConversationEntry] = []
+        spans: list[range] = []
+        for index, message in enumerate(self.messages):
+            start = len(entries)
+            entries.extend(dialect.read(message, index))
+            spans.append(range(start, len(entries)))
+        return ReadConversation(
+            id=self.id,
+            entries=tuple(entries),
+            calls=tuple(_calls(entries)),
+            questions=tuple(_questions(self.questions, spans)),
+            tools=self.tools,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadConversation:
+    """Entries of one conversation; ``calls[k]`` is the entry the model wrote in its k-th call."""
+
+    id: str
+    entries: tuple[ConversationEntry, ...]
+    calls: tuple[int, ...]
+    questions: tuple[Question, ...] = ()
+    tools: Sequence[Any] | None = None
+    texts: list[str] = field(default_factory=list)
+
+    def text(self, index: int) -> str:
+        """Everything of an entry a later call may have needed: text and argument values."""
+        while len(self.texts) <= index:
+            self.texts.append(searchable(self.entries[len(self.texts)]))
+        return self.texts[index]
+
+
+def searchable(entry: ConversationEntry) -> str:
+    """Return the text of an entry followed by the values of its calls' arguments."""
+    pieces = [entry.content or ""]
+    for call in entry.tool_calls or ():
+        pieces.extend(leaf_values(call.arguments))
+    return "\n".join(pieces)
+
+
+def leaf_values(arguments: str) -> list[str]:
+    """Return the scalar values inside JSON arguments, as text; malformed text is one value."""
+    try:
+        root = json.loads(arguments)
+    except ValueError:
+        return [arguments]
+    values: list[str] = []
+    todo = [root]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            todo.extend(value.values())
+        elif isinstance(value, list):
+            todo.extend(value)
+        elif isinstance(value, str):
+            values.append(value)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            values.append(str(value))
+    return values
+
+
+def as_conversations(source: Any) -> list[LabConversation]:
+    """Return conversations from what people have at hand.
+
+    Takes an iterable of: `LabConversation`, mappings with a ``messages`` list (and optionally
+    ``id``, ``questions``, ``tools``), or plain lists of messages. One plain list of messages is
+    one conversation.
+
+    Raises:
+        ConversionError: naming the conversation that is neither.
+    """
+    if isinstance(source, (LabConversation, Mapping)):
+        source = [source]
+    items = list(source)
+    if items and _is_message(items[0]):
+        items = [items]
+    return [_as_conversation(item, number) for number, item in enumerate(items)]
+
+
+def _is_message(item: Any) -> bool:
+    if isinstance(item, Mapping):
+        return "role" in item
+    return not isinstance(item, (LabConversation, str, Iterable)) or hasattr(item, "content")
+
+
+def _as_conversation(item: Any, number: int) -> LabConversation:
+    if isinstance(item, LabConversation):
+        return item
+    if isinstance(item, Mapping) and isinstance(item.get("messages"), Sequence):
+        return LabConversation(
+            id=str(item.get("id", f"conversation {number}")),
+            messages=item["messages"],
+            questions=item.get("questions") or (),
+            tools=item.get("tools"),
+        )
+    if isinstance(item, Sequence) and not isinstance(item, (str, bytes)):
+        return LabConversation(id=f"conversation {number}", messages=item)
+    raise ConversionError(
+        f"conversation {number} is a {type(item).__name__}.",
+        fix='pass lists of messages, or mappings with a "messages" list.',
+    )
+
+
+def _calls(entries: Sequence[ConversationEntry]) -> Iterable[int]:
+    for index, entry in enumerate(entries):
+        if index and entry.role is MessageRole.ASSISTANT:
+            yield index
+
+
+def _questions(labelled: Iterable[Mapping[str, Any]], spans: Sequence[range]) -> Iterable[Question]:
+    last = len(spans) - 1
+    for row in labelled:
+        evidence = [i for at in row.get("evidence") or () if 0 <= at <= last for i in spans[at]]
+        if not evidence:
+            continue
+        after = min(int(row.get("ask_after", last)), last)
+        yield Question(str(row.get("question", "")), tuple(evidence), spans[after].stop)

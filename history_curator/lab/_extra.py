@@ -1,0 +1,18 @@
+"""Optional packages, imported when they are needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["need"]
+
+
+def need(module: str, extra: str = "lab") -> Any:
+    """Return a module, or raise with the command that installs it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f'{module.split(".")[0]} is not installed. Fix: pip install "history-curator[{extra}]"'
+        ) from error

@@ -1,0 +1,121 @@
+"""Regret: what a later call shows it still needed, and whether the view still had it.
+
+The record says what the agent did next. When it asks again for something it had already been
+given, or names an identifier it can only have read earlier, the view it would have been sent had
+better hold that. Replay cannot know what a model would have done instead; regret counts the
+moments where it would have had less than it used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from history_curator.lab._conversation import ReadConversation, leaf_values, searchable
+from history_curator.model import ConversationEntry
+
+__all__ = ["Need", "find_needs", "is_met", "still_shows"]
+
+_SHORTEST, _LONGEST = 5, 400
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something the entry at ``at`` used that an earlier entry held.
+
+    Attributes:
+        at: the entry whose call used it.
+        kind: ``identifier`` (an argument value) or ``repeat`` (a call made before).
+        value: the identifier, or the tool's name.
+        sources: earlier entries that hold it; one of them in the view is enough.
+    """
+
+    at: int
+    kind: str
+    value: str
+    sources: tuple[int, ...]
+
+
+def find_needs(conversation: ReadConversation) -> dict[int, tuple[Need, ...]]:
+    """Return the needs of every call, by the index of the entry that made it."""
+    needs: dict[int, tuple[Need, ...]] = {}
+    seen: dict[tuple[str, str], list[int]] = {}
+    holders: dict[str, tuple[int, list[int]]] = {}
+    for at in conversation.calls:
+        entry = conversation.entries[at]
+        if not entry.tool_calls:
+            continue
+        found = [*_identifiers(conversation, at, entry, holders), *_repeats(at, entry, seen)]
+        if found:
+            needs[at] = tuple(found)
+        for call, result in _results(conversation, at, entry):
+            seen.setdefault(call, []).append(result)
+    return needs
+
+
+def is_met(need: Need, view: Mapping[int, ConversationEntry], record: ReadConversation) -> bool:
+    """Return whether a view, given as recorded index -> entry sent, still holds a need."""
+    for source in need.sources:
+        sent = view.get(source)
+        if sent is None:
+            continue
+        recorded = record.entries[source]
+        if sent is recorded or sent.content == recorded.content:
+            return True
+        if need.kind == "repeat":
+            if still_shows(recorded, sent):
+                return True
+        elif need.value in searchable(sent):
+            return True
+    return False
+
+
+def still_shows(recorded: ConversationEntry, sent: ConversationEntry) -> bool:
+    """Return whether an edited entry keeps at least half of its text."""
+    return 2 * len(sent.content or "") >= len(recorded.content or "")
+
+
+def _identifiers(
+    conversation: ReadConversation,
+    at: int,
+    entry: ConversationEntry,
+    holders: dict[str, tuple[int, list[int]]],
+) -> Iterable[Need]:
+    values = {
+        value.strip()
+        for call in entry.tool_calls or ()
+        for value in leaf_values(call.arguments)
+        if _SHORTEST <= len(value.strip()) <= _LONGEST
+    }
+    for value in sorted(values):
+        start, known = holders.get(value, (0, []))
+        known.extend(i for i in range(start, at) if value in conversation.text(i))
+        holders[value] = (at, known)
+        if known:
+            yield Need(at, "identifier", value, tuple(known))
+
+
+def _signature(name: str, arguments: str) -> tuple[str, str]:
+    return name, "\n".join(sorted(leaf_values(arguments)))
+
+
+def _repeats(
+    at: int, entry: ConversationEntry, seen: Mapping[tuple[str, str], list[int]]
+) -> Iterable[Need]:
+    for call in entry.tool_calls or ():
+        earlier = seen.get(_signature(call.name, call.arguments))
+        if earlier:
+            yield Need(at, "repeat", call.name, tuple(earlier))
+
+
+def _results(
+    conversation: ReadConversation, at: int, entry: ConversationEntry
+) -> Iterable[tuple[tuple[str, str], int]]:
+    """Pair calls with the results that follow, up to the next assistant entry with calls."""
+    waiting = {call.id: _signature(call.name, call.arguments) for call in entry.tool_calls or ()}
+    for index in range(at + 1, len(conversation.entries)):
+        later = conversation.entries[index]
+        if later.tool_calls or not waiting:
+            return
+        if later.tool_call_id in waiting:
+            yield waiting.pop(later.tool_call_id), index

@@ -1,0 +1,115 @@
+"""A policy decides what is sent at each call; a curator is one, and so is any peer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from history_curator.errors import ConfigurationError
+from history_curator.lab._conversation import ReadConversation
+from history_curator.model import ConversationEntry
+from history_curator.tokens import TokenCounter
+
+__all__ = ["CuratorPolicy", "NoCuration", "Policy", "PolicyUnavailableError", "View", "as_policies"]
+
+View = Callable[[int, "ConversationEntry | None"], Sequence[ConversationEntry]]
+"""``view(n, question)``: what is sent when the first n entries have been said.
+
+Entries of the record come back as the same objects, edited ones as copies that remember them
+(`ConversationEntry.evolve`). A ``question`` is said after them, when one is given.
+"""
+
+
+class PolicyUnavailableError(ConfigurationError):
+    """A policy needs a package that is not installed; replay skips it with a note."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """What replay asks of a policy.
+
+    A policy travels to worker processes, so it must be picklable; whatever it remembers about one
+    conversation belongs in the view it returns.
+    """
+
+    max_tokens: int | None
+    """The budget it was given; views above it are counted."""
+
+    def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
+        """Return the view function for one conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoCuration:
+    """Send everything, every time."""
+
+    max_tokens: int | None = None
+
+    def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
+        """Return the view function for one conversation."""
+        entries = list(conversation.entries)
+
+        def view(upto: int, question: ConversationEntry | None) -> list[ConversationEntry]:
+            return [*entries[:upto], question] if question else entries[:upto]
+
+        return view
+
+
+@dataclass(frozen=True)
+class CuratorPolicy:
+    """A `Curator` as a policy.
+
+    Attributes:
+        curator: a curator, or a function without arguments that builds one in the worker.
+        max_tokens: its budget.
+    """
+
+    curator: Any
+    max_tokens: int | None = None
+
+    def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
+        """Return the view function for one conversation."""
+        curator = self.curator if hasattr(self.curator, "curate") else self.curator()
+        entries = list(conversation.entries)
+        tools = conversation.tools
+
+        def view(upto: int, question: ConversationEntry | None) -> Sequence[ConversationEntry]:
+            said = [*entries[:upto], question] if question else entries[:upto]
+            curated: Sequence[ConversationEntry] = curator.curate(said, tools=tools).entries
+            return curated
+
+        return view
+
+
+def as_policies(
+    policies: Mapping[str, Any] | Sequence[str], max_tokens: int | None
+) -> dict[str, Policy]:
+    """Return policies by name from curators, policies, builders and names of known ones.
+
+    Raises:
+        ConfigurationError: naming the entry that is none of these.
+    """
+    from history_curator.lab._peers import named_policy
+
+    if not isinstance(policies, Mapping):
+        policies = {name: name for name in policies}
+    chosen: dict[str, Policy] = {}
+    for name, given in policies.items():
+        if isinstance(given, str):
+            chosen[name] = named_policy(given, max_tokens)
+        elif hasattr(given, "start"):
+            chosen[name] = given
+        elif hasattr(given, "curate"):
+            chosen[name] = CuratorPolicy(given, getattr(given, "max_tokens", max_tokens))
+        elif callable(given):
+            chosen[name] = CuratorPolicy(given, max_tokens)
+        else:
+            raise ConfigurationError(
+                f"policy {name!r} is a {type(given).__name__}. Fix: pass a Curator, an object "
+                "with start(conversation, counter), a function that builds a Curator, or the "
+                "name of a known policy."
+            )
+    if not chosen:
+        raise ConfigurationError("there is no policy to replay. Fix: pass at least one.")
+    return chosen

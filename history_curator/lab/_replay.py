@@ -1,0 +1,188 @@
+"""Replay recorded conversations call by call under several policies."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from multiprocessing import get_context
+from time import perf_counter
+from typing import Any, Literal
+
+from history_curator.errors import ConfigurationError
+from history_curator.lab._conversation import LabConversation, as_conversations
+from history_curator.lab._measure import Settings, Tally, measure_conversation
+from history_curator.lab._policies import Policy, as_policies
+from history_curator.lab._pricing import PriceSheet, get_prices, price_sheets
+from history_curator.lab._results import ReplayResults, summarise
+
+__all__ = ["replay"]
+
+Task = tuple[Sequence[tuple[int, LabConversation]], Mapping[str, Policy], Settings]
+
+
+def replay(
+    conversations: Any,
+    policies: Mapping[str, Any] | Sequence[str],
+    *,
+    pricing: str | PriceSheet | Mapping[str, Any] = "anthropic",
+    provider: str = "core",
+    max_tokens: int | None = None,
+    counter: Any = "o200k_base",
+    executor: Executor | Literal["serial"] | None = None,
+    progress: bool = True,
+    max_calls: int | None = None,
+) -> ReplayResults:
+    """Re-run every recorded call under every policy and measure what would have been sent.
+
+    Nothing is sent to any model. Every policy sees the same record before each call and is
+    measured by the same counter, rules and prices.
+
+    Args:
+        conversations: lists of messages, mappings with a ``messages`` list (``id``, ``questions``
+            and ``tools`` are used where present), or `LabConversation` objects.
+        policies: by name, a `Curator`, a function that builds one, a `Policy`, or the name of a
+            known policy (`peer_names`); a list of known names does as well.
+        pricing: price sheet for the ``cost`` column.
+        provider: profile whose rules decide what would be refused.
+        max_tokens: budget for policies given by name.
+        counter: encoding, model name or counter for every number.
+        executor: any ``concurrent.futures`` executor; by default one process per core. A cluster's
+            executor works: ``dask.distributed.Client(...).get_executor()``. ``"serial"`` stays in
+            this process.
+        progress: show a bar, where rich is installed.
+        max_calls: measure at most this many consecutive calls per conversation.
+
+    Raises:
+        ConfigurationError: when a policy, price sheet or executor cannot be used.
+
+    Example:
+        >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+        >>> print(
+        ...     replay([talk], ["no curation"], progress=False, executor="serial")[
+        ...         "no curation"
+        ...     ].peak
+        ...     > 0
+        ... )
+        True
+    """
+    started = perf_counter()
+    talks = as_conversations(conversations)
+    chosen = as_policies(policies, max_tokens)
+    sheet = get_prices(pricing)
+    sheets = {**price_sheets(), sheet.name: sheet}
+    settings = Settings(counter, provider, tuple(sheets.values()), max_calls)
+    tasks = _tasks(talks, chosen, settings)
+    found: dict[int, dict[str, Tally]] = {}
+    with _bar(len(talks), progress) as advance, _pool(executor, tasks) as pool:
+        for part in _run(tasks, pool):
+            found.update(part)
+            advance(len(part))
+    tallies = {name: [found[number][name] for number in sorted(found)] for name in chosen}
+    return ReplayResults(
+        policies={name: summarise(name, each, sheet.name) for name, each in tallies.items()},
+        tallies=tallies,
+        pricing=sheet.name,
+        provider=provider,
+        seconds=perf_counter() - started,
+    )
+
+
+def _tasks(
+    talks: Sequence[LabConversation], policies: Mapping[str, Policy], settings: Settings
+) -> list[Task]:
+    """Return the longest conversations first, one per task, and short ones in bundles."""
+    order = sorted(enumerate(talks), key=lambda pair: -len(pair[1].messages))
+    tasks: list[Task] = []
+    bundle: list[tuple[int, LabConversation]] = []
+    size = 0
+    for pair in order:
+        bundle.append(pair)
+        size += len(pair[1].messages)
+        if size >= 100:
+            tasks.append((bundle, policies, settings))
+            bundle, size = [], 0
+    if bundle:
+        tasks.append((bundle, policies, settings))
+    return tasks
+
+
+def _work(task: Task) -> dict[int, dict[str, Tally]]:
+    bundle, policies, settings = task
+    return {number: measure_conversation(talk, policies, settings) for number, talk in bundle}
+
+
+def _run(tasks: Sequence[Task], pool: Executor | None) -> Iterable[dict[int, dict[str, Tally]]]:
+    if pool is None:
+        yield from map(_work, tasks)
+        return
+    waiting: list[Future[dict[int, dict[str, Tally]]]] = [pool.submit(_work, t) for t in tasks]
+    try:
+        for future in waiting:
+            yield future.result()
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def _pool(
+    executor: Executor | Literal["serial"] | None, tasks: Sequence[Task]
+) -> AbstractContextManager[Executor | None]:
+    if executor == "serial":
+        return nullcontext(None)
+    if executor is not None:
+        if not hasattr(executor, "submit"):
+            raise ConfigurationError(
+                f"executor is a {type(executor).__name__}. Fix: pass a concurrent.futures "
+                'executor, "serial", or nothing.'
+            )
+        return nullcontext(executor)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if len(tasks) < 2 or (cores or 1) < 2:
+        return nullcontext(None)
+    try:
+        pickle.dumps(tasks[0][1])
+    except Exception as error:
+        raise ConfigurationError(
+            f"a policy cannot travel to another process ({error}). Fix: pass a module-level "
+            'function that builds the curator, or executor="serial".'
+        ) from error
+    return ProcessPoolExecutor(max_workers=cores, mp_context=get_context("spawn"))
+
+
+class _Silent:
+    def __enter__(self) -> Callable[[int], None]:
+        return lambda done: None
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
+class _Bar:
+    def __init__(self, total: int, rich_progress: Any) -> None:
+        self._progress = rich_progress
+        self._total = total
+
+    def __enter__(self) -> Callable[[int], None]:
+        self._progress.start()
+        task = self._progress.add_task("replay", total=self._total)
+        return lambda done: self._progress.advance(task, done)
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
+
+
+def _bar(total: int, wanted: bool) -> AbstractContextManager[Callable[[int], None]]:
+    """Return a context that hands out ``advance(n)``; silent without rich or when not wanted."""
+    if not wanted:
+        return _Silent()
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+    except ImportError:
+        return _Silent()
+    columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn(),
+               TimeRemainingColumn())  # fmt: skip
+    return _Bar(total, Progress(*columns, console=Console(stderr=True), transient=True))

@@ -1,0 +1,72 @@
+"""Managers: each selects, shortens or clears, and each is one small file."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from history_curator.managers._adaptive import AdaptiveManager
+    from history_curator.managers._budget import TokenBudgetManager
+    from history_curator.managers._clear import ToolResultClearer
+    from history_curator.managers._composed import ComposedManager
+    from history_curator.managers._duplicates import DuplicateResultManager
+    from history_curator.managers._observable import ObservableManager
+    from history_curator.managers._passthrough import PassthroughManager
+    from history_curator.managers._protocol import CurationContext, HistoryManager
+    from history_curator.managers._relevance import RelevanceManager
+    from history_curator.managers._retention import TurnRetentionManager
+    from history_curator.managers._roles import RoleTruncator
+    from history_curator.managers._summarizing import SummarizingManager
+    from history_curator.managers._truncate import ToolResultTruncator
+    from history_curator.managers._window import SlidingWindowManager
+
+__all__ = [
+    "AdaptiveManager",
+    "ComposedManager",
+    "CurationContext",
+    "DuplicateResultManager",
+    "HistoryManager",
+    "ObservableManager",
+    "PassthroughManager",
+    "RelevanceManager",
+    "RoleTruncator",
+    "SlidingWindowManager",
+    "SummarizingManager",
+    "TokenBudgetManager",
+    "ToolResultClearer",
+    "ToolResultTruncator",
+    "TurnRetentionManager",
+]
+
+# Imported on first use: a pipeline pays for the managers it has.
+_HOMES = {
+    "AdaptiveManager": "_adaptive",
+    "ComposedManager": "_composed",
+    "CurationContext": "_protocol",
+    "DuplicateResultManager": "_duplicates",
+    "HistoryManager": "_protocol",
+    "ObservableManager": "_observable",
+    "PassthroughManager": "_passthrough",
+    "RelevanceManager": "_relevance",
+    "RoleTruncator": "_roles",
+    "SlidingWindowManager": "_window",
+    "SummarizingManager": "_summarizing",
+    "TokenBudgetManager": "_budget",
+    "ToolResultClearer": "_clear",
+    "ToolResultTruncator": "_truncate",
+    "TurnRetentionManager": "_retention",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

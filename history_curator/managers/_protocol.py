@@ -1,0 +1,64 @@
+"""What a manager is, and what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from history_curator.model import ConversationEntry
+
+if TYPE_CHECKING:
+    from history_curator.tokens import TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class CurationContext:
+    """What a manager may need to know beyond the entries.
+
+    Attributes:
+        counter: counts tokens exactly as the budget does.
+        max_tokens: tokens left for messages (tools, reserve and priming already taken off),
+            or None when there is no budget.
+        session: the `HistorySession`, or whatever the caller passed.
+        preserve_system: system entries are never left out.
+        preserve_last_n: the last n entries are never left out.
+        tail: ``"request"`` when the view is about to be sent, ``"history"`` when the caller will
+            append to it.
+        record: the recorded entries, before any manager.
+    """
+
+    counter: TokenCounter
+    max_tokens: int | None = None
+    session: Any = None
+    preserve_system: bool = True
+    preserve_last_n: int | None = None
+    tail: Literal["request", "history"] = "request"
+    record: Sequence[ConversationEntry] = ()
+    reasons: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+    warnings: list[str] = field(default_factory=list, repr=False, compare=False)
+
+    def explain(self, entry: ConversationEntry, reason: str) -> None:
+        """Say why an entry is being left out; the report shows it."""
+        self.reasons[id(entry.root)] = reason
+
+    def warn(self, warning: str) -> None:
+        """Say something the report should show, such as a summary that failed."""
+        self.warnings.append(warning)
+
+
+@runtime_checkable
+class HistoryManager(Protocol):
+    """Anything with ``curate(entries, *, context)``; no base class.
+
+    The contract has three rules: return something smaller or the input unchanged, never change
+    an entry in place (use `ConversationEntry.evolve`), and keep exchanges whole. The seal mends
+    what a manager gets wrong, so a simple manager such as ``entries[-10:]`` is a good one.
+
+    A manager that calls a model may define ``async acurate(entries, *, context)`` as well.
+    """
+
+    def curate(
+        self, entries: Sequence[ConversationEntry], *, context: CurationContext
+    ) -> Sequence[ConversationEntry]:
+        """Return the entries to keep, some of them edited copies."""

@@ -1,0 +1,108 @@
+"""`TurnRetentionManager`: the latest turns verbatim, older ones as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from history_curator.managers._checks import check_choice, check_count
+from history_curator.managers._protocol import CurationContext
+from history_curator.model import ConversationEntry, MessageRole
+from history_curator.structure import pair
+
+_REASON = "tool details of an older turn"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRetentionManager:
+    """Keeps the latest turns with all tool details, and of older ones what was said, or nothing.
+
+    A turn is a user entry and everything up to the next one. The turn that is still being answered
+    is always kept in full, whatever ``preserve_turns`` says, because a model cannot continue an
+    exchange that was taken away. System and pinned entries stay.
+
+    Args:
+        preserve_turns: how many of the latest turns are kept verbatim.
+        older: ``"text"`` keeps user and assistant text of older turns, ``"exclude"`` nothing.
+
+    Example:
+        >>> from history_curator import Curator
+        >>> said = [
+        ...     {"role": "user", "content": "one"},
+        ...     {"role": "assistant", "content": "1"},
+        ...     {"role": "user", "content": "two"},
+        ...     {"role": "assistant", "content": "2"},
+        ...     {"role": "user", "content": "three"},
+        ... ]
+        >>> manager = TurnRetentionManager(preserve_turns=1, older="exclude")
+        >>> Curator(manager).curate(said).messages
+        [{'role': 'user', 'content': 'three'}]
+    """
+
+    preserve_turns: int = 2
+    older: Literal["text", "exclude"] = "text"
+
+    def __post_init__(self) -> None:
+        check_count(self, "preserve_turns", self.preserve_turns)
+        check_choice(self, "older", self.older, ("text", "exclude"))
+
+    def curate(
+        self, entries: Sequence[ConversationEntry], *, context: CurationContext
+    ) -> list[ConversationEntry]:
+        """Return older turns reduced, the latest ones as they are."""
+        start = self._preserved_from(entries)
+        if not start:
+            return list(entries)
+        details = _late_results(entries, start)
+        kept = []
+        for index, entry in enumerate(entries):
+            reduced: ConversationEntry | None = entry
+            if index < start or id(entry.root) in details:
+                reduced = self._reduce(entry)
+            if reduced is None:
+                reason = _REASON if self.older == "text" else "older than the preserved turns"
+                context.explain(entry, reason)
+            else:
+                kept.append(reduced)
+        return kept
+
+    def _preserved_from(self, entries: Sequence[ConversationEntry]) -> int:
+        turns = self.preserve_turns or (0 if _is_answered(entries) else 1)
+        if not turns:
+            return len(entries)
+        for index in range(len(entries) - 1, -1, -1):
+            if entries[index].is_real_user:
+                turns -= 1
+                if not turns:
+                    return index
+        return 0
+
+    def _reduce(self, entry: ConversationEntry) -> ConversationEntry | None:
+        if entry.role is MessageRole.SYSTEM or entry.pinned:
+            return entry
+        if self.older == "exclude" or entry.role is MessageRole.TOOL:
+            return None
+        if not entry.tool_calls:
+            return entry
+        if not (entry.content and not entry.content.isspace()) and not entry.has_media:
+            return None
+        # Thinking is bound to the calls that follow it, so it goes with them.
+        return entry.evolve(tool_calls=None, reasoning=None, action="cleared", reason=_REASON)
+
+
+def _is_answered(entries: Sequence[ConversationEntry]) -> bool:
+    for entry in reversed(entries):
+        if entry.role is not MessageRole.SYSTEM:
+            return entry.role is MessageRole.ASSISTANT and not entry.tool_calls
+    return True
+
+
+def _late_results(entries: Sequence[ConversationEntry], start: int) -> set[int]:
+    """Return results that arrived in a preserved turn for a call of an older one."""
+    late: set[int] = set()
+    for unit in pair(entries):
+        if unit.start >= start:
+            break
+        late.update(id(result.root) for result in unit.results if result is not None)
+    return late

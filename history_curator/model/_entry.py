@@ -1,0 +1,186 @@
+"""`ConversationEntry`: one message, frozen, in a form no provider owns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum
+from typing import Any, Literal
+from uuid import UUID
+
+PartKind = Literal["text", "image", "audio", "video", "file", "other"]
+
+
+class MessageRole(str, Enum):
+    """Who speaks."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One tool invocation asked for by the assistant.
+
+    Attributes:
+        id: correlates the call with its result. Not unique across a conversation.
+        name: the tool.
+        arguments: JSON text, exactly as the model wrote it (it may be malformed).
+        extra: what a provider keeps beside a call and wants back, such as a thought signature.
+    """
+
+    id: str
+    name: str
+    arguments: str = "{}"
+    extra: Mapping[str, Any] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ContentPart:
+    """One block of a multi-part message.
+
+    Attributes:
+        kind: what it is; anything we do not know is ``other`` and passes through untouched.
+        text: the text of a text block.
+        raw: the block as it was given, for writing it back.
+        width, height: size in pixels of an image, where known.
+        tokens: a given estimate for media whose cost cannot be derived.
+    """
+
+    kind: PartKind
+    text: str | None = None
+    raw: Any = None
+    width: int | None = None
+    height: int | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """A thinking block: bound to what came before it and to the calls that follow it.
+
+    ``encrypted`` marks blocks whose text is opaque (redacted or encrypted reasoning).
+    """
+
+    text: str | None = None
+    signature: str | None = None
+    raw: Any = None
+    encrypted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationEntry:
+    """One message of a conversation.
+
+    Example:
+        >>> entry = ConversationEntry(MessageRole.USER, "hello")
+        >>> entry.evolve(content="hi").original is entry
+        True
+    """
+
+    role: MessageRole
+    """Who speaks."""
+
+    content: str | None = None
+    """The text, all text blocks joined. None for a message that only carries calls."""
+
+    evaluation_id: UUID | None = None
+    """Correlates all entries of one run."""
+
+    sequence: int = 0
+    """Zero-based position within the run."""
+
+    created_at: datetime | None = None
+    """When the entry was recorded."""
+
+    tool_calls: tuple[ToolCall, ...] | None = None
+    """Calls asked for by the assistant."""
+
+    tool_call_id: str | None = None
+    """The call this result answers. Tool role only."""
+
+    tool_name: str | None = None
+    """The tool that produced this result. Tool role only."""
+
+    name: str | None = None
+    """The author's name, where a provider takes one."""
+
+    parts: tuple[ContentPart, ...] | None = None
+    """All content blocks in order, when the message is more than plain text."""
+
+    reasoning: tuple[Reasoning, ...] | None = None
+    """Thinking blocks, in order."""
+
+    status: Literal["success", "error"] | None = None
+    """Outcome of a tool result, where known."""
+
+    pinned: bool = False
+    """A pinned entry survives every manager."""
+
+    truncated: bool = False
+    """Whether the text was shortened."""
+
+    original_length: int | None = None
+    """Characters of the text before it was shortened."""
+
+    handle: str | None = None
+    """What the recall tool takes to return the original text."""
+
+    origin: str | None = None
+    """None for what was said; else why it was invented: ``placeholder``, ``bridge``, ``user``,
+    ``summary``, ``recollection``, ``note``."""
+
+    metadata: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    """What the caller attached; never sent."""
+
+    action: str | None = field(default=None, compare=False, repr=False)
+    """What was done to this entry: ``truncated``, ``cleared``, ``merged``, ``moved``,
+    ``inserted``, ``summarised``, ``repaired``. None when untouched."""
+
+    reason: str | None = field(default=None, compare=False, repr=False)
+    """Why, in words for a person."""
+
+    source: Any = field(default=None, compare=False, repr=False)
+    """The message this entry was read from. Returned as is while the entry is untouched."""
+
+    span: tuple[int, int] | None = field(default=None, compare=False, repr=False)
+    """(k, n) when the source message was read as n entries and this is the k-th."""
+
+    original: ConversationEntry | None = field(default=None, compare=False, repr=False)
+    """The entry as recorded, when this one is an edited copy."""
+
+    memo: Any = field(default=None, init=False, compare=False, repr=False)
+    """Private to the counter: the cached token count."""
+
+    checked: Any = field(default=None, init=False, compare=False, repr=False)
+    """Private to the profiles: the cached verdict of the rules that look at one entry alone."""
+
+    def evolve(self, **changes: Any) -> ConversationEntry:
+        """Return an edited copy that remembers the recorded entry as `original`."""
+        changes.setdefault("original", self.root)
+        return replace(self, **changes)
+
+    @property
+    def root(self) -> ConversationEntry:
+        """The entry as recorded: itself, unless it is an edited copy."""
+        return self if self.original is None else self.original
+
+    @property
+    def is_real_user(self) -> bool:
+        """A user entry that was said by the user and says something."""
+        return (
+            self.role is MessageRole.USER
+            and self.origin is None
+            and (bool(self.content and not self.content.isspace()) or self.has_media)
+        )
+
+    @property
+    def has_media(self) -> bool:
+        """Whether a part is something other than text."""
+        return self.parts is not None and any(part.kind != "text" for part in self.parts)

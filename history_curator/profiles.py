@@ -1,0 +1,329 @@
+"""One provider's rules: a list of invariants with their parameters, in the order of repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Literal
+
+from history_curator.errors import ConfigurationError
+from history_curator.invariants import (
+    ArgumentsAreObjects,
+    CallIdsAreUnique,
+    ImagesFit,
+    Invariant,
+    MessagesAreWellFormed,
+    NothingIsBlank,
+    OneSystemEntryLeads,
+    ReasoningMode,
+    ReasoningStaysBound,
+    RequestEndsOnUserOrTool,
+    ResultsFollowTheirCalls,
+    RolesAlternate,
+    SomeUserSpeaks,
+    ToolNamesAreAccepted,
+    UserSpeaksFirst,
+    Violation,
+)
+from history_curator.invariants._call_ids_are_unique import BEDROCK_ID, MISTRAL_ID
+from history_curator.invariants._tool_names_are_accepted import GEMINI_NAME, LONG_NAME, PLAIN_NAME
+from history_curator.model import ConversationEntry, MessageRole
+
+__all__ = ["PROVIDERS", "ProviderProfile", "Tail", "get_profile"]
+
+Tail = Literal["request", "history"]
+ProviderName = Literal["core", "portable", "openai", "anthropic", "gemini", "bedrock", "mistral"]
+
+# The order below is such that one round is enough: fields before structure, structure before
+# what is read off it, the ends last. The bound is for rules of your own.
+_ROUNDS = 4
+_SHOWN_BY_TOOLS = (MessageRole.USER, MessageRole.TOOL)
+
+
+class ProviderProfile:
+    """The rules of one provider.
+
+    `repair` returns entries in which `find` finds nothing, keeps every word the user said, is
+    idempotent, and returns the very list it was given when nothing is wrong.
+
+    Attributes:
+        name: the provider.
+        invariants: the rules, in the order they are repaired.
+        reasoning: what happens to reasoning after an edited prefix, see `ReasoningStaysBound`.
+
+    Example:
+        >>> from history_curator.testing import parse_entries, show
+        >>> profile = get_profile("portable")
+        >>> broken = parse_entries("S U A(c1) U T(c1) A U")
+        >>> [violation.rule for violation in profile.find(broken)]
+        ['P6', 'P6']
+        >>> show(profile.repair(broken))
+        'S U A(c1) T(c1) A* U A U'
+    """
+
+    __slots__ = ("_across", "_at", "_requests", "invariants", "name", "reasoning")
+
+    def __init__(self, name: str, invariants: Sequence[Invariant]) -> None:
+        self.name = name
+        self.invariants = tuple(invariants)
+        for invariant in self.invariants:
+            invariant.provider = name
+        bound = [rule for rule in self.invariants if isinstance(rule, ReasoningStaysBound)]
+        self.reasoning: ReasoningMode = bound[0].mode if bound else "keep"
+        self._at = tuple(rule.look_at for rule in self.invariants if rule.looks_at)
+        across = [rule for rule in self.invariants if rule.looks_across]
+        self._requests = tuple(rule.look_across for rule in across)
+        self._across = tuple(rule.look_across for rule in across if not rule.requests_only)
+
+    def __repr__(self) -> str:
+        return f"ProviderProfile({self.name!r}, reasoning={self.reasoning!r})"
+
+    def find(self, entries: Sequence[ConversationEntry], tail: Tail = "request") -> list[Violation]:
+        """Return every violation, in order of position."""
+        found = [
+            violation
+            for rule in self.invariants
+            if tail == "request" or not rule.requests_only
+            for violation in rule.find(entries)
+        ]
+        return sorted(found, key=lambda each: len(entries) if each.index is None else each.index)
+
+    def holds(self, entries: Sequence[ConversationEntry], tail: Tail = "request") -> bool:
+        """Whether `find` would find nothing. Verdicts on single entries are remembered."""
+        for entry in entries:
+            checked = entry.checked
+            if (checked is None or self not in checked) and not self._judge(entry):
+                return False
+        for look in self._requests if tail == "request" else self._across:
+            if look(entries):
+                return False
+        return True
+
+    def repair(
+        self,
+        entries: Sequence[ConversationEntry],
+        tail: Tail = "request",
+        *,
+        edited: bool = False,
+    ) -> list[ConversationEntry]:
+        """Return entries this provider takes.
+
+        Args:
+            entries: the view.
+            tail: ``request`` when it is about to be sent, ``history`` when the caller appends.
+            edited: something before or in the view was edited or left out already, so reasoning
+                bound to it is stripped, kept or refused as `reasoning` says.
+
+        Raises:
+            ReasoningBoundError: with ``reasoning="refuse"``, when reasoning follows an edit.
+        """
+        current = entries if isinstance(entries, list) else list(entries)
+        given = current
+        for _ in range(_ROUNDS):
+            if self.holds(current, tail):
+                break
+            for rule in self.invariants:
+                if (tail == "request" or not rule.requests_only) and rule.find(current):
+                    current = rule.repair(current)
+        if edited or current is not given:
+            since = 0 if edited else _first_change(given, current)
+            current = self._settle(current, since, edited)
+        return current
+
+    def _judge(self, entry: ConversationEntry) -> bool:
+        for look in self._at:
+            if look(entry):
+                return False
+        if entry.checked is None:
+            object.__setattr__(entry, "checked", {})
+        entry.checked[self] = True
+        return True
+
+    def _settle(
+        self, entries: list[ConversationEntry], since: int, edited: bool
+    ) -> list[ConversationEntry]:
+        if not any(entry.reasoning for entry in entries):
+            return entries
+        for rule in self.invariants:
+            # A repair is not refused: without it nothing could be sent at all.
+            if isinstance(rule, ReasoningStaysBound) and (edited or rule.mode == "strip"):
+                return rule.settle(entries, since)
+        return entries
+
+
+def _first_change(before: Sequence[ConversationEntry], after: Sequence[ConversationEntry]) -> int:
+    for index, (old, new) in enumerate(zip(before, after, strict=False)):
+        if old is not new:
+            return index
+    return min(len(before), len(after))
+
+
+def _core(mode: ReasoningMode) -> list[Invariant]:
+    return [
+        MessagesAreWellFormed(),
+        OneSystemEntryLeads(),
+        NothingIsBlank(),
+        ResultsFollowTheirCalls(),
+        CallIdsAreUnique(),
+        ArgumentsAreObjects(),
+        ToolNamesAreAccepted(authors=True),
+        ImagesFit(max_images=100, max_side=8000, crowd=20, crowded_side=2000),
+        ReasoningStaysBound(mode),
+        UserSpeaksFirst(),
+        SomeUserSpeaks(),
+        RequestEndsOnUserOrTool(),
+    ]
+
+
+def _portable(mode: ReasoningMode) -> list[Invariant]:
+    return [
+        MessagesAreWellFormed(),
+        OneSystemEntryLeads(),
+        NothingIsBlank(flat_results=True),
+        ResultsFollowTheirCalls(),
+        CallIdsAreUnique(),
+        ArgumentsAreObjects(),
+        ToolNamesAreAccepted(authors=True),
+        ImagesFit(),
+        ReasoningStaysBound(mode),
+        RolesAlternate(),
+        UserSpeaksFirst(),
+        SomeUserSpeaks(),
+        RequestEndsOnUserOrTool(),
+    ]
+
+
+def _openai(mode: ReasoningMode) -> list[Invariant]:
+    return [
+        MessagesAreWellFormed(),
+        NothingIsBlank(),
+        ResultsFollowTheirCalls(ordered=False),
+        CallIdsAreUnique(r".{1,40}", scope="message"),
+        ToolNamesAreAccepted(PLAIN_NAME, authors=True),
+        ImagesFit(max_images=500, max_side=1 << 30),
+        ReasoningStaysBound(mode, family="openai"),
+        SomeUserSpeaks(),
+        RequestEndsOnUserOrTool(),
+    ]
+
+
+def _anthropic(mode: ReasoningMode) -> list[Invariant]:
+    return [
+        MessagesAreWellFormed(),
+        OneSystemEntryLeads(),
+        NothingIsBlank(),
+        ResultsFollowTheirCalls(ordered=False),
+        CallIdsAreUnique(r"[A-Za-z0-9_-]+"),
+        ArgumentsAreObjects(),
+        ToolNamesAreAccepted(LONG_NAME),
+        ImagesFit(
+            max_images=100, max_side=8000, crowd=20, crowded_side=2000, roles=_SHOWN_BY_TOOLS
+        ),
+        ReasoningStaysBound(mode, family="anthropic"),
+        UserSpeaksFirst(),
+        SomeUserSpeaks(),
+        RequestEndsOnUserOrTool(),
+    ]
+
+
+def _gemini(mode: ReasoningMode) -> list[Invariant]:
+    return [
+        MessagesAreWellFormed(),
+        OneSystemEntryLeads(),
+        NothingIsBlank(),
+        ResultsFollowTheirCalls(),
+        CallIdsAreUnique(r".+", scope="message"),
+        ArgumentsAreObjects(),
+        ToolNamesAreAccepted(GEMINI_NAME),
+        ImagesFit(max_images=3000, max_side=1 << 30),
+        ReasoningStaysBound(mode, family="gemini"),
+        RolesAlternate(users=False, bridges=False),
+        UserSpeaksFirst(),
+        SomeUserSpeaks(),
+        RequestEndsOnUserOrTool(),
+    ]
+
+
+def _bedrock(mode: ReasoningMode) -> list[Invariant]:
+    return [
+        MessagesAreWellFormed(),
+        OneSystemEntryLeads(),
+        NothingIsBlank(),
+        ResultsFollowTheirCalls(ordered=False),
+        CallIdsAreUnique(BEDROCK_ID),
+        ArgumentsAreObjects(),
+        ToolNamesAreAccepted(PLAIN_NAME),
+        ImagesFit(max_images=20, max_side=8000, roles=_SHOWN_BY_TOOLS),
+        ReasoningStaysBound(mode, family="anthropic"),
+        RolesAlternate(),
+        UserSpeaksFirst(),
+        SomeUserSpeaks(),
+        RequestEndsOnUserOrTool(),
+    ]
+
+
+def _mistral(mode: ReasoningMode) -> list[Invariant]:
+    return [
+        MessagesAreWellFormed(text_with_calls=False),
+        OneSystemEntryLeads(),
+        NothingIsBlank(),
+        ResultsFollowTheirCalls(),
+        CallIdsAreUnique(MISTRAL_ID, scope="message", length=9, bare=True),
+        ArgumentsAreObjects(),
+        ToolNamesAreAccepted(PLAIN_NAME),
+        ImagesFit(max_images=8, max_side=1 << 30),
+        ReasoningStaysBound(mode),
+        RolesAlternate(users=False, assistants=False),
+        UserSpeaksFirst(),
+        SomeUserSpeaks(),
+        RequestEndsOnUserOrTool(),
+    ]
+
+
+_BUILDERS: dict[str, tuple[Callable[[ReasoningMode], list[Invariant]], ReasoningMode]] = {
+    "core": (_core, "strip"),
+    "portable": (_portable, "strip"),
+    "openai": (_openai, "keep"),
+    "anthropic": (_anthropic, "strip"),
+    "gemini": (_gemini, "keep"),
+    "bedrock": (_bedrock, "strip"),
+    "mistral": (_mistral, "keep"),
+}
+
+PROVIDERS: tuple[str, ...] = tuple(_BUILDERS)
+"""The names `get_profile` knows."""
+
+
+def get_profile(
+    provider: str | ProviderProfile = "core", *, reasoning: ReasoningMode | None = None
+) -> ProviderProfile:
+    """Return a profile by name; a profile of your own comes back as it is.
+
+    Args:
+        provider: one of `PROVIDERS`, or a profile.
+        reasoning: ``strip``, ``keep`` or ``refuse`` instead of the provider's default.
+
+    Raises:
+        ConfigurationError: for a name or mode nobody knows.
+
+    Example:
+        >>> get_profile("mistral")
+        ProviderProfile('mistral', reasoning='keep')
+    """
+    if isinstance(provider, ProviderProfile):
+        return provider
+    if provider not in _BUILDERS:
+        raise ConfigurationError(
+            f"provider: unknown profile {provider!r}. Fix: use one of {', '.join(PROVIDERS)}, "
+            "or pass a ProviderProfile."
+        )
+    if reasoning not in (None, "strip", "keep", "refuse"):
+        raise ConfigurationError(
+            f"reasoning: unknown mode {reasoning!r}. Fix: use 'strip', 'keep' or 'refuse'."
+        )
+    return _built(provider, reasoning or _BUILDERS[provider][1])
+
+
+@cache
+def _built(name: str, mode: ReasoningMode) -> ProviderProfile:
+    return ProviderProfile(name, _BUILDERS[name][0](mode))

@@ -1,0 +1,8 @@
+"""Reading: messages of any dialect become entries."""
+
+from __future__ import annotations
+
+from history_curator.read._detect import detect, register_dialect
+from history_curator.read._dicts import DictDialect, EntryDialect
+
+__all__ = ["DictDialect", "EntryDialect", "detect", "register_dialect"]

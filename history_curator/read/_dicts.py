@@ -1,0 +1,345 @@
+"""Read OpenAI- and Anthropic-style dicts. Both may stand in one list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Literal
+
+from history_curator.errors import ConversionError
+from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
+from history_curator.read._parts import join_text, read_part
+from history_curator.write import write_dicts
+
+ROLES: dict[str, MessageRole] = {
+    "system": MessageRole.SYSTEM,
+    "developer": MessageRole.SYSTEM,
+    "user": MessageRole.USER,
+    "human": MessageRole.USER,
+    "assistant": MessageRole.ASSISTANT,
+    "ai": MessageRole.ASSISTANT,
+    "orchestrator": MessageRole.ASSISTANT,
+    "tool": MessageRole.TOOL,
+    "function": MessageRole.TOOL,
+}
+
+# Everything a provider is known to take; other keys are carried as `metadata`.
+KNOWN_KEYS = frozenset(
+    "role content name tool_calls tool_call_id function_call refusal audio reasoning_content "
+    "reasoning thinking_blocks annotations cache_control status is_error id".split()
+)
+_REASONING_BLOCKS = {"thinking", "redacted_thinking", "reasoning"}
+_content = itemgetter("content")
+
+
+class DictDialect:
+    """Messages as dicts, as the OpenAI and Anthropic clients take them.
+
+    Example:
+        >>> entries = DictDialect().read({"role": "user", "content": "hi"}, 0)
+        >>> entries[0].role, entries[0].content
+        (<MessageRole.USER: 'user'>, 'hi')
+    """
+
+    name = "dicts"
+
+    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+        """Return the entries of one dict."""
+        if not isinstance(message, Mapping):
+            raise ConversionError(
+                f"expected a mapping, got {type(message).__name__}.",
+                index=index,
+                fix='pass {"role": …, "content": …}; one list holds one kind of message.',
+            )
+        role = _read_role(message, index)
+        content = message.get("content")
+        if isinstance(content, (list, tuple)):
+            return _read_blocks(message, role, content, index)
+        if content is not None and not isinstance(content, str):
+            raise ConversionError(
+                f"content is a {type(content).__name__}.",
+                index=index,
+                field="content",
+                fix="make it a string (json.dumps for data), a list of blocks, or None.",
+            )
+        if "content" not in message and role in (MessageRole.USER, MessageRole.SYSTEM):
+            raise ConversionError(
+                f"a {role} message has no content.",
+                index=index,
+                field="content",
+                fix="add the text, or leave the message out.",
+            )
+        return (_entry(message, role, content, None, index),)
+
+    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+        """Return dicts; untouched ones are the same objects."""
+        return write_dicts(entries)
+
+    def glance(self, messages: Sequence[Any]) -> list[Any]:
+        """Return the content of every message."""
+        try:
+            return list(map(_content, messages))
+        except (KeyError, TypeError, IndexError):
+            return [
+                message.get("content") if isinstance(message, Mapping) else message
+                for message in messages
+            ]
+
+    def fingerprint(self, message: Any) -> Hashable:
+        """Return the content and calls as a comparable value."""
+        content = message.get("content")
+        calls = message.get("tool_calls")
+        if calls is None and content.__class__ is str:
+            return (content, len(message))
+        return (
+            content if content.__class__ is str else repr(content),
+            repr(calls),
+            message.get("tool_call_id"),
+            len(message),
+        )
+
+
+class EntryDialect:
+    """Messages that are entries already."""
+
+    name = "entries"
+
+    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+        """Return the entry itself, bound to itself as its source."""
+        if not isinstance(message, ConversationEntry):
+            raise ConversionError(
+                f"expected a ConversationEntry, got {type(message).__name__}.",
+                index=index,
+                fix="one list holds one kind of message.",
+            )
+        return (message,)
+
+    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+        """Return the entries."""
+        return list(entries)
+
+    def glance(self, messages: Sequence[Any]) -> list[Any]:
+        """Entries are frozen: each is its own witness."""
+        return list(messages)
+
+    def fingerprint(self, message: Any) -> Hashable:
+        """Entries are frozen."""
+        return id(message)
+
+
+def _read_role(message: Mapping[str, Any], index: int) -> MessageRole:
+    if "role" not in message:
+        raise ConversionError(
+            "the message has no role.",
+            index=index,
+            field="role",
+            fix=f"add one of {', '.join(ROLES)}.",
+        )
+    given = message["role"]
+    role = ROLES.get(given) if isinstance(given, str) else None
+    if role is None and isinstance(given, str):
+        role = ROLES.get(given.strip().lower())
+    if role is None:
+        raise ConversionError(
+            f"unknown role {given!r}.",
+            index=index,
+            field="role",
+            fix=f"use one of {', '.join(ROLES)}.",
+        )
+    return role
+
+
+def _entry(
+    message: Mapping[str, Any],
+    role: MessageRole,
+    content: str | None,
+    parts: tuple[ContentPart, ...] | None,
+    index: int,
+    calls: tuple[ToolCall, ...] = (),
+    reasoning: tuple[Reasoning, ...] = (),
+) -> ConversationEntry:
+    name = message.get("name")
+    is_tool = role is MessageRole.TOOL
+    if role is MessageRole.ASSISTANT:
+        listed = message.get("tool_calls")
+        if listed or "function_call" in message:
+            calls = _merge_calls(calls, _read_calls(message, index))
+        if content is None and parts is None and isinstance(message.get("refusal"), str):
+            content = message["refusal"]
+        reasoning = reasoning or _read_reasoning(message)
+        if message.get("role") == "orchestrator" and name is None:
+            name = "orchestrator"
+    call_id = message.get("tool_call_id") if is_tool else None
+    extra = None
+    if not message.keys() <= KNOWN_KEYS:
+        extra = {key: value for key, value in message.items() if key not in KNOWN_KEYS}
+    return ConversationEntry(
+        role=role,
+        content=content,
+        sequence=index,
+        tool_calls=calls or None,
+        tool_call_id=call_id if call_id is None or isinstance(call_id, str) else str(call_id),
+        tool_name=name if is_tool else None,
+        name=None if is_tool else name,
+        parts=parts,
+        reasoning=reasoning or None,
+        status=_read_status(message) if is_tool else None,
+        pinned=bool(extra and extra.get("pinned")),
+        metadata=extra,
+        source=message,
+    )
+
+
+def _read_status(message: Mapping[str, Any]) -> Literal["success", "error"] | None:
+    status = message.get("status")
+    if status == "error" or message.get("is_error") is True:
+        return "error"
+    return "success" if status == "success" else None
+
+
+def _read_calls(message: Mapping[str, Any], index: int) -> tuple[ToolCall, ...]:
+    listed = message.get("tool_calls") or ()
+    if not isinstance(listed, (list, tuple)):
+        raise ConversionError(
+            f"tool_calls is a {type(listed).__name__}.",
+            index=index,
+            field="tool_calls",
+            fix="make it a list of calls.",
+        )
+    calls = []
+    for position, call in enumerate(listed):
+        if not isinstance(call, Mapping):
+            raise ConversionError(
+                f"the call is a {type(call).__name__}.",
+                index=index,
+                field=f"tool_calls[{position}]",
+                fix='use {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.',
+            )
+        body = call.get("function", call.get("custom", call))
+        if not isinstance(body, Mapping):
+            body = {}
+        arguments = body.get("arguments", body.get("args", body.get("input")))
+        calls.append(
+            ToolCall(
+                str(call.get("id") or ""), str(body.get("name") or ""), arguments_text(arguments)
+            )
+        )
+    legacy = message.get("function_call")
+    if isinstance(legacy, Mapping):
+        arguments = arguments_text(legacy.get("arguments"))
+        calls.append(ToolCall("", str(legacy.get("name") or ""), arguments))
+    return tuple(calls)
+
+
+def _merge_calls(
+    blocks: tuple[ToolCall, ...], listed: tuple[ToolCall, ...]
+) -> tuple[ToolCall, ...]:
+    """A call present both as a content block and in ``tool_calls`` is one call."""
+    if not blocks:
+        return listed
+    seen = {call.id for call in blocks if call.id}
+    return blocks + tuple(call for call in listed if call.id not in seen)
+
+
+def arguments_text(arguments: Any) -> str:
+    """Arguments as JSON text; text is kept as it is, even when it is not JSON."""
+    if isinstance(arguments, str):
+        return arguments or "{}"
+    if arguments is None:
+        return "{}"
+    return json.dumps(arguments, ensure_ascii=False, default=str)
+
+
+def _read_reasoning(message: Mapping[str, Any]) -> tuple[Reasoning, ...]:
+    blocks = message.get("thinking_blocks")
+    if isinstance(blocks, list) and blocks:
+        return tuple(_reasoning_block(block) for block in blocks if isinstance(block, Mapping))
+    text = message.get("reasoning_content", message.get("reasoning"))
+    return (Reasoning(text, raw=None),) if isinstance(text, str) and text else ()
+
+
+def _reasoning_block(block: Mapping[str, Any]) -> Reasoning:
+    text = block.get("thinking", block.get("text", block.get("reasoning")))
+    encrypted = block.get("type") == "redacted_thinking" or "encrypted_content" in block
+    signature = block.get("signature", block.get("data", block.get("encrypted_content")))
+    return Reasoning(
+        text if isinstance(text, str) else None,
+        signature if isinstance(signature, str) else None,
+        block,
+        encrypted,
+    )
+
+
+def _read_blocks(
+    message: Mapping[str, Any], role: MessageRole, blocks: Sequence[Any], index: int
+) -> tuple[ConversationEntry, ...]:
+    """Split a message of blocks: each tool result is an entry, what lies between is one."""
+    groups: list[ConversationEntry] = []
+    parts: list[ContentPart] = []
+    calls: list[ToolCall] = []
+    reasoning: list[Reasoning] = []
+
+    def close() -> None:
+        if parts or calls or reasoning:
+            text = tuple(parts)
+            groups.append(
+                _entry(
+                    message, role, join_text(text), text, index, tuple(calls), tuple(reasoning)
+                )
+            )
+            parts.clear(), calls.clear(), reasoning.clear()
+
+    for position, block in enumerate(blocks):
+        kind = block.get("type") if isinstance(block, Mapping) else None
+        if kind == "tool_result" and role is not MessageRole.ASSISTANT:
+            close()
+            groups.append(_read_result_block(message, block, index, position))
+        elif kind == "tool_use":
+            arguments = arguments_text(block.get("input"))
+            calls.append(ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), arguments))
+        elif kind in _REASONING_BLOCKS:
+            reasoning.append(_reasoning_block(block))
+        else:
+            parts.append(read_part(block, index, f"content[{position}]"))
+    close()
+    if not groups:
+        return (_entry(message, role, None, (), index),)
+    if len(groups) == 1:
+        return (groups[0],)
+    count = len(groups)
+    return tuple(_with_span(entry, (place, count)) for place, entry in enumerate(groups))
+
+
+def _with_span(entry: ConversationEntry, span: tuple[int, int]) -> ConversationEntry:
+    object.__setattr__(entry, "span", span)  # still private to the reader
+    return entry
+
+
+def _read_result_block(
+    message: Mapping[str, Any], block: Mapping[str, Any], index: int, position: int
+) -> ConversationEntry:
+    content = block.get("content")
+    parts: tuple[ContentPart, ...] | None = None
+    if isinstance(content, (list, tuple)):
+        field = f"content[{position}].content"
+        parts = tuple(read_part(item, index, field) for item in content)
+        content = join_text(parts)
+    elif content is not None and not isinstance(content, str):
+        raise ConversionError(
+            f"the tool result is a {type(content).__name__}.",
+            index=index,
+            field=f"content[{position}].content",
+            fix="make it a string or a list of blocks.",
+        )
+    call_id = block.get("tool_use_id")
+    return ConversationEntry(
+        role=MessageRole.TOOL,
+        content=content,
+        sequence=index,
+        tool_call_id=None if call_id is None else str(call_id),
+        parts=parts,
+        status="error" if block.get("is_error") else None,
+        source=message,
+        span=(0, 1),
+    )

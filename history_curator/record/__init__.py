@@ -1,0 +1,20 @@
+"""The record: sessions, the events they publish, and the loop that fills them."""
+
+from __future__ import annotations
+
+from history_curator.record._events import ConversationRecorded, EventBus, HistoryCurated
+from history_curator.record._runner import ConversationRunner, RunResult
+from history_curator.record._select import get_evaluation_history, select_all, select_where
+from history_curator.record._session import HistorySession
+
+__all__ = [
+    "ConversationRecorded",
+    "ConversationRunner",
+    "EventBus",
+    "HistoryCurated",
+    "HistorySession",
+    "RunResult",
+    "get_evaluation_history",
+    "select_all",
+    "select_where",
+]

@@ -1,0 +1,236 @@
+"""`ConversationRunner`: the small loop between a model and its tools, with no framework."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from inspect import isawaitable, iscoroutine
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID, uuid4
+
+from history_curator.errors import ConfigurationError
+from history_curator.model import ConversationEntry, ToolCall, provider_message_to_entry
+from history_curator.record._responses import assistant_message, result_messages, result_text
+from history_curator.record._session import HistorySession
+
+if TYPE_CHECKING:
+    from history_curator.curator import Curation, Curator
+    from history_curator.managers import HistoryManager
+
+__all__ = ["ConversationRunner", "RunResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run came to.
+
+    Attributes:
+        content: the final answer's text; None when the run stopped at its limit.
+        messages: the whole conversation, uncurated.
+        entries: what this run recorded.
+        steps: how often the model was called.
+        stopped: ``"answer"``, or ``"max_steps"`` when the model still asked for tools.
+    """
+
+    content: str | None
+    messages: list[Any]
+    entries: tuple[ConversationEntry, ...]
+    steps: int
+    stopped: Literal["answer", "max_steps"]
+
+
+@dataclass(frozen=True, slots=True)
+class _AskModel:
+    messages: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _UseTools:
+    calls: tuple[ToolCall, ...]
+
+
+_Outcome = tuple[str, bool]
+"""Text of a tool result, and whether it is an error."""
+
+
+@dataclass
+class ConversationRunner:
+    """Calls a model, runs the tools it asks for, and repeats until it answers.
+
+    The session records everything: the messages given, every answer and every tool result. The
+    model is sent what the history manager makes of it. A tool that fails, is unknown or gets
+    malformed arguments produces an error result the model can react to; it never ends the run.
+
+    Args:
+        call_provider: takes messages and tool schemas, returns the assistant message: a dict, or
+            a response object of the OpenAI or Anthropic client. May be async, for `arun`.
+        tools: name to callable; called with the arguments as keywords. May be async, for `arun`.
+        tool_specs: the schemas sent along, in the provider's format.
+        history_manager: a `Curator`, or a manager to put in one; None sends everything.
+        session: where to record; a new one by default.
+        max_steps: the most model calls of one run.
+
+    Example:
+        >>> def call_provider(messages, tools):
+        ...     return {"role": "assistant", "content": f"You said: {messages[-1]['content']}"}
+        >>> runner = ConversationRunner(call_provider)
+        >>> runner.run("hello").content
+        'You said: hello'
+        >>> len(runner.session)
+        2
+    """
+
+    call_provider: Callable[[list[Any], Sequence[Mapping[str, Any]] | None], Any]
+    tools: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    tool_specs: Sequence[Mapping[str, Any]] | None = None
+    history_manager: Curator | HistoryManager | None = None
+    session: HistorySession = field(default_factory=HistorySession)
+    max_steps: int = 20
+
+    def __post_init__(self) -> None:
+        if self.max_steps < 1:
+            raise ConfigurationError(
+                f"ConversationRunner.max_steps is {self.max_steps!r}. Fix: 1 or more."
+            )
+        self._curator = self._make_curator()
+
+    def run(self, messages: str | Sequence[Any]) -> RunResult:
+        """Continue the conversation with a user's text or with messages, until the model answers.
+
+        Raises:
+            ConfigurationError: when the model or a tool turns out to be async.
+            BudgetUnsatisfiableError: when what must be sent does not fit the curator's budget.
+        """
+        loop = self._loop(messages)
+        reply: Any = None
+        while True:
+            try:
+                request = loop.send(reply)
+            except StopIteration as stop:
+                return self._finished(stop.value)
+            if isinstance(request, _UseTools):
+                reply = [self._use(call) for call in request.calls]
+            else:
+                curation = self._curate(request.messages)
+                reply = _require_sync(
+                    self.call_provider(curation, self.tool_specs), "call_provider"
+                )
+
+    async def arun(self, messages: str | Sequence[Any]) -> RunResult:
+        """Like `run`, awaiting what is async; parallel calls run side by side."""
+        loop = self._loop(messages)
+        reply: Any = None
+        while True:
+            try:
+                request = loop.send(reply)
+            except StopIteration as stop:
+                return self._finished(stop.value)
+            if isinstance(request, _UseTools):
+                reply = await asyncio.gather(*(self._ause(call) for call in request.calls))
+            else:
+                view = await self._acurate(request.messages)
+                answer = self.call_provider(view, self.tool_specs)
+                reply = await answer if isawaitable(answer) else answer
+
+    def _loop(self, given: str | Sequence[Any]) -> Generator[_AskModel | _UseTools, Any, RunResult]:
+        """The run itself, which asks its driver for answers and results."""
+        evaluation = uuid4()
+        conversation = list(self.session.messages)
+        added = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
+        recorded = list(self.session.record(added, evaluation_id=evaluation)) if added else []
+        conversation.extend(added)
+        for step in range(1, self.max_steps + 1):
+            message = assistant_message((yield _AskModel(conversation)))
+            conversation.append(message)
+            answer = self.session.append(message, evaluation_id=evaluation)
+            recorded.append(answer)
+            if not answer.tool_calls:
+                return RunResult(answer.content, conversation, tuple(recorded), step, "answer")
+            outcomes: list[_Outcome] = yield _UseTools(answer.tool_calls)
+            results = result_messages(message, answer.tool_calls, outcomes)
+            conversation.extend(results)
+            recorded.extend(self._record_results(results, outcomes, evaluation))
+        return RunResult(None, conversation, tuple(recorded), self.max_steps, "max_steps")
+
+    def _record_results(
+        self, results: Sequence[Any], outcomes: Sequence[_Outcome], evaluation: UUID
+    ) -> tuple[ConversationEntry, ...]:
+        if len(results) != len(outcomes):
+            return self.session.record(results, evaluation_id=evaluation)
+        entries = [
+            replace(
+                provider_message_to_entry(message),
+                status="error" if failed else "success",
+            )
+            for message, (_, failed) in zip(results, outcomes, strict=True)
+        ]
+        return self.session.record(entries, evaluation_id=evaluation)
+
+    def _finished(self, result: Any) -> RunResult:
+        assert isinstance(result, RunResult)
+        return result
+
+    def _make_curator(self) -> Curator | None:
+        from history_curator.curator import Curator
+
+        manager = self.history_manager
+        if manager is None or isinstance(manager, Curator):
+            return manager
+        return Curator(manager, bus=self.session.bus)
+
+    def _curate(self, messages: list[Any]) -> list[Any]:
+        if self._curator is None:
+            return list(messages)
+        curation: Curation = self._curator.curate(
+            messages, tools=self.tool_specs, session=self.session
+        )
+        return curation.messages
+
+    async def _acurate(self, messages: list[Any]) -> list[Any]:
+        if self._curator is None:
+            return list(messages)
+        curation: Curation = await self._curator.acurate(
+            messages, tools=self.tool_specs, session=self.session
+        )
+        return curation.messages
+
+    def _use(self, call: ToolCall) -> _Outcome:
+        try:
+            returned = self._invoke(call)
+        except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
+            return _failure(error)
+        return result_text(_require_sync(returned, f"tools[{call.name!r}]")), False
+
+    async def _ause(self, call: ToolCall) -> _Outcome:
+        try:
+            returned = self._invoke(call)
+            return result_text(await returned if isawaitable(returned) else returned), False
+        except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
+            return _failure(error)
+
+    def _invoke(self, call: ToolCall) -> Any:
+        tool = self.tools.get(call.name)
+        if tool is None:
+            known = ", ".join(self.tools) or "none"
+            raise LookupError(f"unknown tool {call.name!r}; available: {known}")
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except ValueError as error:
+            raise ValueError(f"arguments are not JSON ({error})") from error
+        if not isinstance(arguments, dict):
+            raise TypeError("arguments must be a JSON object")
+        return tool(**arguments)
+
+
+def _failure(error: Exception) -> _Outcome:
+    return f"Error: {type(error).__name__}: {error}", True
+
+
+def _require_sync(returned: Any, what: str) -> Any:
+    if isawaitable(returned):
+        if iscoroutine(returned):
+            returned.close()
+        raise ConfigurationError(f"{what} is async. Fix: use `await runner.arun(…)`.")
+    return returned

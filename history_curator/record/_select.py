@@ -1,0 +1,55 @@
+"""Ask a session what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from history_curator.model import ConversationEntry
+from history_curator.record._session import HistorySession
+
+
+def select_all(
+    session: HistorySession, kind: type[ConversationEntry] = ConversationEntry
+) -> tuple[ConversationEntry, ...]:
+    """Return every entry of a session, oldest first.
+
+    Example:
+        >>> session = HistorySession()
+        >>> _ = session.record([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
+        >>> [entry.content for entry in select_all(session)]
+        ['a', 'b']
+    """
+    return tuple(entry for entry in session.entries if isinstance(entry, kind))
+
+
+def select_where(
+    session: HistorySession,
+    kind: type[ConversationEntry],
+    predicate: Callable[[ConversationEntry], bool],
+) -> tuple[ConversationEntry, ...]:
+    """Return the entries of a session that a predicate holds for, oldest first.
+
+    Example:
+        >>> session = HistorySession()
+        >>> _ = session.append({"role": "user", "content": "hello"})
+        >>> len(select_where(session, ConversationEntry, lambda entry: entry.content == "bye"))
+        0
+    """
+    return tuple(entry for entry in select_all(session, kind) if predicate(entry))
+
+
+def get_evaluation_history(
+    session: HistorySession, evaluation_id: UUID
+) -> tuple[ConversationEntry, ...]:
+    """Return all entries of one run, oldest first.
+
+    Example:
+        >>> session = HistorySession()
+        >>> entry = session.append({"role": "user", "content": "hello"})
+        >>> get_evaluation_history(session, session.evaluation_id) == (entry,)
+        True
+    """
+    return select_where(
+        session, ConversationEntry, lambda entry: entry.evaluation_id == evaluation_id
+    )

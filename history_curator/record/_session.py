@@ -1,0 +1,221 @@
+"""`HistorySession`: the record."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+from uuid import UUID, uuid4
+
+from history_curator.errors import ConversionError
+from history_curator.model import ConversationEntry, entry_from_dict, entry_to_dict
+from history_curator.record._events import ConversationRecorded, EventBus
+
+
+class HistorySession:
+    """Everything that was said, in order, for audit, replay and recall.
+
+    Entries are only ever added. Each gets the evaluation it belongs to, its position within it
+    and the time; `ConversationRecorded` is published for each. Whatever the model was shown, the
+    session holds the whole conversation. Thread-safe.
+
+    Args:
+        session_id: identifies the session; a new one by default.
+        evaluation_id: the run that entries belong to unless told otherwise.
+        bus: where events are published.
+
+    Example:
+        >>> session = HistorySession()
+        >>> entry = session.append({"role": "user", "content": "hello"})
+        >>> entry.sequence, session.entries == (entry,)
+        (0, True)
+        >>> HistorySession.from_json(session.to_json()).entries == session.entries
+        True
+    """
+
+    def __init__(
+        self,
+        *,
+        session_id: UUID | None = None,
+        evaluation_id: UUID | None = None,
+        bus: EventBus | None = None,
+    ) -> None:
+        self.session_id = session_id or uuid4()
+        self.evaluation_id = evaluation_id or uuid4()
+        self.parent_id: UUID | None = None
+        self.bus = bus or EventBus()
+        self._entries: list[ConversationEntry] = []
+        self._next: dict[UUID, int] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def entries(self) -> tuple[ConversationEntry, ...]:
+        """Every entry, oldest first."""
+        with self._lock:
+            return tuple(self._entries)
+
+    @property
+    def messages(self) -> list[Any]:
+        """Every entry as a provider message; what was recorded as a dict is that very dict."""
+        from history_curator.read import DictDialect
+
+        return DictDialect().write(self.entries)
+
+    def append(self, message: Any, *, evaluation_id: UUID | None = None) -> ConversationEntry:
+        """Record one message or entry and return it as recorded.
+
+        Raises:
+            ConversionError: when it cannot be read, or holds several entries.
+        """
+        read = self._read([message])
+        if len(read) != 1:
+            raise ConversionError(
+                f"the message holds {len(read)} entries.", fix="record it with session.record([…])."
+            )
+        return self._add(read, evaluation_id)[0]
+
+    def record(
+        self, messages: Sequence[Any], *, evaluation_id: UUID | None = None
+    ) -> tuple[ConversationEntry, ...]:
+        """Record messages of any dialect, or entries, and return them as recorded.
+
+        Raises:
+            ConversionError: when one cannot be read. Nothing is recorded then.
+        """
+        return self._add(self._read(messages), evaluation_id)
+
+    def fork(self, at: int | ConversationEntry | None = None) -> HistorySession:
+        """Start a branch that shares the entries up to a point, for an edited message.
+
+        Args:
+            at: how many entries to share (negative counts from the end), or the first entry not
+                to share; all by default.
+
+        Raises:
+            ValueError: when the entry is not of this session.
+        """
+        with self._lock:
+            shared = self._entries[: self._position(at)]
+        branch = HistorySession(bus=self.bus)
+        branch.parent_id = self.session_id
+        branch._entries = shared
+        branch._next = _next_sequences(shared)
+        return branch
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the session as plain data."""
+        return {
+            "session_id": str(self.session_id),
+            "evaluation_id": str(self.evaluation_id),
+            "parent_id": None if self.parent_id is None else str(self.parent_id),
+            "entries": [entry_to_dict(entry) for entry in self.entries],
+        }
+
+    def to_json(self) -> str:
+        """Return the session as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, default=str)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, bus: EventBus | None = None) -> HistorySession:
+        """Return the session that `to_dict` made this data from; publishes nothing.
+
+        Raises:
+            ConversionError: when the data is not a session.
+        """
+        try:
+            session = cls(
+                session_id=UUID(data["session_id"]),
+                evaluation_id=UUID(data["evaluation_id"]),
+                bus=bus,
+            )
+            parent = data.get("parent_id")
+            session.parent_id = UUID(parent) if parent else None
+            items = list(data["entries"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConversionError(
+                f"not a session as written by to_dict ({error!r}).", fix="pass the data unchanged."
+            ) from error
+        session._entries = [entry_from_dict(item) for item in items]
+        session._next = _next_sequences(session._entries)
+        return session
+
+    @classmethod
+    def from_json(cls, text: str, *, bus: EventBus | None = None) -> HistorySession:
+        """Return the session that `to_json` wrote; publishes nothing."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise ConversionError(
+                f"not JSON ({error}).", fix="pass the text that to_json returned."
+            ) from error
+        return cls.from_dict(data, bus=bus)
+
+    def _read(self, messages: Sequence[Any]) -> list[ConversationEntry]:
+        from history_curator.read import detect
+
+        dialect = detect(messages)
+        start = len(self._entries)
+        return [
+            entry
+            for index, message in enumerate(messages, start)
+            for entry in dialect.read(message, index)
+        ]
+
+    def _add(
+        self, entries: Sequence[ConversationEntry], evaluation_id: UUID | None
+    ) -> tuple[ConversationEntry, ...]:
+        with self._lock:
+            recorded = tuple(self._stamp(entry, evaluation_id) for entry in entries)
+            self._entries.extend(recorded)
+        for entry in recorded:
+            self.bus.publish(
+                ConversationRecorded(entry, self.session_id, datetime.now(timezone.utc))
+            )
+        return recorded
+
+    def _stamp(self, entry: ConversationEntry, evaluation_id: UUID | None) -> ConversationEntry:
+        evaluation = evaluation_id or entry.evaluation_id or self.evaluation_id
+        sequence = self._next.get(evaluation, 0)
+        self._next[evaluation] = sequence + 1
+        created = entry.created_at or datetime.now(timezone.utc)
+        return replace(entry, evaluation_id=evaluation, sequence=sequence, created_at=created)
+
+    def _position(self, at: int | ConversationEntry | None) -> int:
+        if at is None:
+            return len(self._entries)
+        if isinstance(at, int):
+            return at
+        for position, entry in enumerate(self._entries):
+            if entry is at or entry.root is at.root:
+                return position
+        raise ValueError("at: the entry is not of this session. Fix: pass one of session.entries.")
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[ConversationEntry]:
+        return iter(self.entries)
+
+    def __repr__(self) -> str:
+        return f"HistorySession({self.session_id}, {len(self)} entries)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["_lock"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
+
+
+def _next_sequences(entries: Sequence[ConversationEntry]) -> dict[UUID, int]:
+    following: dict[UUID, int] = {}
+    for entry in entries:
+        if entry.evaluation_id is not None:
+            known = following.get(entry.evaluation_id, 0)
+            following[entry.evaluation_id] = max(known, entry.sequence + 1)
+    return following

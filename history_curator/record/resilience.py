@@ -1,0 +1,400 @@
+"""Keeps a conversation going while its store is down, and catches the store up afterwards.
+
+For adapters: build one `WriteBehind` around the store's own functions and go through it.
+
+    buffer = WriteBehind(load, append, replace=replace, clear=clear)      # plain callables
+    buffer.read()             everything said, also while the store is down
+    buffer.add(items)         True when stored, False when queued for later
+    buffer.flush()            try to deliver what is queued; True when nothing is left
+    buffer.rewrite(change)    store `change(stored)`; used for retention
+    buffer.clear()            forget everything, here and in the store
+    buffer.pending            what waits for the store
+    buffer.degraded           whether the store failed last time
+
+Every method has an async twin (`aread`, `aadd`, `aflush`, `arewrite`, `aclear`) that awaits
+`aload`, `aappend`, `areplace` and `aclear` where given, and runs the plain ones in a thread where
+not. Sync and async calls may be mixed on one object and come from several threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import operator
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+__all__ = ["DEFECTS", "WriteBehind"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Steps = Generator[tuple[str, tuple[Any, ...]], Any, R]
+"""A body of logic that yields store operations and is sent their results."""
+
+DEFECTS: tuple[type[Exception], ...] = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
+"""Errors that waiting does not cure: they are raised, not waited out."""
+
+logger = logging.getLogger("history_curator.store")
+
+
+@dataclass(slots=True)
+class _Batch(Generic[T]):
+    items: list[T]
+    replaces: bool = False
+    attempted: bool = False
+    refusal: Exception | None = None
+
+
+class WriteBehind(Generic[T]):
+    """A store with a memory and an outbox.
+
+    Guaranteed while this object lives: items reach the store in the order they were added, none
+    is lost and none is stored twice, however often the store fails and whether or not a failed
+    write had arrived. An outage is one warning in ``history_curator.store`` when it begins and
+    one message when it ends. Reading during an outage returns what was last read or written here,
+    and everything added since. Not guaranteed: what waits survives the end of the process only if
+    the caller saves `pending`.
+
+    Args:
+        load: returns everything stored, oldest first.
+        append: stores items after what is there.
+        clear: removes everything stored.
+        replace: stores items instead of what is there, best in one transaction. Without it
+            `rewrite` clears and appends.
+        key: returns an item's unique id, to recognise it in the store after a write whose
+            outcome is unknown. Without it items are compared with `same`, from where the store
+            was known to end; with several writers that cannot tell two equal items apart, so
+            pass a key.
+        same: whether a stored item is the given one.
+        retry_after: seconds to leave a failed store alone before it is tried again.
+        name: the store's name in log messages.
+        defects: errors that are raised instead of waited out.
+
+    Example:
+        >>> rows = []
+        >>> buffer = WriteBehind(lambda: list(rows), rows.extend)
+        >>> buffer.add(["hello"])
+        True
+        >>> buffer.read()
+        ['hello']
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Sequence[T]],
+        append: Callable[[Sequence[T]], Any],
+        *,
+        clear: Callable[[], Any] | None = None,
+        replace: Callable[[Sequence[T]], Any] | None = None,
+        aload: Callable[[], Awaitable[Sequence[T]]] | None = None,
+        aappend: Callable[[Sequence[T]], Awaitable[Any]] | None = None,
+        aclear: Callable[[], Awaitable[Any]] | None = None,
+        areplace: Callable[[Sequence[T]], Awaitable[Any]] | None = None,
+        key: Callable[[T], Hashable] | None = None,
+        same: Callable[[T, T], bool] = operator.eq,
+        retry_after: float = 0.0,
+        name: str = "store",
+        defects: tuple[type[Exception], ...] = DEFECTS,
+    ) -> None:
+        self._sync: dict[str, Callable[..., Any] | None] = {
+            "load": load,
+            "append": append,
+            "clear": clear,
+            "replace": replace,
+        }
+        self._async: dict[str, Callable[..., Awaitable[Any]] | None] = {
+            "load": aload,
+            "append": aappend,
+            "clear": aclear,
+            "replace": areplace,
+        }
+        self._key = key
+        self._same = same
+        self._retry_after = retry_after
+        self._name = name
+        self._defects = defects
+        self._outbox: deque[_Batch[T]] = deque()
+        self._known: list[T] = []
+        self._mark: int | None = None
+        self._failed_at: float | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def pending(self) -> tuple[T, ...]:
+        """What waits for the store, oldest first."""
+        return tuple(item for batch in tuple(self._outbox) for item in batch.items)
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the store failed the last time it was asked."""
+        return self._failed_at is not None
+
+    def read(self) -> list[T]:
+        """Return everything said, from the store where it answers."""
+        return self._run(self._read())
+
+    async def aread(self) -> list[T]:
+        """Return everything said, from the store where it answers."""
+        return await self._arun(self._read())
+
+    def add(self, items: Sequence[T]) -> bool:
+        """Store items, or queue them while the store is down. True when stored."""
+        batch = self._enqueue(items)
+        return self._settle(batch, self._run(self._flush()))
+
+    async def aadd(self, items: Sequence[T]) -> bool:
+        """Store items, or queue them while the store is down. True when stored."""
+        batch = self._enqueue(items)
+        return self._settle(batch, await self._arun(self._flush()))
+
+    def flush(self) -> bool:
+        """Deliver what is queued. True when nothing is left waiting."""
+        return self._run(self._flush())
+
+    async def aflush(self) -> bool:
+        """Deliver what is queued. True when nothing is left waiting."""
+        return await self._arun(self._flush())
+
+    def rewrite(self, change: Callable[[list[T]], Sequence[T] | None]) -> bool:
+        """Replace what is stored by ``change(stored)``; None or the same list leaves it alone.
+
+        True when the store holds the result. While the store cannot be read nothing happens.
+        Another process that writes between the read and the replacement would lose its items, so
+        only one process should rewrite a conversation; appending is safe from any number.
+        """
+        return self._run(self._rewrite(change))
+
+    async def arewrite(self, change: Callable[[list[T]], Sequence[T] | None]) -> bool:
+        """Replace what is stored by ``change(stored)``; see `rewrite`."""
+        return await self._arun(self._rewrite(change))
+
+    def clear(self) -> bool:
+        """Forget everything. While the store is down it is cleared when it comes back."""
+        return self._run(self._clear())
+
+    async def aclear(self) -> bool:
+        """Forget everything. While the store is down it is cleared when it comes back."""
+        return await self._arun(self._clear())
+
+    # The bodies of logic, shared by sync and async.
+
+    def _enqueue(self, items: Sequence[T]) -> _Batch[T]:
+        # Before any lock or await, so that the order is the order of the calls.
+        batch = _Batch(list(items))
+        if batch.items:
+            self._outbox.append(batch)
+        return batch
+
+    def _settle(self, batch: _Batch[T], stored: bool) -> bool:
+        # Whoever delivers a batch, its owner is told that the store refused it.
+        if batch.refusal is not None:
+            raise batch.refusal
+        return stored
+
+    def _read(self) -> Steps[list[T]]:
+        if (yield from self._flush()) and not self._resting():
+            try:
+                self._remember((yield "load", ()))
+            except Exception as error:
+                self._went_down(error)
+            else:
+                self._came_back()
+        return self._in_memory()
+
+    def _flush(self) -> Steps[bool]:
+        while self._outbox:
+            if self._resting():
+                return False
+            batch = self._outbox[0]
+            try:
+                yield from self._deliver(batch)
+            except Exception as error:
+                if batch.refusal is None:
+                    self._went_down(error)
+                    return False
+            self._outbox.popleft()
+            self._came_back()
+        return True
+
+    def _deliver(self, batch: _Batch[T]) -> Steps[None]:
+        if batch.replaces:
+            yield from self._replace(batch)
+            return
+        items = batch.items
+        if batch.attempted:
+            stored = list((yield "load", ()))
+            items = self._missing(items, stored)
+            self._remember(stored)
+        elif self._mark is None and self._key is None:
+            # Where the store ends must be known before a write can be in doubt.
+            self._remember((yield "load", ()))
+        if items:
+            batch.items = items
+            batch.attempted = True
+            yield from self._write(batch, "append", items)
+            self._known.extend(items)
+            if self._mark is not None:
+                self._mark += len(items)
+
+    def _replace(self, batch: _Batch[T]) -> Steps[None]:
+        items = batch.items
+        if items and (self._sync["replace"] or self._async["replace"]):
+            yield from self._write(batch, "replace", items)
+        else:
+            yield from self._write(batch, "clear")
+            if items:
+                yield from self._write(batch, "append", items)
+        self._remember(items)
+
+    def _write(self, batch: _Batch[T], step: str, *arguments: Any) -> Steps[None]:
+        try:
+            yield step, arguments
+        except self._defects as error:
+            batch.refusal = error
+            raise
+
+    def _rewrite(self, change: Callable[[list[T]], Sequence[T] | None]) -> Steps[bool]:
+        if not (yield from self._flush()) or self._resting():
+            return False
+        try:
+            stored = list((yield "load", ()))
+        except Exception as error:
+            self._went_down(error)
+            return False
+        self._remember(stored)
+        changed = change(list(stored))
+        if changed is None or _is_same_list(changed, stored):
+            return True
+        batch = _Batch(list(changed), replaces=True)
+        self._outbox.appendleft(batch)
+        return self._settle(batch, (yield from self._flush()))
+
+    def _clear(self) -> Steps[bool]:
+        self._outbox.clear()
+        self._known = []
+        batch: _Batch[T] = _Batch([], replaces=True)
+        self._outbox.append(batch)
+        return self._settle(batch, (yield from self._flush()))
+
+    # State.
+
+    def _missing(self, items: list[T], stored: list[T]) -> list[T]:
+        """Return the items of an unfinished write that did not arrive."""
+        if self._key is not None:
+            there = {self._key(item) for item in stored}
+            return [item for item in items if self._key(item) not in there]
+        start = self._mark or 0
+        arrived = iter(stored[start if start <= len(stored) else 0 :])
+        for position, item in enumerate(items):
+            if not any(self._same(other, item) for other in arrived):
+                return items[position:]
+        return []
+
+    def _remember(self, stored: Sequence[T]) -> None:
+        self._known = list(stored)
+        self._mark = len(self._known)
+
+    def _in_memory(self) -> list[T]:
+        said = list(self._known)
+        for batch in tuple(self._outbox):
+            said = list(batch.items) if batch.replaces else said + batch.items
+        return said
+
+    def _resting(self) -> bool:
+        return (
+            self._failed_at is not None
+            and self._retry_after > 0
+            and time.monotonic() - self._failed_at < self._retry_after
+        )
+
+    def _went_down(self, error: Exception) -> None:
+        if isinstance(error, self._defects):
+            raise error
+        if self._failed_at is None:
+            logger.warning(
+                "%s is unavailable (%s: %s): the conversation goes on from memory, and what is "
+                "said is stored when it comes back",
+                self._name,
+                type(error).__name__,
+                error,
+            )
+        self._failed_at = time.monotonic()
+
+    def _came_back(self) -> None:
+        if self._failed_at is not None:
+            self._failed_at = None
+            logger.info("%s is available again", self._name)
+
+    # Drivers.
+
+    def _run(self, steps: Steps[R]) -> R:
+        with self._lock:
+            try:
+                step, arguments = next(steps)
+                while True:
+                    function = self._sync[step]
+                    try:
+                        if function is None:
+                            raise NotImplementedError(_missing_operation(self._name, step))
+                        outcome = function(*arguments)
+                    except Exception as error:
+                        step, arguments = steps.throw(error)
+                    else:
+                        step, arguments = steps.send(outcome)
+            except StopIteration as finished:
+                result: R = finished.value
+                return result
+
+    async def _arun(self, steps: Steps[R]) -> R:
+        # One lock for threads and tasks of any loop; a task must not block its loop for it.
+        while not self._lock.acquire(blocking=False):
+            await asyncio.sleep(0.001)
+        try:
+            step, arguments = next(steps)
+            while True:
+                try:
+                    outcome = await self._call(step, arguments)
+                except Exception as error:
+                    step, arguments = steps.throw(error)
+                else:
+                    step, arguments = steps.send(outcome)
+        except StopIteration as finished:
+            result: R = finished.value
+            return result
+        finally:
+            self._lock.release()
+
+    async def _call(self, step: str, arguments: tuple[Any, ...]) -> Any:
+        function = self._async[step]
+        if function is not None:
+            return await function(*arguments)
+        plain = self._sync[step]
+        if plain is None:
+            raise NotImplementedError(_missing_operation(self._name, step))
+        # A thread cannot be cancelled, so its write has to end before the lock is let go.
+        running = asyncio.ensure_future(asyncio.to_thread(plain, *arguments))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait([running])
+            raise
+
+
+def _is_same_list(changed: Sequence[Any], stored: Sequence[Any]) -> bool:
+    return len(changed) == len(stored) and all(map(operator.is_, changed, stored))
+
+
+def _missing_operation(name: str, step: str) -> str:
+    return f"{name} was given no way to {step}. Fix: pass {step}= to WriteBehind."

@@ -1,0 +1,81 @@
+"""The words in which earlier parts come back: marked, so that nobody takes them for a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from history_curator.model import ConversationEntry, MessageRole
+from history_curator.relevance._entry_text import entry_text, speaker
+from history_curator.tokens import TokenCounter
+
+__all__ = [
+    "IDENTIFIERS_HEAD",
+    "RECOLLECTION_HEAD",
+    "RECOLLECTION_TAIL",
+    "identifier_note",
+    "marked_entry",
+    "quote",
+    "recollection",
+]
+
+RECOLLECTION_HEAD = "[Recollection: earlier parts of this conversation that may matter now]"
+RECOLLECTION_TAIL = "[End of recollection]"
+IDENTIFIERS_HEAD = "[Identifiers from earlier parts of this conversation, no longer shown]"
+
+
+def quote(entries: Iterable[ConversationEntry], start: int) -> str:
+    """Return a unit word for word, each entry with its speaker and its place in the record."""
+    return "\n".join(
+        f"[{start + offset}] {speaker(entry)}: {entry_text(entry)}"
+        for offset, entry in enumerate(entries)
+    )
+
+
+def recollection(quotes: Sequence[str]) -> ConversationEntry:
+    """Return the block of quotes as one marked user entry."""
+    return marked_entry(
+        "\n".join((RECOLLECTION_HEAD, *quotes, RECOLLECTION_TAIL)),
+        origin="recollection",
+        reason=f"{len(quotes)} earlier parts that match the latest question",
+    )
+
+
+def identifier_note(
+    ranked: Iterable[str], room: int, counter: TokenCounter
+) -> ConversationEntry | None:
+    """Return the best identifiers that fit `room` tokens as one marked user entry.
+
+    An identifier that is part of one already listed is visible and not repeated.
+    """
+    room -= counter.count(IDENTIFIERS_HEAD) + 4
+    listed: list[str] = []
+    text = ""
+    for value in ranked:
+        if room < 3:
+            break
+        if value in text:
+            continue
+        cost = counter.count(value) + 1
+        if cost <= room:
+            room -= cost
+            listed.append(value)
+            text += value + "\n"
+    if not listed:
+        return None
+    return marked_entry(
+        f"{IDENTIFIERS_HEAD}\n{text}".rstrip("\n"),
+        origin="note",
+        reason=f"{len(listed)} identifiers from parts that are no longer shown",
+    )
+
+
+def marked_entry(text: str, *, origin: str, reason: str) -> ConversationEntry:
+    """Return an invented user entry that every later step keeps and reports."""
+    return ConversationEntry(
+        role=MessageRole.USER,
+        content=text,
+        pinned=True,
+        origin=origin,
+        action="inserted",
+        reason=reason,
+    )

@@ -1,0 +1,91 @@
+"""Identifiers: the names, paths and ids an agent may need again after their source left the view.
+
+What an agent looks up again is rarely prose; it is a path, an order number, a flag it used
+before. A line per identifier keeps dozens of exchanges usable for the price of one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+from history_curator.model import ConversationEntry, MessageRole
+
+__all__ = ["HALF_LIFE", "Mentions", "identifiers_of", "rank_identifiers"]
+
+SHORTEST, LONGEST = 4, 120
+HALF_LIFE = 100
+"""Entries after which a mention counts half."""
+FOUND = 0.1
+"""A mention found in a text, against one used as the argument of a call."""
+MOST = 100
+"""Identifiers taken from one entry at most."""
+READ = 50_000
+"""Characters of one entry looked at."""
+
+_PATH = r"(?:[~.\w@-]*/)+[\w.@-]*\w"
+_ID = r"#?\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z_])[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*\b"
+_NUMBER = r"\b\d{5,20}\b"
+_MAIL = r"\b[\w.+-]+@[\w-]+\.[\w.]+\b"
+_FOUND = re.compile(f"{_MAIL}|{_PATH}|{_ID}|{_NUMBER}")
+
+Mentions = tuple[tuple[str, float], ...]
+
+
+def identifiers_of(entry: ConversationEntry) -> Mentions:
+    """Return the identifiers of one entry and what each mention counts.
+
+    Example:
+        >>> from history_curator.model import ConversationEntry as E, MessageRole as R
+        >>> identifiers_of(E(R.USER, "please change order #W5565470 in src/app.py"))
+        (('#W5565470', 0.1), ('src/app.py', 0.1))
+    """
+    found: dict[str, float] = {}
+    for call in entry.tool_calls or ():
+        for value in _leaves(call.arguments):
+            found[value] = 1.0
+    if entry.content and entry.role is not MessageRole.ASSISTANT:
+        for match in _FOUND.finditer(entry.content[:READ]):
+            value = match[0]
+            if SHORTEST < len(value) <= LONGEST and value not in found:
+                found[value] = FOUND
+                if len(found) >= MOST:
+                    break
+    return tuple(found.items())
+
+
+def rank_identifiers(mentions: Sequence[Mentions], half_life: float = HALF_LIFE) -> list[str]:
+    """Return identifiers, most useful first: used often and lately, arguments before finds.
+
+    Args:
+        mentions: the mentions of each entry, in order, up to the place the ranking is for.
+        half_life: entries after which a mention counts half.
+    """
+    scores: dict[str, float] = {}
+    decay = 0.5 ** (1.0 / half_life)
+    factor = 1.0
+    for found in reversed(mentions):
+        for value, weight in found:
+            scores[value] = scores.get(value, 0.0) + weight * factor
+        factor *= decay
+    return sorted(scores, key=lambda value: -scores[value])
+
+
+def _leaves(arguments: str) -> Iterable[str]:
+    try:
+        waiting = [json.loads(arguments)]
+    except ValueError:
+        return
+    count = 0
+    while waiting and count < MOST:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting.extend(reversed(list(value.values())))
+        elif isinstance(value, list):
+            waiting.extend(reversed(value))
+        elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            text = value if isinstance(value, str) else json.dumps(value)
+            if SHORTEST <= len(text) <= LONGEST and "\n" not in text:
+                count += 1
+                yield text

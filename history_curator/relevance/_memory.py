@@ -1,0 +1,100 @@
+"""What is remembered of a conversation between calls: read once, indexed once, only appended to.
+
+A memory is a cache and nothing else: building it anew from the same entries gives the same
+selections.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from threading import Lock, RLock
+from typing import Any
+
+from history_curator.model import ConversationEntry
+from history_curator.relevance._entry_text import searched_text
+from history_curator.relevance._identifiers import Mentions, identifiers_of
+from history_curator.relevance._scorers import Query, ScoredTexts, Scorer
+from history_curator.structure import Timeline
+
+__all__ = ["Memories", "Memory"]
+
+
+class Memory:
+    """One conversation.
+
+    Attributes:
+        timeline: its entries, grouped into units.
+        tools: whether a tool was called so far.
+        lock: held while the memory is read or extended.
+        made: results worth keeping for the next call, such as a recollection, by what they
+            depend on. Only the latest few are kept.
+    """
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.timeline = Timeline()
+        self.tools = False
+        self.lock = RLock()
+        self.made: OrderedDict[Hashable, Any] = OrderedDict()
+        self._texts: ScoredTexts = scorer.open()
+        self._mentions: list[Mentions] = []
+
+    def follow(self, entries: Sequence[ConversationEntry]) -> bool:
+        """Append what is new; False when these entries do not continue what is known."""
+        known = self.timeline.entries
+        if len(entries) < len(known) or known != list(entries[: len(known)]):
+            return False
+        for entry in entries[len(known) :]:
+            self.timeline.add_entry(entry)
+            self.tools = self.tools or bool(entry.tool_calls)
+        return True
+
+    def scores(self, query: Query, limit: int) -> Any:
+        """Return one score for each of the first `limit` entries."""
+        entries = self.timeline.entries
+        self._texts.add([searched_text(entry) for entry in entries[len(self._texts) : limit]])
+        return self._texts.scores(query, limit)
+
+    def mentions(self, limit: int) -> list[Mentions]:
+        """Return the identifiers of each of the first `limit` entries."""
+        for entry in self.timeline.entries[len(self._mentions) : limit]:
+            self._mentions.append(identifiers_of(entry))
+        return self._mentions[:limit]
+
+    def keep(self, key: Hashable, value: Any) -> Any:
+        """Remember a result, forget the oldest ones, and return it."""
+        self.made[key] = value
+        while len(self.made) > 8:
+            self.made.popitem(last=False)
+        return value
+
+
+class Memories:
+    """The latest conversations, found again by their first entries. Bounded."""
+
+    def __init__(self, scorer: Scorer, size: int = 16) -> None:
+        self._scorer = scorer
+        self._size = size
+        self._known: OrderedDict[Hashable, Memory] = OrderedDict()
+        self._lock = Lock()
+
+    def open(self, entries: Sequence[ConversationEntry]) -> Memory:
+        """Return the memory of a conversation, up to date with these entries."""
+        key = tuple((entry.role, entry.content) for entry in entries[:3])
+        with self._lock:
+            memory = self._known.get(key)
+        if memory is not None:
+            with memory.lock:
+                if memory.follow(entries):
+                    with self._lock:
+                        self._known[key] = memory
+                        self._known.move_to_end(key)
+                    return memory
+        memory = Memory(self._scorer)
+        memory.follow(entries)
+        with self._lock:
+            self._known[key] = memory
+            self._known.move_to_end(key)
+            while len(self._known) > self._size:
+                self._known.popitem(last=False)
+        return memory

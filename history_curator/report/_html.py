@@ -1,0 +1,160 @@
+"""One self-contained page for a curation: a timeline of decisions.
+
+Message text is untrusted. It enters the page as escaped JSON in a data block, reaches the screen
+through ``textContent`` only, and a content security policy lets nothing run but the page's own
+script (by hash) and lets nothing load at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+__all__ = ["render_frame", "render_html"]
+
+
+def render_html(report: Any, *, title: str | None = None) -> str:
+    """Return a complete HTML document that shows ``report``.
+
+    Guaranteed: the page makes no request, runs nothing found in a message, and is the same
+    string for the same report.
+
+    Args:
+        report: a `CurationReport`, or the mapping its ``to_dict`` returns.
+        title: the document's title; by default what the report says about itself.
+
+    Example:
+        >>> page = render_html({"original_count": 1, "curated_count": 0, "decisions": [
+        ...     {"index": 0, "role": "user", "action": "dropped", "before": "<script>"}]})
+        >>> "<script>" in page.split('id="report">')[1].split("</script>")[0]
+        False
+    """
+    data: Mapping[str, Any] = report if isinstance(report, Mapping) else report.to_dict()
+    style, script = _asset("page.css"), _asset("page.js")
+    headline = _headline(data)
+    values = {
+        "CSP": _policy(style, script),
+        "TITLE": html.escape(title or f"{headline} · History Curator"),
+        "HEADLINE": html.escape(headline),
+        "SUBLINE": html.escape(_subline(data)),
+        "STATS": _stats(data),
+        "BUDGET_LABEL": html.escape(_budget_label(data), quote=True),
+        "WARNINGS": _warnings(data),
+        "STYLE": style,
+        "SCRIPT": script,
+        "DATA": _embed(data),
+    }
+    page = []
+    for piece in _asset("page.html").split("@@"):
+        page.append(values.get(piece, piece))
+    return "".join(page)
+
+
+def render_frame(report: Any, *, height: int = 640) -> str:
+    """Return the page inside a sandboxed frame, for a notebook cell.
+
+    The frame keeps the page's styles and keys out of the notebook, and the notebook's page out of
+    reach of the frame.
+    """
+    return (
+        f'<iframe title="Curation report" sandbox="allow-scripts" '
+        f'style="width:100%;height:{int(height)}px;border:1px solid #8884;border-radius:8px" '
+        f'srcdoc="{html.escape(render_html(report), quote=True)}"></iframe>'
+    )
+
+
+@lru_cache(maxsize=8)
+def _asset(name: str) -> str:
+    return files("history_curator.report").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    def source(text: str) -> str:
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        return f"'sha256-{digest}'"
+
+    return (
+        f"default-src 'none'; script-src {source(script)}; style-src {source(style)}; "
+        "img-src 'none'; connect-src 'none'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _embed(data: Mapping[str, Any]) -> str:
+    """Return the report as JSON that cannot end the data block it sits in."""
+    decisions = []
+    for decision in data.get("decisions") or ():
+        shown = {key: value for key, value in decision.items() if key != "change" and value}
+        shown.update({key: decision.get(key) for key in ("index", "position")})
+        if decision.get("after") is not None and decision.get("after") == decision.get("before"):
+            shown.pop("after", None)
+            shown["same"] = True
+        decisions.append(shown)
+    text = json.dumps({**data, "decisions": decisions}, ensure_ascii=True, default=str)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else "–"
+
+
+def _tokens_before(data: Mapping[str, Any]) -> int:
+    given = data.get("tokens_before")
+    if isinstance(given, int):
+        return given
+    return sum(decision.get("tokens_before") or 0 for decision in data.get("decisions") or ())
+
+
+def _headline(data: Mapping[str, Any]) -> str:
+    original, curated = data.get("original_count"), data.get("curated_count")
+    if original == curated and set(data.get("actions") or {"kept"}) <= {"kept"}:
+        return f"All {_number(original)} messages sent as they are"
+    return f"{_number(original)} messages on record, {_number(curated)} in the view"
+
+
+def _subline(data: Mapping[str, Any]) -> str:
+    facts = [
+        f"{label} {data[key]}"
+        for key, label in (("strategy", ""), ("provider", "rules:"), ("counter", "counted by"))
+        if data.get(key)
+    ]
+    if data.get("mode") == "shadow":
+        facts.append("shadow mode: the full history was sent")
+    return " · ".join(fact.strip() for fact in facts)
+
+
+def _stats(data: Mapping[str, Any]) -> str:
+    before, now, budget = _tokens_before(data), data.get("tokens"), data.get("max_tokens")
+    used = f"{now / budget:.0%} of {budget:,}" if isinstance(now, int) and budget else "no budget"
+    changed = sum(n for action, n in (data.get("actions") or {}).items() if action != "kept")
+    prefix = data.get("prefix_tokens") or 0
+    share = f"{prefix / now:.0%} of the view" if now else "nothing sent"
+    cards = [
+        ("Tokens on record", _number(before), ""),
+        ("Tokens sent", _number(now), used),
+        ("Messages in the view", _number(data.get("curated_count")),
+         f"of {_number(data.get('original_count'))}"),
+        ("Changed by decisions", _number(changed), ""),
+        ("Stable prefix", _number(prefix), share),
+    ]  # fmt: skip
+    return "".join(
+        f"<div><dt>{html.escape(label)}</dt><dd>{html.escape(value)} "
+        f"<small>{html.escape(note)}</small></dd></div>"
+        for label, value, note in cards
+    )
+
+
+def _budget_label(data: Mapping[str, Any]) -> str:
+    budget = data.get("max_tokens")
+    used = _number(data.get("tokens"))
+    return f"{used} of {budget:,} tokens used" if budget else f"{used} tokens, no budget"
+
+
+def _warnings(data: Mapping[str, Any]) -> str:
+    lines = "".join(f"<li>{html.escape(str(line))}</li>" for line in data.get("warnings") or ())
+    return f'<ul class="warnings" aria-label="Warnings">{lines}</ul>' if lines else ""

@@ -1,0 +1,295 @@
+"""`CurationReport`: one decision per entry, worked out when somebody looks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from history_curator.model import ConversationEntry, entry_from_dict, entry_to_dict
+from history_curator.report._attribution import (
+    KEPT,
+    Step,
+    absorbed,
+    dropped_by,
+    edited_by,
+    roots_of,
+)
+from history_curator.report._decision import Decision
+
+if TYPE_CHECKING:
+    from history_curator.tokens import TokenCounter
+
+
+class CurationReport:
+    """What was sent, what was not, and why.
+
+    The numbers are exact. Decisions, and the tokens of what was left out, are worked out on first
+    access, so a report nobody reads costs nothing.
+
+    Attributes:
+        tokens: what the view costs: messages, tools and priming, without the reserve.
+        max_tokens: the budget, or None.
+        overhead: tool schemas, reserve and priming.
+        prefix_entries, prefix_tokens: how much of the view the next call will repeat byte for
+            byte, unless the cut jumps.
+        cut: position in the record where the cut line lies; 0 when nothing was cut.
+        original_count, curated_count: entries in the record and in the view.
+    """
+
+    def __init__(
+        self,
+        *,
+        record: Sequence[ConversationEntry],
+        view: Sequence[ConversationEntry],
+        steps: Sequence[Step],
+        counter: TokenCounter,
+        tokens: int,
+        max_tokens: int | None,
+        overhead: int,
+        provider: str,
+        strategy: str,
+        prefix_entries: int,
+        cut: int = 0,
+        orphans: dict[int, str] | None = None,
+        warnings: Sequence[str] = (),
+        mode: str = "enforce",
+    ) -> None:
+        self._record = record
+        self._view = view
+        self._steps = steps
+        self._counter = counter
+        self._orphans = orphans or {}
+        self.tokens = tokens
+        self.max_tokens = max_tokens
+        self.overhead = overhead
+        self.provider = provider
+        self.strategy = strategy
+        self.prefix_entries = prefix_entries
+        self.cut = cut
+        self.warnings = tuple(warnings)
+        self.mode = mode
+        self.original_count = len(record)
+        self.curated_count = len(view)
+
+    @property
+    def counter(self) -> str:
+        """Name of the token counter."""
+        return self._counter.name
+
+    @cached_property
+    def prefix_tokens(self) -> int:
+        """Tokens of the stable prefix."""
+        return sum(map(self._counter.count_entry, self._view[: self.prefix_entries]))
+
+    @cached_property
+    def tokens_before(self) -> int:
+        """Tokens of the whole record, counted on demand."""
+        return sum(map(self._counter.count_entry, self._record))
+
+    @cached_property
+    def decisions(self) -> tuple[Decision, ...]:
+        """One decision per recorded entry, in order, with inserted ones at their place."""
+        return tuple(self._decide())
+
+    @cached_property
+    def actions(self) -> dict[str, int]:
+        """How often each action was taken."""
+        totals: dict[str, int] = {}
+        for decision in self.decisions:
+            totals[decision.action] = totals.get(decision.action, 0) + 1
+        return totals
+
+    def original_text(self, index: int) -> str:
+        """The recorded text of an entry."""
+        return self._record[index].content or ""
+
+    def _decide(self) -> list[Decision]:
+        count = self._counter.count_entry
+        presence = [roots_of(step.entries) for step in self._steps]
+        identities = [{id(entry) for entry in step.entries} for step in self._steps]
+        places = {id(entry.root): place for place, entry in enumerate(self._view)}
+        merged = absorbed(self._view)
+        moved = self._moved(places)
+        by_index: dict[int, Decision] = {}
+        for index, recorded in enumerate(self._record):
+            root = recorded.root
+            place = places.get(id(root))
+            before = count(recorded)
+            name = recorded.tool_name or recorded.name
+            role = recorded.role.value
+            if place is not None:
+                entry = self._view[place]
+                touched = entry is not recorded
+                action = (entry.action or "kept") if touched else "kept"
+                if action == "kept" and index in moved:
+                    action = "moved"
+                reason = (entry.reason or KEPT) if touched else KEPT
+                if action == "moved" and not touched:
+                    reason = "moved up to the call it answers"
+                by_index[index] = Decision(
+                    index, place, role, action, reason,
+                    edited_by(entry, self._steps, identities) if touched else "seal",
+                    before, count(entry), entry.handle, entry.origin, name,
+                    entry_to_dict(entry) if touched else None,
+                )  # fmt: skip
+                continue
+            if id(root) in merged:
+                manager, reason, action = "seal", "merged into its neighbour", "merged"
+            elif index in self._orphans:
+                manager, reason, action = "seal", self._orphans[index], "dropped"
+            else:
+                manager, reason = dropped_by(root, self._steps, presence)
+                action = "dropped"
+            by_index[index] = Decision(
+                index, merged.get(id(root)), role, action, reason, manager, before, 0, name=name
+            )
+        return self._with_inserted(by_index, identities)
+
+    def _moved(self, places: dict[int, int]) -> set[int]:
+        """Records whose place in the view is before that of something recorded earlier."""
+        moved: set[int] = set()
+        latest = -1
+        for index, recorded in enumerate(self._record):
+            place = places.get(id(recorded.root))
+            if place is None or recorded.role.value == "system":
+                continue
+            if place < latest:
+                moved.add(index)
+            latest = max(latest, place)
+        return moved
+
+    def _with_inserted(
+        self, by_index: dict[int, Decision], identities: Sequence[set[int]]
+    ) -> list[Decision]:
+        known = {id(entry.root) for entry in self._record}
+        out: list[Decision] = []
+        after: dict[int, list[Decision]] = {}
+        previous = -1
+        at_place = {d.position: i for i, d in by_index.items() if d.position is not None}
+        for place, entry in enumerate(self._view):
+            if id(entry.root) in known:
+                previous = max(previous, at_place.get(place, previous))
+                continue
+            after.setdefault(previous, []).append(
+                Decision(
+                    None, place, entry.role.value, entry.action or "inserted",
+                    entry.reason or "inserted",
+                    edited_by(entry, self._steps, identities),
+                    0, self._counter.count_entry(entry), entry.handle, entry.origin,
+                    entry.tool_name or entry.name, entry_to_dict(entry),
+                )  # fmt: skip
+            )
+        out.extend(after.get(-1, ()))
+        for index in range(len(self._record)):
+            out.append(by_index[index])
+            out.extend(after.get(index, ()))
+        return out
+
+    def to_dict(self, *, texts: bool = True) -> dict[str, Any]:
+        """Return plain data; with `texts`, each decision carries the text before and after."""
+        decisions = []
+        for decision in self.decisions:
+            data = decision.to_dict()
+            if texts:
+                entry = None if decision.index is None else self._record[decision.index]
+                shown = None if decision.position is None else self._view[decision.position]
+                data["before"] = None if entry is None else entry.content
+                data["after"] = None if shown is None else shown.content
+                calls = (shown or entry).tool_calls if (shown or entry) else None  # type: ignore[union-attr]
+                data["tool_calls"] = [
+                    {"id": call.id, "name": call.name, "arguments": call.arguments}
+                    for call in calls or ()
+                ]
+            decisions.append(data)
+        return {**self.summary(), "decisions": decisions}
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers without the decisions."""
+        return {
+            "original_count": self.original_count,
+            "curated_count": self.curated_count,
+            "tokens": self.tokens,
+            "max_tokens": self.max_tokens,
+            "overhead": self.overhead,
+            "prefix_entries": self.prefix_entries,
+            "prefix_tokens": self.prefix_tokens,
+            "provider": self.provider,
+            "counter": self.counter,
+            "strategy": self.strategy,
+            "mode": self.mode,
+            "actions": dict(self.actions),
+            "warnings": list(self.warnings),
+        }
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return the report as one JSON object, without the texts of the record."""
+        return json.dumps(self.to_dict(texts=False), ensure_ascii=False, indent=indent, default=str)
+
+    def to_jsonl(self) -> str:
+        """Return one JSON object per line: the summary, then each decision."""
+        lines = [self.summary(), *(decision.to_dict() for decision in self.decisions)]
+        return "\n".join(json.dumps(line, ensure_ascii=False, default=str) for line in lines) + "\n"
+
+    def rebuild(self, messages: Sequence[Any]) -> list[Any]:
+        """Return the view again, from the record and this report's decisions alone."""
+        return rebuild(messages, [decision.to_dict() for decision in self.decisions])
+
+    def explain(self, *, limit: int | None = None) -> str:
+        """Return a table for a terminal, one line per decision."""
+        from history_curator.report._explain import explain
+
+        return explain(self, limit=limit)
+
+    def _repr_html_(self) -> str:
+        from history_curator.report._html import render_frame
+
+        return render_frame(self)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a self-contained page and return its path."""
+        from history_curator.report._html import render_html
+
+        target = Path(path)
+        target.write_text(render_html(self), encoding="utf-8")
+        return target
+
+    def __repr__(self) -> str:
+        budget = "no budget" if self.max_tokens is None else f"of {self.max_tokens}"
+        return (
+            f"<CurationReport {self.curated_count} of {self.original_count} entries, "
+            f"{self.tokens} tokens {budget}>"
+        )
+
+
+def rebuild(messages: Sequence[Any], decisions: Sequence[dict[str, Any]]) -> list[Any]:
+    """Return the view that a report describes, from the recorded messages.
+
+    Args:
+        messages: the record, as it was given to the curator.
+        decisions: `Decision.to_dict` of every decision, as `to_json` writes them.
+    """
+    from history_curator.read import detect
+
+    dialect = detect(messages)
+    entries = [
+        entry for index, message in enumerate(messages) for entry in dialect.read(message, index)
+    ]
+    view: dict[int, ConversationEntry] = {}
+    for decision in decisions:
+        place, index, change = decision["position"], decision["index"], decision["change"]
+        if place is None or decision["action"] == "merged" and change is None:
+            continue
+        if change is None:
+            view[place] = entries[index]
+        elif index is None:
+            view[place] = entry_from_dict(change)
+        else:
+            edited = entry_from_dict(change)
+            recorded = entries[index]
+            view[place] = edited.evolve(
+                source=recorded.source, span=recorded.span, original=recorded
+            )
+    return dialect.write([view[place] for place in sorted(view)])

@@ -1,0 +1,208 @@
+"""The forms a unit can take in a view: full, capped, cleared, squeezed. Each loses more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from history_curator.model import ConversationEntry, MessageRole, ToolCall
+from history_curator.recall._handles import handle_of, recall_hint
+from history_curator.shorten import shorten
+from history_curator.structure import Unit
+from history_curator.tokens import TokenCounter
+
+Entries = tuple[ConversationEntry, ...]
+
+LONG_ARGUMENT = 400
+SHORT_ARGUMENT = 120
+CLEARED_HEAD = 40
+"""Characters of a cleared result that its placeholder shows."""
+SHORT_RESULT = 100
+"""A result up to this many characters is not worth clearing."""
+
+
+class Forms:
+    """Makes and counts the forms of units, each once.
+
+    Args:
+        counter: counts the tokens.
+        cap: characters above which a tool result is capped, head and tail kept.
+        fresh_cap: the same for the newest unit.
+        recall: whether placeholders name the handle that the recall tool takes.
+    """
+
+    def __init__(
+        self, counter: TokenCounter, cap: int, fresh_cap: int, *, recall: bool = False
+    ) -> None:
+        self._counter = counter
+        self._count = counter.count_entry
+        self._exceeds: Callable[[str, int], bool] | None = getattr(counter, "exceeds", None)
+        self._cap = cap
+        self._fresh_cap = fresh_cap
+        self._recall = recall
+        # A form depends on these alone, so units can keep it whoever asks.
+        self._key = (counter.name, cap, recall)
+        self._fresh_key = (counter.name, fresh_cap, recall)
+
+    def full(self, unit: Unit, limit: int) -> int:
+        """Tokens of the unit as recorded, or anything above `limit` when it is larger."""
+        cache = unit.cache
+        if cache is None:
+            cache = unit.cache = {}
+        known = cache.get(self._counter.name)
+        if known is not None:
+            return int(known)
+        total = 0
+        for entry in unit.entries:
+            text = entry.content
+            if text and self._exceeds and len(text) > 4_096 + 2 * limit:
+                if self._exceeds(text, limit):
+                    return limit + 1
+            total += self._count(entry)
+            if total > limit:
+                return total
+        cache[self._counter.name] = total
+        return total
+
+    def fresh(self, unit: Unit) -> tuple[int, Entries]:
+        """The newest unit: only results that would crowd out everything else are cut."""
+        return self._form(unit, "fresh", self._cap_fresh, self._fresh_key)
+
+    def capped(self, unit: Unit) -> tuple[int, Entries]:
+        """The unit with oversized results cut to head and tail."""
+        return self._form(unit, "capped", self._cap_unit, self._key)
+
+    def cleared(self, unit: Unit) -> tuple[int, Entries]:
+        """The unit with its results replaced by placeholders and long arguments shortened."""
+        return self._form(unit, "cleared", self._clear_unit, self._key)
+
+    def squeezed(self, unit: Unit, limit: int) -> tuple[int, Entries]:
+        """The unit with results shortened as far as needed to fit `limit` tokens, if possible."""
+        size = max((len(entry.content or "") for entry in unit.entries[1:]), default=0)
+        size = min(size, self._fresh_cap, max(64, limit * 6))
+        cost, entries = self.fresh(unit)
+        while cost > limit and size > 64:
+            size = max(64, size * 2 // 3)
+            entries = tuple(
+                self._shorten_result(entry, size, "to fit the newest exchange")
+                for entry in unit.entries
+            )
+            cost = self._sum(entries)
+        if cost > limit:
+            cost, entries = self.cleared(unit)
+        return cost, entries
+
+    def _form(
+        self, unit: Unit, kind: str, make: Callable[[Unit], Entries], parameters: object
+    ) -> tuple[int, Entries]:
+        if unit.kind != "exchange":
+            kind = "plain"
+        cache = unit.cache
+        if cache is None:
+            cache = unit.cache = {}
+        key = (kind, parameters)
+        known = cache.get(key)
+        if known is None:
+            entries = unit.entries if kind == "plain" else make(unit)
+            known = cache[key] = (self._sum(entries), entries)
+        return known  # type: ignore[no-any-return]
+
+    def _sum(self, entries: Entries) -> int:
+        return sum(map(self._count, entries))
+
+    def _cap_fresh(self, unit: Unit) -> Entries:
+        return tuple(
+            self._shorten_result(entry, self._fresh_cap, "oversized tool result")
+            for entry in unit.entries
+        )
+
+    def _cap_unit(self, unit: Unit) -> Entries:
+        return tuple(
+            self._shorten_result(entry, self._cap, "oversized tool result")
+            for entry in unit.entries
+        )
+
+    def _shorten_result(
+        self, entry: ConversationEntry, size: int, reason: str
+    ) -> ConversationEntry:
+        text = entry.content
+        if entry.role is not MessageRole.TOOL or entry.pinned or not text or len(text) <= size:
+            return entry
+        handle = self._handle(entry)
+        note = f"; {recall_hint(handle)}" if handle else ""
+        marker = f"\n[… {len(text):,} characters in all, middle left out{note} …]\n"
+        return entry.evolve(
+            content=shorten(text, size, keep="both", marker=marker),
+            truncated=True,
+            original_length=len(text),
+            handle=handle,
+            action="truncated",
+            reason=reason,
+        )
+
+    def _clear_unit(self, unit: Unit) -> Entries:
+        return tuple(self._clear(entry) for entry in unit.entries)
+
+    def _clear(self, entry: ConversationEntry) -> ConversationEntry:
+        if entry.pinned:
+            return entry
+        if entry.role is MessageRole.TOOL:
+            return self.clear_result(entry)
+        calls = entry.tool_calls
+        if calls and any(len(call.arguments) > LONG_ARGUMENT for call in calls):
+            return entry.evolve(
+                tool_calls=tuple(map(shorten_arguments, calls)),
+                action="truncated",
+                reason="long arguments of an old call",
+            )
+        return entry
+
+    def clear_result(self, entry: ConversationEntry) -> ConversationEntry:
+        """The result as a placeholder, unless it is short anyway."""
+        text = entry.content or ""
+        media = entry.has_media
+        if len(text) <= SHORT_RESULT and not media:
+            return entry
+        handle = self._handle(entry)
+        note = f"; {recall_hint(handle)} returns it" if handle else ""
+        head = " ".join(text[:CLEARED_HEAD].split())
+        return entry.evolve(
+            content=f"[cleared: {len(text):,} characters, began: {head}{note}]",
+            parts=None,
+            truncated=True,
+            original_length=len(text),
+            handle=handle,
+            action="cleared",
+            reason="old tool result",
+        )
+
+    def _handle(self, entry: ConversationEntry) -> str | None:
+        if entry.handle is not None or not self._recall or entry.origin is not None:
+            return entry.handle
+        return handle_of(entry)
+
+
+def shorten_arguments(call: ToolCall) -> ToolCall:
+    """The call with long string arguments cut; still a JSON object."""
+    if len(call.arguments) <= LONG_ARGUMENT:
+        return call
+    try:
+        arguments = json.loads(call.arguments)
+    except ValueError:
+        return call
+    if not isinstance(arguments, dict):
+        return call
+    short = {key: _shorten_value(value) for key, value in arguments.items()}
+    text = json.dumps(short, ensure_ascii=False)
+    return ToolCall(call.id, call.name, text, call.extra) if len(text) < len(call.arguments) else call
+
+
+def _shorten_value(value: object) -> object:
+    if isinstance(value, str) and len(value) > SHORT_ARGUMENT:
+        marker = f"[… {len(value):,} characters …]"
+        return shorten(value, SHORT_ARGUMENT + len(marker), keep="head", marker=marker)
+    if isinstance(value, (list, dict)):
+        text = json.dumps(value, ensure_ascii=False)
+        if len(text) > SHORT_ARGUMENT * 2:
+            return f"[… {len(text):,} characters of JSON …]"
+    return value

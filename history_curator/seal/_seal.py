@@ -1,0 +1,69 @@
+"""The seal: always last. Coherence, the provider's profile, and the proof of the budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from history_curator.errors import BudgetUnsatisfiableError
+from history_curator.model import ConversationEntry
+from history_curator.profiles import ProviderProfile
+from history_curator.seal._ladder import Fit, Ladder
+from history_curator.structure import Timeline, flatten
+from history_curator.tokens import TokenCounter
+
+_ROUNDS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A view that is proven to fit and to conform.
+
+    Attributes:
+        entries: the view.
+        tokens: their exact count, without tools, reserve and priming.
+        fit: the outcome of the ladder, or None without a budget.
+    """
+
+    entries: list[ConversationEntry]
+    tokens: int
+    fit: Fit | None
+
+
+def seal(
+    timeline: Timeline,
+    *,
+    profile: ProviderProfile,
+    counter: TokenCounter,
+    ladder: Ladder | None,
+    room: int | None,
+    tail: Literal["request", "history"] = "request",
+    edited: bool = False,
+    preserve_last_n: int | None = None,
+) -> Sealed:
+    """Return the view of a timeline that fits `room` tokens and breaks no rule of the profile.
+
+    A repair may add a little (a bridge, a placeholder); then the ladder runs again with that much
+    less room, so that the sum is what fits.
+
+    Raises:
+        BudgetUnsatisfiableError: when what must stay does not fit.
+    """
+    if ladder is None or room is None:
+        pairing = timeline.pairing
+        whole = flatten(pairing.units, pairing.system)
+        entries = profile.repair(whole, tail=tail, edited=edited)
+        return Sealed(entries, sum(map(counter.count_entry, entries)), None)
+    spare = 0
+    for _ in range(_ROUNDS):
+        try:
+            fit = ladder.fit(timeline, room - spare, preserve_last_n)
+        except BudgetUnsatisfiableError as error:
+            raise BudgetUnsatisfiableError(error.needed + spare, room, error.irreducible) from None
+        entries = profile.repair(fit.entries, tail=tail, edited=edited or fit.rung > 1)
+        tokens = sum(map(counter.count_entry, entries))
+        if tokens <= room:
+            return Sealed(entries, tokens, fit)
+        spare += tokens - room
+    listed = [(None, str(entry.role), counter.count_entry(entry)) for entry in entries]
+    raise BudgetUnsatisfiableError(tokens, room, listed)

@@ -1,0 +1,157 @@
+"""A record that grows: messages read once, grouped once, recognised again on the next call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from history_curator.dialect import Dialect
+from history_curator.model import ConversationEntry
+from history_curator.structure._pairing import Pairing
+
+
+class Timeline:
+    """The read form of one conversation, extended in place when the conversation grows.
+
+    It is a cache and nothing else: building it anew from the same messages gives the same
+    entries, units and grid.
+
+    Attributes:
+        messages: the message objects read so far (held, so that their ids stay theirs).
+        entries: everything recorded, in order.
+        firsts: for each message, the position of its first entry.
+        pairing: the units.
+        pinned: positions of the units that hold a pinned entry.
+    """
+
+    __slots__ = (
+        "_glances",
+        "_prints",
+        "dialect",
+        "entries",
+        "firsts",
+        "messages",
+        "pairing",
+        "pinned",
+        "simple",
+    )
+
+    def __init__(self, dialect: Dialect | None = None) -> None:
+        self.dialect = dialect
+        self.messages: list[Any] = []
+        self.entries: list[ConversationEntry] = []
+        self.firsts: list[int] = []
+        self.pairing = Pairing()
+        self.pinned: list[int] = []
+        self.simple = True
+        self._glances: list[Any] = []
+        self._prints: dict[int, Any] = {}
+
+    @classmethod
+    def of(cls, entries: Iterable[ConversationEntry]) -> Timeline:
+        """A timeline of entries that need no reading."""
+        timeline = cls()
+        for entry in entries:
+            timeline.add_entry(entry)
+        return timeline
+
+    def add_entry(self, entry: ConversationEntry) -> None:
+        """Record one more entry."""
+        index = len(self.entries)
+        self.entries.append(entry)
+        unit = self.pairing.add(entry, index)
+        if entry.pinned and unit is not None and unit not in self.pinned:
+            self.pinned.append(unit)
+
+    def extend(self, messages: Sequence[Any], glances: Sequence[Any]) -> None:
+        """Read and record further messages."""
+        dialect = self.dialect
+        assert dialect is not None
+        base = len(self.messages)
+        fresh = [
+            (message, dialect.read(message, base + offset))
+            for offset, message in enumerate(messages)
+        ]
+        for message, entries in fresh:
+            self.firsts.append(len(self.entries))
+            self.messages.append(message)
+            if len(entries) != 1:
+                self.simple = False
+            for entry in entries:
+                self.add_entry(entry)
+        self._glances.extend(glances)
+
+    def swap_first(self, message: Any, glance: Any) -> bool:
+        """Put a new system message in the place of the first one.
+
+        Prompt templates make a new system message for every call; the rest is the same history.
+        """
+        assert self.dialect is not None
+        system = self.pairing.system
+        if not system or system[0][0] != 0 or self.firsts[1:2] not in ([1], []):
+            return False
+        entries = self.dialect.read(message, 0)
+        if len(entries) != 1 or entries[0].role is not system[0][1].role:
+            return False
+        self._prints.pop(id(self.messages[0]), None)
+        self.messages[0], self._glances[0] = message, glance
+        self.entries[0] = entries[0]
+        system[0] = (0, entries[0])
+        return True
+
+    def truncate(self, length: int) -> bool:
+        """Forget the messages from position `length` on. False when that is not possible."""
+        at = self.firsts[length] if length < len(self.firsts) else len(self.entries)
+        restart = self.pairing.rollback(at)
+        if restart is None:
+            return False
+        again = self.entries[restart:at]
+        for message in self.messages[length:]:
+            self._prints.pop(id(message), None)
+        del self.messages[length:], self._glances[length:], self.firsts[length:]
+        del self.entries[restart:]
+        self.pinned = [unit for unit in self.pinned if unit < len(self.pairing.units)]
+        for entry in again:
+            self.add_entry(entry)
+        return True
+
+    def shared_prefix(self, messages: Sequence[Any], glances: Sequence[Any]) -> int:
+        """How many leading messages are equal, content included.
+
+        Lists compare at C speed and stop at the first difference. Equal is not yet identical:
+        `verify` looks at the messages that reach the view.
+        """
+        known = len(self.messages)
+        if (
+            known <= len(messages)
+            and self._glances == glances[:known]
+            and self.messages == messages[:known]
+        ):
+            return known
+        count = 0
+        for mine, given, seen, now in zip(
+            self.messages, messages, self._glances, glances, strict=False
+        ):
+            if mine is not given or seen is not now:
+                break
+            count += 1
+        return count
+
+    def verify(self, view: Iterable[ConversationEntry], messages: Sequence[Any]) -> bool:
+        """Whether the view's messages are the very objects given, unedited since they were read."""
+        dialect = self.dialect
+        if dialect is None:
+            return True
+        sources = [entry.source for entry in view if entry.source is not None]
+        given = {id(message) for message in messages}
+        prints, fingerprint = self._prints, dialect.fingerprint
+        fresh = True
+        for source in sources:
+            key = id(source)
+            if key not in given:
+                return False
+            now = fingerprint(source)
+            before = prints.setdefault(key, now)
+            if before is not now and before != now:
+                fresh = False
+        return fresh

@@ -1,0 +1,229 @@
+"""Everything counters share: the caches, and the arithmetic of entries and tool schemas."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from history_curator.errors import ConfigurationError
+from history_curator.model import ContentPart, ConversationEntry, Reasoning
+from history_curator.tokens._images import ImageFormula, image_detail, tiles
+from history_curator.tokens._pieces import PIECE, pieces
+from history_curator.tokens._schemas import count_schemas
+
+_MESSAGE, _ROLE, _NAME, _CALL = 3, 1, 1, 3
+_SHORT = 2_048
+MEDIA: Mapping[str, int] = {"audio": 1_000, "video": 5_000, "file": 2_000}
+"""Tokens assumed for media whose cost cannot be derived and is not given on the part."""
+
+
+class CachingCounter:
+    """A counter over one function, text to tokens, with bounded caches.
+
+    Attributes:
+        calls: how often the tokenizer ran.
+        characters: how many characters it was given.
+    """
+
+    __slots__ = (
+        "_chars",
+        "_fresh",
+        "_image",
+        "_max_chars",
+        "_max_entries",
+        "_media",
+        "_name",
+        "_old",
+        "calls",
+        "characters",
+        "factor",
+        "tool_factor",
+    )
+
+    priming = 3
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        factor: float = 1.0,
+        tool_factor: float = 1.0,
+        image: ImageFormula | None = None,
+        media: Mapping[str, int] | None = None,
+        max_entries: int = 100_000,
+        max_chars: int = 32_000_000,
+    ) -> None:
+        for field, value in (("factor", factor), ("tool_factor", tool_factor)):
+            if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
+                raise ConfigurationError(
+                    f"{field}: must be a positive number, got {value!r}. "
+                    "Fix: 1.0 counts exactly as the encoding does."
+                )
+        self._name = name
+        self.factor = float(factor)
+        self.tool_factor = float(tool_factor)
+        self._image: ImageFormula = image or tiles(85, 170)
+        self._media = {**MEDIA, **(media or {})}
+        self._max_entries = max(2, max_entries) // 2
+        self._max_chars = max(2, max_chars) // 2
+        self._forget()
+
+    def _forget(self) -> None:
+        # Two generations: a lookup is one dict access, eviction drops the older half at once.
+        self._fresh: dict[str, int] = {}
+        self._old: dict[str, int] = {}
+        self._chars = 0
+        self.calls = 0
+        self.characters = 0
+
+    @property
+    def name(self) -> str:
+        """The stable name counts are cached under."""
+        return self._name
+
+    def count(self, text: str) -> int:
+        """Return the tokens of a text, from the cache where it was counted before."""
+        try:
+            tokens = self._fresh[text]
+        except KeyError:
+            tokens = self._look_up(text)
+        return tokens if self.factor == 1.0 else math.ceil(tokens * self.factor)
+
+    def measure(self, text: str) -> int:
+        """Return the tokens of a text without remembering them."""
+        known = self._fresh.get(text)
+        tokens = self._tokenise(text) if known is None else known
+        return tokens if self.factor == 1.0 else math.ceil(tokens * self.factor)
+
+    def exceeds(self, text: str, limit: int) -> bool:
+        """Return whether a text has more than ``limit`` tokens.
+
+        True is certain. Of a long text little more than ``limit`` tokens' worth is tokenised.
+        """
+        if text in self._fresh or len(text) <= max(_SHORT, limit):
+            return self.count(text) > limit
+        total = slack = 0
+        bound = limit / self.factor
+        for piece, exact in pieces(text, max(_SHORT, min(PIECE, limit * 2))):
+            total += self._run(piece)
+            slack += not exact
+            if total - slack > bound:
+                return True
+        if not slack:
+            self._remember(text, total)
+        return self.count(text) > limit
+
+    def count_entry(self, entry: ConversationEntry) -> int:
+        """Return the tokens of one message; remembered on the entry.
+
+        3 per message, 1 for the role, its text, its name, each call's name and arguments (with
+        3 for framing), reasoning and media. Call ids are correlation data and not counted.
+        """
+        memo = entry.memo
+        if memo is not None and memo[0] == self._name:
+            return int(memo[1])
+        tokens = math.ceil(self._entry_tokens(entry) * self.factor) + self._media_tokens(entry)
+        object.__setattr__(entry, "memo", (self._name, tokens))
+        return tokens
+
+    def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
+        """Return the tokens of tool schemas: OpenAI, Anthropic or plain function dicts."""
+        if not tools:
+            return 0
+        return math.ceil(count_schemas(tools, self._raw) * self.factor * self.tool_factor)
+
+    def _entry_tokens(self, entry: ConversationEntry) -> float:
+        raw = self._raw
+        total: float = _MESSAGE + _ROLE
+        if entry.content:
+            total += raw(entry.content)
+        if entry.name:
+            total += _NAME + raw(entry.name)
+        if entry.tool_calls:
+            calls = sum(_CALL + raw(call.name) + raw(call.arguments) for call in entry.tool_calls)
+            total += calls * self.tool_factor
+        if entry.reasoning:
+            total += sum(map(self._reasoning_tokens, entry.reasoning))
+        return total
+
+    def _reasoning_tokens(self, block: Reasoning) -> int:
+        if block.text:
+            return self._raw(block.text)
+        if not block.encrypted:
+            return 0
+        # Opaque base64: four characters carry three bytes, about three quarters of a token.
+        return len(_opaque(block.raw)) * 3 // 16
+
+    def _media_tokens(self, entry: ConversationEntry) -> int:
+        if entry.parts is None:
+            return 0
+        return sum(self._part_tokens(part) for part in entry.parts if part.kind != "text")
+
+    def _part_tokens(self, part: ContentPart) -> int:
+        if part.tokens is not None:
+            return part.tokens
+        if part.kind == "image":
+            return self._image(part.width, part.height, detail=image_detail(part.raw))
+        if part.kind == "other":
+            return self.count(_as_text(part.raw))
+        return self._media[part.kind]
+
+    def _raw(self, text: str) -> int:
+        try:
+            return self._fresh[text]
+        except KeyError:
+            return self._look_up(text)
+
+    def _look_up(self, text: str) -> int:
+        tokens = self._old.get(text)
+        if tokens is None:
+            tokens = self._tokenise(text)
+        self._remember(text, tokens)
+        return tokens
+
+    def _remember(self, text: str, tokens: int) -> None:
+        size = len(text)
+        if size > self._max_chars:
+            return
+        if len(self._fresh) >= self._max_entries or self._chars + size > self._max_chars:
+            self._old, self._fresh, self._chars = self._fresh, {}, 0
+        self._fresh[text] = tokens
+        self._chars += size
+
+    def _tokenise(self, text: str) -> int:
+        if len(text) <= PIECE:
+            return self._run(text)
+        return sum(self._run(piece) for piece, _ in pieces(text))
+
+    def _run(self, text: str) -> int:
+        self.calls += 1
+        self.characters += len(text)
+        return self._count_text(text)
+
+    def _count_text(self, text: str) -> int:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._name == getattr(other, "_name", None)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._name))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+
+def _opaque(raw: Any) -> str:
+    if isinstance(raw, Mapping):
+        for key in ("encrypted_content", "data", "signature"):
+            if isinstance(raw.get(key), str):
+                return str(raw[key])
+    return raw if isinstance(raw, str) else _as_text(raw)
+
+
+def _as_text(raw: Any) -> str:
+    if isinstance(raw, str):
+        return raw
+    return "" if raw is None else json.dumps(raw, default=str, ensure_ascii=False)

@@ -1,0 +1,72 @@
+"""Resolve counters by name, and count whole requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from history_curator.errors import ConfigurationError
+from history_curator.tokens._heuristic import HeuristicCounter
+from history_curator.tokens._protocol import TokenCounter
+from history_curator.tokens._tiktoken import TiktokenCounter
+
+DEFAULT = "o200k_base"
+_METHODS = ("count", "count_entry", "count_tools")
+
+
+def get_counter(spec: str | TokenCounter | None = None) -> TokenCounter:
+    """Return the counter for an encoding, a model, ``"heuristic"``, or the counter given.
+
+    The same name gives the same counter, so its cache is shared by the whole process.
+
+    Example:
+        >>> get_counter("gpt-4o") is get_counter("gpt-4o")
+        True
+
+    Raises:
+        ConfigurationError: for a name nobody knows or an object that does not count.
+    """
+    if spec is None:
+        return _named(DEFAULT)
+    if isinstance(spec, str):
+        return _named(spec)
+    missing = [method for method in _METHODS if not callable(getattr(spec, method, None))]
+    missing += [field for field in ("name", "priming") if not hasattr(spec, field)]
+    if missing:
+        raise ConfigurationError(
+            f"counter: {type(spec).__name__} has no {', '.join(missing)}. "
+            "Fix: pass an encoding, a model name or an object with all of TokenCounter."
+        )
+    return spec
+
+
+@lru_cache(maxsize=32)
+def _named(name: str) -> TokenCounter:
+    return HeuristicCounter() if name == "heuristic" else TiktokenCounter(name)
+
+
+def count_tokens(
+    messages: Sequence[Any],
+    counter: str | TokenCounter | None = DEFAULT,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+) -> int:
+    """Return what a request costs: its messages, its tool schemas and the priming.
+
+    This is the arithmetic the budget of a curator uses. Takes messages of any dialect, and
+    entries.
+
+    Example:
+        >>> count_tokens([{"role": "user", "content": "hello"}], counter="heuristic") >= 8
+        True
+    """
+    from history_curator.read import detect
+
+    resolved = get_counter(counter)
+    dialect = detect(messages)
+    total = sum(
+        resolved.count_entry(entry)
+        for index, message in enumerate(messages)
+        for entry in dialect.read(message, index)
+    )
+    return total + resolved.count_tools(tools) + resolved.priming

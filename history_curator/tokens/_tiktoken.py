@@ -1,0 +1,124 @@
+"""Exact counts with tiktoken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from history_curator.errors import ConfigurationError
+from history_curator.tokens._base import CachingCounter
+from history_curator.tokens._encodings import ENCODINGS, load_encoding
+from history_curator.tokens._families import FAMILIES, find_family
+from history_curator.tokens._heuristic import estimate
+from history_curator.tokens._images import ImageFormula
+
+
+class TiktokenCounter(CachingCounter):
+    """Counts with a tiktoken encoding, exactly; with a factor for models of other families.
+
+    Takes the name of an encoding or of a model. The encoding is loaded at the first count, from
+    a local copy where there is one. Without any, counts are conservative estimates, `exact` is
+    False and one warning says so.
+
+    Guaranteed: no text makes it raise (special tokens are counted as plain text), and no text
+    makes it slow: a piece without a split point is cut, which may over-count by a token per
+    32,768 characters.
+
+    Args:
+        encoding: an encoding such as ``"o200k_base"`` or a model such as ``"gpt-4o"``.
+        factor: multiplies every count; by default what the model's family needs.
+        tool_factor: multiplies tool schemas and calls further.
+        image: tokens of an image by its size; by default the formula of the model's family.
+        media: tokens of a kind of media that gives none: ``{"audio": 800}``.
+        max_entries, max_chars: bounds of the text cache.
+
+    Example:
+        >>> counter = TiktokenCounter("o200k_base")
+        >>> counter.count("<|endoftext|>") > 1
+        True
+    """
+
+    __slots__ = ("_encode", "_exact", "_options", "encoding")
+
+    def __init__(
+        self,
+        encoding: str = "o200k_base",
+        *,
+        factor: float | None = None,
+        tool_factor: float | None = None,
+        image: ImageFormula | None = None,
+        media: Mapping[str, int] | None = None,
+        max_entries: int = 100_000,
+        max_chars: int = 32_000_000,
+    ) -> None:
+        family = None if encoding in ENCODINGS else find_family(encoding)
+        if family is None and encoding not in ENCODINGS:
+            raise ConfigurationError(
+                f"counter: {encoding!r} is neither an encoding ({', '.join(ENCODINGS)}) nor a "
+                f"model of a known family ({', '.join(known.name for known in FAMILIES)}). "
+                'Fix: TiktokenCounter("o200k_base", factor=1.2) counts conservatively.'
+            )
+        self.encoding = encoding if family is None else family.encoding
+        factor = factor if factor is not None else family.factor if family else 1.0
+        tool_factor = (
+            tool_factor if tool_factor is not None else family.tool_factor if family else 1.0
+        )
+        formula = image or (family.image if family else None)
+        name = self.encoding if family is None else f"{self.encoding}:{family.name}"
+        settings = [f"×{factor:g}"] if factor != (family.factor if family else 1.0) else []
+        if tool_factor != (family.tool_factor if family else 1.0):
+            settings.append(f"tools×{tool_factor:g}")
+        if image is not None:
+            settings.append(f"image={image!r}")
+        if media:
+            settings.append(f"media={sorted(media.items())}")
+        super().__init__(
+            " ".join([name, *settings]),
+            factor=factor,
+            tool_factor=tool_factor,
+            image=formula,
+            media=media,
+            max_entries=max_entries,
+            max_chars=max_chars,
+        )
+        self._options: dict[str, Any] = {
+            "encoding": encoding,
+            "factor": factor,
+            "tool_factor": tool_factor,
+            "image": image,
+            "media": media,
+            "max_entries": max_entries,
+            "max_chars": max_chars,
+        }
+        self._encode: Callable[[str], list[int]] | None = None
+        self._exact: bool | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the encoding is at hand; loads it."""
+        if self._exact is None:
+            encoding = load_encoding(self.encoding)
+            self._encode = encoding.encode_ordinary if encoding else None
+            self._exact = encoding is not None
+        return self._exact
+
+    def _count_text(self, text: str) -> int:
+        encode = self._encode
+        if encode is None:
+            if not self.exact or self._encode is None:
+                return estimate(text)
+            encode = self._encode
+        try:
+            return len(encode(text))
+        except BaseException as error:
+            # The Rust side panics with a BaseException of its own; everything else is not ours.
+            if type(error).__name__ != "PanicException":
+                raise
+            return max(estimate(text), len(text.encode("utf-8", "replace")))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (self._options,))
+
+
+def _rebuild(options: dict[str, Any]) -> TiktokenCounter:
+    return TiktokenCounter(**options)

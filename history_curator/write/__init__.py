@@ -1,0 +1,7 @@
+"""Writing: entries become messages again, the same objects wherever nothing changed."""
+
+from __future__ import annotations
+
+from history_curator.write._dicts import write_dicts
+
+__all__ = ["write_dicts"]

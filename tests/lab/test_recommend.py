@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from history_curator.errors import ConfigurationError
+from history_curator.lab import PolicyResult, ReplayResults, frontier, recommend
+
+
+def policy(name: str, cost: float, lost: int, **changes: Any) -> PolicyResult:
+    values: dict[str, Any] = {
+        "name": name, "conversations": 1, "calls": 10, "sampled": 1.0, "tokens_sent": 100,
+        "peak": 10, "budget_use": 0.5, "over_budget": 0, "cached_share": 0.9, "cost": cost,
+        "costs": {}, "invalid": 0, "violations": {}, "failed": 0, "lost_identifiers": lost,
+        "identifiers": 100, "repeated_calls": 0, "repeats": 0, "evidence_recall": None,
+        "questions": 0, "ms_per_view": 1.0, "roles": {},
+    }  # fmt: skip
+    return PolicyResult(**{**values, **changes})
+
+
+def results(*policies: PolicyResult) -> ReplayResults:
+    return ReplayResults({each.name: each for each in policies}, {}, "none", "core", 1.0)
+
+
+class TestFrontier:
+    def test_what_is_beaten_on_both_is_not_on_it(self) -> None:
+        line = frontier([policy("a", 1, 9), policy("b", 2, 10), policy("c", 3, 1)])
+        assert [each.name for each in line] == ["a", "c"]
+
+    def test_a_tie_is_listed_once(self) -> None:
+        assert len(frontier([policy("a", 1, 5), policy("b", 1, 5)])) == 1
+
+
+class TestRecommend:
+    def test_it_takes_the_knee_of_the_frontier(self) -> None:
+        advice = recommend(results(policy("cheap", 1, 50), policy("knee", 1.3, 5),
+                                   policy("dear", 9, 0)))  # fmt: skip
+        assert advice.name == "knee"
+        assert advice.frontier == ("cheap", "knee", "dear")
+        assert "cheap is cheaper" in str(advice)
+        assert "dear loses less" in str(advice)
+
+    def test_a_limit_on_regret_takes_the_cheapest_within(self) -> None:
+        found = results(policy("cheap", 1, 50), policy("knee", 1.3, 5), policy("dear", 9, 0))
+        assert recommend(found, max_regret=0.6).name == "cheap"
+        assert recommend(found, max_regret=0.01).name == "dear"
+
+    @pytest.mark.parametrize("fault", [{"invalid": 2}, {"over_budget": 1}, {"failed": 1}])
+    def test_an_unsound_policy_is_ruled_out_and_named(self, fault: dict[str, int]) -> None:
+        advice = recommend(results(policy("best", 0.1, 0, **fault), policy("sound", 5, 5)))
+        assert advice.name == "sound"
+        assert advice.ruled_out[0][0] == "best"
+        assert "Ruled out: best" in advice.why
+
+    def test_the_least_bad_when_nothing_is_sound(self) -> None:
+        advice = recommend(results(policy("a", 1, 1, invalid=1)))
+        assert advice.name == "a"
+        assert "least bad" in advice.why
+
+    def test_nothing_measured_is_an_error(self) -> None:
+        with pytest.raises(ConfigurationError, match="no policy"):
+            recommend(results(policy("a", 1, 1, sampled=0.0)))

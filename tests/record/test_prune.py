@@ -1,0 +1,220 @@
+"""Pruning real stores of both frameworks, on SQLite."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history_curator.config import RetentionConfig
+from history_curator.errors import ConfigurationError
+from history_curator.record.prune import prune_store
+
+pytest.importorskip("sqlalchemy")
+
+TRIM = RetentionConfig(persist_tool_invocations="trimmed")
+NONE = RetentionConfig(persist_tool_invocations="none")
+BULK = "row " * 300
+
+
+def dump(path: Path) -> list[Any]:
+    with sqlite3.connect(path) as connection:
+        table = connection.execute(
+            "select name from sqlite_master where type = 'table'"
+        ).fetchone()[0]
+        return connection.execute(f"select * from {table} order by id").fetchall()
+
+
+@pytest.fixture
+def langchain_store(tmp_path: Path) -> Path:
+    stores = pytest.importorskip("langchain_community.chat_message_histories")
+    messages = pytest.importorskip("langchain_core.messages")
+    path = tmp_path / "langchain.db"
+    for session in ("ann", "bob"):
+        history = stores.SQLChatMessageHistory(session, connection=f"sqlite:///{path}")
+        for turn in range(4):
+            call = f"c{turn}"
+            history.add_messages(
+                [
+                    messages.HumanMessage(f"question {turn}"),
+                    messages.AIMessage(
+                        [
+                            {"type": "text", "text": "looking"},
+                            {"type": "tool_use", "id": call, "name": "find", "input": {"q": "x"}},
+                        ],
+                        tool_calls=[{"name": "find", "args": {"q": "x"}, "id": call}],
+                        response_metadata={"model": "m"},
+                    ),
+                    messages.ToolMessage(
+                        BULK, tool_call_id=call, name="find", artifact={"rows": [1]}, status="error"
+                    ),
+                    messages.AIMessage(f"answer {turn}"),
+                ]
+            )
+        history.engine.dispose()
+    return path
+
+
+@pytest.fixture
+async def llamaindex_store(tmp_path: Path) -> Path:
+    sql = pytest.importorskip("llama_index.core.storage.chat_store.sql")
+    types = pytest.importorskip("llama_index.core.base.llms.types")
+    pytest.importorskip("aiosqlite")
+    path = tmp_path / "llamaindex.db"
+    store = sql.SQLAlchemyChatStore(
+        table_name="chat", async_database_uri=f"sqlite+aiosqlite:///{path}"
+    )
+    for turn in range(4):
+        call = f"c{turn}"
+        await store.add_messages(
+            "ann",
+            [
+                types.ChatMessage(role="user", content=f"question {turn}"),
+                types.ChatMessage(
+                    role="assistant",
+                    blocks=[
+                        types.ToolCallBlock(
+                            tool_call_id=call, tool_name="find", tool_kwargs={"q": "x"}
+                        )
+                    ],
+                ),
+                types.ChatMessage(
+                    role="tool", content=BULK, additional_kwargs={"tool_call_id": call}
+                ),
+                types.ChatMessage(role="assistant", content=f"answer {turn}"),
+            ],
+        )
+    return path
+
+
+class TestLangChain:
+    def test_dry_run_changes_nothing(self, langchain_store: Path) -> None:
+        before = dump(langchain_store)
+        report = prune_store(f"sqlite:///{langchain_store}", config=NONE)
+        assert dump(langchain_store) == before
+        assert (report.dry_run, report.sessions, report.rows) == (True, 2, 32)
+        assert (report.trimmed, report.removed) == (4, 4)
+        assert "would be" in report.explain()
+
+    def test_trimmed(self, langchain_store: Path) -> None:
+        report = prune_store(f"sqlite:///{langchain_store}", config=TRIM, dry_run=False)
+        rows = [json.loads(row[2])["data"] for row in dump(langchain_store)]
+        assert len(rows) == 32
+        assert json.loads(rows[2]["content"]) == {"name": "find", "status": "error"}
+        assert "artifact" not in rows[2]
+        assert rows[1]["tool_calls"][0]["args"] == {}
+        assert rows[1]["content"][1]["input"] == {}
+        assert rows[1]["response_metadata"] == {"model": "m"}
+        assert rows[10]["content"] == BULK
+        assert rows[9]["tool_calls"][0]["args"] == {"q": "x"}
+        assert report.saved > 4 * 1_000
+
+    def test_none_leaves_a_conversation_in_words(self, langchain_store: Path) -> None:
+        prune_store(f"sqlite:///{langchain_store}", config=NONE, dry_run=False)
+        stores = pytest.importorskip("langchain_community.chat_message_histories")
+        messages = stores.SQLChatMessageHistory(
+            "ann", connection=f"sqlite:///{langchain_store}"
+        ).messages
+        assert [message.type for message in messages[:6]] == ["human", "ai", "ai"] * 2
+        assert messages[1].text == "looking"
+        assert messages[1].tool_calls == []
+        assert [message.type for message in messages[6:]] == ["human", "ai", "tool", "ai"] * 2
+
+    def test_again_changes_nothing(self, langchain_store: Path) -> None:
+        url = f"sqlite:///{langchain_store}"
+        for config in (TRIM, NONE):
+            prune_store(url, config=config, dry_run=False)
+            assert prune_store(url, config=config).decisions == ()
+
+    def test_one_conversation(self, langchain_store: Path) -> None:
+        before = dump(langchain_store)
+        report = prune_store(
+            f"sqlite:///{langchain_store}", session_id="bob", config=NONE, dry_run=False
+        )
+        assert report.sessions == 1
+        assert {one.session_id for one in report.decisions} == {"bob"}
+        assert dump(langchain_store)[:16] == before[:16]
+
+    def test_unreadable_rows_are_left_alone(self, langchain_store: Path) -> None:
+        with sqlite3.connect(langchain_store) as connection:
+            connection.execute("update message_store set message = 'oops' where id = 2")
+        report = prune_store(f"sqlite:///{langchain_store}", config=NONE, dry_run=False)
+        assert [one.row for one in report.decisions if one.action == "unreadable"] == [2]
+        assert dump(langchain_store)[1][2] == "oops"
+
+    def test_failure_leaves_the_conversation_whole(
+        self, langchain_store: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = dump(langchain_store)
+        import history_curator.record.prune as module
+
+        write = module._Pruning.write
+
+        def fail(self: Any) -> None:
+            write(self)
+            raise OSError("disk full")
+
+        monkeypatch.setattr(module._Pruning, "write", fail)
+        with pytest.raises(OSError, match="disk full"):
+            prune_store(f"sqlite:///{langchain_store}", config=NONE, dry_run=False)
+        assert dump(langchain_store) == before
+
+
+class TestLlamaIndex:
+    async def test_trimmed(self, llamaindex_store: Path) -> None:
+        report = prune_store(
+            f"sqlite+aiosqlite:///{llamaindex_store}", config=TRIM, dry_run=False
+        )
+        rows = [json.loads(row[-1]) for row in dump(llamaindex_store)]
+        assert report.layout == "LlamaIndex"
+        assert json.loads(rows[2]["blocks"][0]["text"]) == {"name": "find", "status": "success"}
+        assert rows[1]["blocks"][0]["tool_kwargs"] == {}
+        assert rows[10]["blocks"][0]["text"] == BULK
+
+    async def test_none_reads_back(self, llamaindex_store: Path) -> None:
+        prune_store(f"sqlite:///{llamaindex_store}", config=NONE, dry_run=False)
+        sql = pytest.importorskip("llama_index.core.storage.chat_store.sql")
+        store = sql.SQLAlchemyChatStore(
+            table_name="chat", async_database_uri=f"sqlite+aiosqlite:///{llamaindex_store}"
+        )
+        messages = await store.get_messages("ann")
+        assert [str(message.role.value) for message in messages] == [
+            *["user", "assistant"] * 2,
+            *["user", "assistant", "tool", "assistant"] * 2,
+        ]
+
+
+class TestErrors:
+    def test_no_store(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigurationError, match="no store at"):
+            prune_store(f"sqlite:///{tmp_path / 'none.db'}")
+        assert not (tmp_path / "none.db").exists()
+
+    def test_no_conversations(self, tmp_path: Path) -> None:
+        with sqlite3.connect(tmp_path / "other.db") as connection:
+            connection.execute("create table stock (id integer, price integer)")
+        url = f"sqlite:///{tmp_path / 'other.db'}"
+        with pytest.raises(ConfigurationError, match="0 tables look like"):
+            prune_store(url)
+        with pytest.raises(ConfigurationError, match="does not hold conversations"):
+            prune_store(url, table="stock")
+        with pytest.raises(ConfigurationError, match="the store has stock"):
+            prune_store(url, table="chat")
+
+    def test_not_a_url(self) -> None:
+        with pytest.raises(ConfigurationError, match="sqlite:///chat.db"):
+            prune_store("chat.db")
+
+    def test_unknown_conversation(self, langchain_store: Path) -> None:
+        with pytest.raises(ConfigurationError, match="ann, bob"):
+            prune_store(f"sqlite:///{langchain_store}", session_id="eve")
+
+
+def test_totals_are_logged(langchain_store: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="history_curator.retention"):
+        prune_store(f"sqlite:///{langchain_store}", config=NONE)
+    assert "32 messages of 2 conversations" in caplog.text

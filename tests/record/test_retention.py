@@ -1,0 +1,202 @@
+"""Retention: older turns lose their tool details, preserved turns keep everything."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+
+import pytest
+
+from history_curator.config import RetentionConfig
+from history_curator.model import ConversationEntry, MessageRole, Reasoning, ToolCall
+from history_curator.record.retention import (
+    apply_retention,
+    build_context,
+    preserved_from,
+    retention_due,
+)
+
+PAYLOAD = "row " * 200
+
+
+def user(text: str) -> ConversationEntry:
+    return ConversationEntry(MessageRole.USER, text)
+
+
+def answer(text: str) -> ConversationEntry:
+    return ConversationEntry(MessageRole.ASSISTANT, text)
+
+
+def call(identity: str, text: str | None = None) -> ConversationEntry:
+    return ConversationEntry(
+        MessageRole.ASSISTANT,
+        text,
+        tool_calls=(ToolCall(identity, "search", '{"query": "long"}'),),
+        reasoning=(Reasoning("hmm", signature="s"),),
+    )
+
+
+def result(identity: str, status: str | None = None) -> ConversationEntry:
+    return ConversationEntry(
+        MessageRole.TOOL, PAYLOAD, tool_call_id=identity, status=status  # type: ignore[arg-type]
+    )
+
+
+def turn(number: int, said: str | None = None) -> list[ConversationEntry]:
+    identity = f"c{number}"
+    return [
+        user(f"question {number}"),
+        call(identity, said),
+        result(identity),
+        answer(f"answer {number}"),
+    ]
+
+
+def turns(count: int) -> list[ConversationEntry]:
+    return [entry for number in range(count) for entry in turn(number)]
+
+
+def config(mode: str = "none", **changes: object) -> RetentionConfig:
+    return RetentionConfig.from_dict({"persist_tool_invocations": mode, **changes})
+
+
+class TestHistoryManagerCases:
+    """The cases the plan lists for its history manager."""
+
+    def test_older_turns_beyond_the_preserve_window_are_text_only(self) -> None:
+        context = build_context(turns(4), RetentionConfig())
+        assert [entry.content for entry in context[:4]] == [
+            "question 0",
+            "answer 0",
+            "question 1",
+            "answer 1",
+        ]
+        assert not any(entry.tool_calls or entry.tool_call_id for entry in context[:4])
+
+    def test_preserved_turns_retain_full_tool_metadata(self) -> None:
+        entries = turns(4)
+        context = build_context(entries, RetentionConfig())
+        assert all(new is old for new, old in zip(context[4:], entries[8:], strict=True))
+
+    def test_config_flag_toggles_tool_persistence(self) -> None:
+        entries = turns(3)
+        stored = {
+            flag: [
+                entry.content
+                for entry in apply_retention(
+                    entries, RetentionConfig.from_dict({"persist_tool_invocations": flag})
+                )
+            ]
+            for flag in (True, False, "trimmed")
+        }
+        assert stored[True].count(PAYLOAD) == 3
+        assert stored[False].count(PAYLOAD) == 2
+        assert len(stored[False]) == 10
+        assert stored["trimmed"].count(PAYLOAD) == 2
+        assert json.loads(stored["trimmed"][2] or "") == {"name": "search", "status": "success"}
+
+    def test_token_count_regression_context_shrinks_after_multiple_turns(self) -> None:
+        sizes = [
+            sum(len(entry.content or "") for entry in build_context(turns(n), RetentionConfig()))
+            for n in range(1, 9)
+        ]
+        full = [sum(len(entry.content or "") for entry in turns(n)) for n in range(1, 9)]
+        assert sizes[:2] == full[:2]
+        for pruned, whole in zip(sizes[2:], full[2:], strict=True):
+            assert pruned < whole
+        assert sizes[-1] - sizes[-2] < 50
+
+
+class TestModes:
+    def test_full_changes_nothing(self) -> None:
+        entries = turns(5)
+        kept = apply_retention(entries, config("full"))
+        assert all(new is old for new, old in zip(kept, entries, strict=True))
+
+    def test_trimmed_keeps_pairs_and_outcome(self) -> None:
+        entries = [user("q"), call("c1"), result("c1", "error"), *turns(2)]
+        kept = apply_retention(entries, config("trimmed"))
+        assert kept[1].tool_calls == (ToolCall("c1", "search", "{}"),)
+        assert kept[2].tool_call_id == "c1"
+        assert json.loads(kept[2].content or "") == {"name": "search", "status": "error"}
+        assert kept[2].original_length == len(PAYLOAD)
+        assert kept[2].root is entries[2]
+
+    def test_none_keeps_words_said_beside_a_call(self) -> None:
+        entries = [*turn(0, said="let me look"), *turns(2)]
+        kept = apply_retention(entries, config("none"))
+        assert kept[1].content == "let me look"
+        assert kept[1].tool_calls is None
+        assert kept[1].reasoning is None
+
+    @pytest.mark.parametrize("mode", ["full", "trimmed", "none"])
+    def test_twice_is_once(self, mode: str) -> None:
+        once = apply_retention(turns(5), config(mode))
+        assert not retention_due(once, config(mode))
+        again = apply_retention(once, config(mode))
+        assert all(new is old for new, old in zip(again, once, strict=True))
+
+    @pytest.mark.parametrize("mode", ["trimmed", "none"])
+    def test_due_only_when_something_would_change(self, mode: str) -> None:
+        assert not retention_due(turns(2), config(mode))
+        assert retention_due(turns(3), config(mode))
+        assert not retention_due([user("a"), answer("b")] * 9, config(mode))
+
+    @pytest.mark.parametrize("mode", ["full", "trimmed", "none"])
+    def test_input_is_not_changed(self, mode: str) -> None:
+        entries = turns(4)
+        before = copy.deepcopy(entries)
+        apply_retention(entries, config(mode))
+        build_context(entries, config(mode, max_loaded_messages=5))
+        assert entries == before
+
+
+class TestPreserved:
+    def test_counts_turns_from_the_end(self) -> None:
+        entries = turns(5)
+        for kept in range(1, 6):
+            assert preserved_from(entries, config(preserve_turns=kept)) == 4 * (5 - kept)
+        assert preserved_from(entries, config(preserve_turns=99)) == 0
+
+    def test_none_preserved_still_leaves_an_unfinished_turn(self) -> None:
+        done = turns(2)
+        settings = config(preserve_turns=0)
+        assert preserved_from(done, settings) == len(done)
+        assert preserved_from(done[:-1], settings) == 4
+        assert preserved_from([], settings) == 0
+
+    def test_latest_turns_can_lose_theirs_too(self) -> None:
+        settings = config(preserve_tools_for_latest_turns=False)
+        assert len(apply_retention(turns(2), settings)) == 4
+
+    def test_system_entry_stays(self) -> None:
+        system = ConversationEntry(MessageRole.SYSTEM, "rules")
+        assert apply_retention([system, *turns(4)], config())[0] is system
+
+
+class TestLoading:
+    def test_latest_messages_only(self) -> None:
+        entries = [user(str(number)) for number in range(30)]
+        assert build_context(entries, config(max_loaded_messages=5)) == entries[-5:]
+
+    def test_never_starts_with_a_result(self) -> None:
+        context = build_context(turns(2), config(max_loaded_messages=6, preserve_turns=9))
+        assert [entry.role for entry in context][0] is not MessageRole.TOOL
+
+    def test_system_is_loaded_whatever_the_limit(self) -> None:
+        system = ConversationEntry(MessageRole.SYSTEM, "rules")
+        context = build_context([system, *turns(4)], config(max_loaded_messages=2))
+        assert context[0] is system
+
+    def test_pruning_for_the_model_can_be_off(self) -> None:
+        entries = turns(4)
+        assert build_context(entries, config(prune_tools_for_llm=False)) == entries
+
+
+def test_decisions_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="history_curator.retention"):
+        apply_retention(turns(4), config("none"))
+        build_context(turns(4), config("none"))
+    assert "16 entries, 8 preserved, 0 trimmed, 4 left out" in caplog.text
+    assert "load" in caplog.text

@@ -1,0 +1,223 @@
+"""The page, opened in headless Chromium."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history_curator import Curator
+from history_curator.report._html import render_frame, render_html
+from tests.report.test_page_text import HOSTILE
+from tests.support.messages import assistant, call, result, system, user
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome")
+     if (found := shutil.which(name))), None
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("Chromium is absent: install it to open the page in a browser")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is absent")
+    with sync_api.sync_playwright() as driver:
+        opened = driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--headless=new", "--disable-gpu"]
+        )
+        yield opened
+        opened.close()
+
+
+class Opened:
+    """A page with everything it said and asked for."""
+
+    def __init__(self, browser: Any, html: str, tmp_path: Path, **options: Any) -> None:
+        self.path = tmp_path / "page.html"
+        self.path.write_text(html, encoding="utf-8")
+        self.page = browser.new_page(viewport={"width": 1100, "height": 800}, **options)
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(self.path.as_uri())
+
+    def clean(self) -> None:
+        assert self.said == []
+        assert self.asked == [self.path.as_uri()]
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    opened: list[Opened] = []
+
+    def open_page(report: Any, **options: Any) -> Opened:
+        opened.append(Opened(browser, render_html(report), tmp_path, **options))
+        return opened[-1]
+
+    yield open_page
+    for each in opened:
+        each.page.close()
+
+
+def conversation(turns: int, words: int = 60) -> list[dict[str, Any]]:
+    messages = [system("You look things up."), user("Find the order.")]
+    for turn in range(turns):
+        messages += [call(f"c{turn}", name="search", query=f"order {turn}"),
+                     result(f"c{turn}", f"result {turn}: " + "detail " * words)]  # fmt: skip
+    return [*messages, assistant("Found it."), user("Thanks, and the invoice?")]
+
+
+def report(turns: int = 20, max_tokens: int = 1_000) -> Any:
+    return Curator(max_tokens=max_tokens).curate(conversation(turns)).report
+
+
+class TestTimeline:
+    def test_every_message_has_its_row_decision_and_tokens(self, show: Any) -> None:
+        given = report()
+        opened = show(given)
+        rows = opened.page.locator(".timeline .row")
+        assert rows.count() == len(given.decisions)
+        badges = opened.page.locator(".timeline .badge").all_text_contents()
+        assert badges == [decision.action for decision in given.decisions]
+        assert len(set(badges)) > 1
+        assert opened.page.locator("#budget-bar span").count() >= 2
+        opened.clean()
+
+    def test_the_end_of_the_stable_prefix_is_marked(self, show: Any) -> None:
+        given = report()
+        assert given.prefix_entries > 0
+        mark = show(given).page.locator("#prefix-end")
+        assert f"{given.prefix_tokens:,} tokens" in mark.text_content()
+
+    def test_a_click_opens_the_original(self, show: Any) -> None:
+        given = report()
+        gone = next(d for d in given.decisions if d.action != "kept" and d.role == "tool")
+        opened = show(given)
+        opened.page.click(f"#row-{given.decisions.index(gone)}")
+        detail = opened.page.locator(".detail")
+        assert detail.locator("pre").first.text_content() == given.original_text(gone.index)
+        assert gone.reason in detail.text_content()
+        opened.page.click(f"#row-{given.decisions.index(gone)}")
+        assert opened.page.locator(".detail").count() == 0
+        opened.clean()
+
+    def test_a_call_shows_its_arguments(self, show: Any) -> None:
+        opened = show(report())
+        opened.page.click("#row-2")
+        assert '"query": "order 0"' in opened.page.locator(".detail").text_content()
+
+
+class TestFinding:
+    def test_filters_by_decision(self, show: Any) -> None:
+        given = report()
+        opened = show(given)
+        opened.page.click('.chip[data-action="kept"]')
+        left = opened.page.locator(".timeline > li:not([hidden]) .badge").all_text_contents()
+        assert left
+        assert "kept" not in left
+
+    def test_search_and_reset(self, show: Any) -> None:
+        opened = show(report())
+        opened.page.fill("#search", "ORDER 7")
+        assert opened.page.locator(".timeline > li:not([hidden]) .row").count() == 1
+        opened.page.fill("#search", "no such words")
+        assert opened.page.locator("#nothing").is_visible()
+        opened.page.click("#reset")
+        assert opened.page.locator(".timeline > li:not([hidden]) .row").count() == 44
+
+
+class TestKeyboard:
+    def test_the_timeline_works_without_a_mouse(self, show: Any) -> None:
+        opened = show(report())
+        focused = "document.activeElement.id"
+        opened.page.keyboard.press("j")
+        assert opened.page.evaluate(focused) == "row-1"
+        opened.page.keyboard.press("ArrowDown")
+        opened.page.keyboard.press("k")
+        assert opened.page.evaluate(focused) == "row-1"
+        opened.page.keyboard.press("Enter")
+        assert opened.page.locator("#detail-1").is_visible()
+        assert opened.page.get_attribute("#row-1", "aria-expanded") == "true"
+        opened.page.keyboard.press("Escape")
+        assert opened.page.locator(".detail").count() == 0
+        opened.page.keyboard.press("G")
+        assert opened.page.evaluate(focused) == "row-43"
+        opened.page.keyboard.press("/")
+        assert opened.page.evaluate(focused) == "search"
+        opened.clean()
+
+    def test_one_row_is_in_the_tab_order(self, show: Any) -> None:
+        assert show(report()).page.locator('.row[tabindex="0"]').count() == 1
+
+
+class TestUntrustedText:
+    def test_a_hostile_message_does_nothing(self, show: Any) -> None:
+        messages = [
+            user(HOSTILE),
+            call("c1", name="<img src=x onerror=hacked=1>", query=HOSTILE),
+            result("c1", HOSTILE),
+            user("javascript:hacked=1"),
+        ]
+        opened = show(Curator(max_tokens=4_000).curate(messages).report)
+        for row in range(opened.page.locator(".row").count()):
+            opened.page.click(f"#row-{row}")
+        opened.page.wait_for_timeout(100)
+        assert opened.page.evaluate("typeof window.hacked") == "undefined"
+        assert opened.page.locator("main img, main a, main script").count() == 0
+        assert HOSTILE in opened.page.locator(".detail pre").first.text_content()
+        opened.clean()
+
+    def test_a_script_that_got_in_would_still_not_run(self, show: Any) -> None:
+        opened = show(report(2))
+        opened.page.evaluate(
+            "() => { const s = document.createElement('script');"
+            " s.textContent = 'window.hacked = 1'; document.body.append(s); }"
+        )
+        assert opened.page.evaluate("typeof window.hacked") == "undefined"
+        assert any("Content Security Policy" in line for line in opened.said)
+
+    def test_the_notebook_frame_runs_in_its_own_world(self, browser: Any, tmp_path: Path) -> None:
+        cell = render_frame(Curator(max_tokens=4_000).curate([user(HOSTILE)]).report)
+        opened = Opened(browser, f"<!doctype html><body>{cell}</body>", tmp_path)
+        frame = opened.page.frame_locator("iframe")
+        frame.locator("#row-0").click()
+        assert frame.locator(".detail pre").first.text_content() == HOSTILE
+        assert opened.page.evaluate("typeof window.hacked") == "undefined"
+        opened.page.close()
+
+
+class TestLooks:
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_a_screenshot_is_not_blank(self, show: Any, scheme: str) -> None:
+        image = pytest.importorskip("PIL.Image", reason="pillow is absent")
+        opened = show(report(), color_scheme=scheme)
+        picture = image.open(io.BytesIO(opened.page.screenshot())).convert("RGB")
+        colours = picture.getcolors(maxcolors=picture.width * picture.height)
+        assert len(colours) > 50
+        background = max(colours)[1]
+        assert (sum(background) > 384) == (scheme == "light")
+
+    def test_a_thousand_messages_are_usable(self, show: Any) -> None:
+        given = report(turns=498, max_tokens=20_000)
+        opened = show(given)
+        assert opened.page.locator(".row").count() == 1_000
+        assert float(opened.page.evaluate("document.documentElement.dataset.ready")) < 2_000
+        opened.page.keyboard.press("G")
+        assert opened.page.evaluate("document.activeElement.id") == "row-999"
+        opened.page.click("#row-999")
+        assert opened.page.locator("#detail-999").is_visible()
+        opened.clean()
+
+    def test_it_fits_a_phone(self, show: Any) -> None:
+        opened = show(report())
+        opened.page.set_viewport_size({"width": 390, "height": 800})
+        width = opened.page.evaluate("document.documentElement.scrollWidth")
+        assert width <= 390

