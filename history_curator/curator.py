@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import isawaitable, iscoroutinefunction
 from pathlib import Path
 from threading import RLock
@@ -58,6 +58,7 @@ class _Request:
     messages: list[Any]
     timeline: Timeline
     record: list[ConversationEntry]
+    count: int
     overhead: int
     priced: int
     max_tokens: int | None
@@ -164,9 +165,10 @@ class Curator:
             BudgetUnsatisfiableError: when what must be sent does not fit.
             ConversionError: when a message cannot be read.
         """
-        request = self._read(messages, tools, reserve, tail, session, max_tokens, dialect)
         if not self.managers:
-            return self._finish_default(request)
+            return self._ladder_only(messages, tools, reserve, tail, session, max_tokens, dialect)
+        request = self._read(messages, tools, reserve, tail, session, max_tokens, dialect)
+        request = self._reread_if_edited(request)
         steps: list[Step] = []
         entries: Sequence[ConversationEntry] = request.record
         for manager in self.managers:
@@ -191,9 +193,10 @@ class Curator:
         dialect: Dialect | None = None,
     ) -> Curation:
         """Like `curate`, for managers that call a model."""
-        request = self._read(messages, tools, reserve, tail, session, max_tokens, dialect)
         if not self.managers:
-            return self._finish_default(request)
+            return self._ladder_only(messages, tools, reserve, tail, session, max_tokens, dialect)
+        request = self._read(messages, tools, reserve, tail, session, max_tokens, dialect)
+        request = self._reread_if_edited(request)
         steps: list[Step] = []
         entries: Sequence[ConversationEntry] = request.record
         for manager in self.managers:
@@ -219,7 +222,8 @@ class Curator:
         given = messages if type(messages) is list else list(messages)
         with self._lock:
             timeline = self._timelines.lookup(dialect, given)
-            record = timeline.entries[:]
+            record = timeline.entries[:] if self.managers else timeline.entries
+            count = len(record)
         limit = self.max_tokens if max_tokens is None else max_tokens
         priced = self.counter.priming + self._count_tools(tools)
         overhead = priced + reserve
@@ -232,16 +236,28 @@ class Curator:
             record=record,
         )
         return _Request(
-            dialect, given, timeline, record, overhead, priced, limit, tail, context
+            dialect, given, timeline, record, count, overhead, priced, limit, tail, context
         )
+
+    def _reread_if_edited(self, request: _Request) -> _Request:
+        """Managers see every entry, so every message is checked for edits in place."""
+        with self._lock:
+            if request.timeline.verify(request.record, request.messages, len(request.record)):
+                return request
+            timeline = self._timelines.rebuild(request.dialect, request.messages)
+            record = timeline.entries[:]
+            timeline.verify(record, request.messages, len(record))
+        context = replace(request.context, record=record)
+        return replace(request, timeline=timeline, record=record, context=context)
 
     def _count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
         if not tools:
             return 0
+        key = repr(tools)
         known = self._tools
-        if known is not None and known[0] is tools:
-            return known[1]
-        return self.counter.count_tools(tools)
+        if known is None or known[0] != key:
+            known = self._tools = (key, self.counter.count_tools(tools))
+        return known[1]
 
     def _ladder(self, max_tokens: int) -> Ladder:
         ladder = self._ladders.get(max_tokens)
@@ -271,38 +287,33 @@ class Curator:
                 error.needed + request.overhead, limit, error.irreducible, request.overhead
             ) from None
 
-    def _finish_default(self, request: _Request) -> Curation:
+    def _ladder_only(
+        self,
+        messages: Sequence[Any],
+        tools: Sequence[Mapping[str, Any]] | None,
+        reserve: int,
+        tail: Tail,
+        session: Any,
+        max_tokens: int | None,
+        dialect: Dialect | None,
+    ) -> Curation:
+        """The default, without managers: works on the timeline itself, so it costs O(view)."""
         with self._lock:
+            request = self._read(messages, tools, reserve, tail, session, max_tokens, dialect)
             timeline = request.timeline
-            if len(timeline.entries) != len(request.record):
-                timeline = Timeline.of(request.record)
             sealed = self._seal(request, timeline, edited=False)
             if not timeline.verify(sealed.entries, request.messages):
                 timeline = self._timelines.rebuild(request.dialect, request.messages)
                 sealed = self._seal(request, timeline, edited=False)
                 timeline.verify(sealed.entries, request.messages)
             orphans = _left_out(timeline)
-        return self._conclude(request, timeline.entries[:], sealed, [], orphans)
+            record = timeline.entries
+        return self._conclude(request, record, sealed, [], orphans)
 
     def _finish(
         self, request: _Request, entries: Sequence[ConversationEntry], steps: list[Step]
     ) -> Curation:
         record = request.record
-        with self._lock:
-            if not request.timeline.verify(record, request.messages):
-                self._timelines.rebuild(request.dialect, request.messages)
-                stale = True
-            else:
-                stale = False
-        if stale:
-            return self.curate(
-                request.messages,
-                reserve=request.overhead - self.counter.priming,
-                tail=request.tail,
-                session=request.context.session,
-                max_tokens=request.max_tokens,
-                dialect=request.dialect,
-            )
         kept = restore_required(record, entries, self.preserve_last_n)
         timeline = Timeline.of(kept)
         edited = len(kept) != len(record) or any(
@@ -330,6 +341,7 @@ class Curator:
         tokens = sealed.tokens + request.priced
         report = CurationReport(
             record=record,
+            count=request.count,
             view=sealed.entries,
             steps=steps,
             counter=self.counter,
@@ -338,7 +350,7 @@ class Curator:
             overhead=request.overhead,
             provider=self.profile.name,
             strategy="+".join(type(manager).__name__ for manager in self.managers) or "ladder",
-            prefix_entries=_stable_prefix(sealed.entries),
+            prefix_entries=_stable_prefix(sealed.entries, scan=bool(self.managers)),
             cut=0 if fit is None else fit.start,
             orphans=orphans,
             mode=self.mode,
@@ -347,7 +359,7 @@ class Curator:
         self._announce(report, request.context.session)
         if self.mode == "shadow":
             whole = list(request.messages)
-            return Curation(whole, record, report.tokens_before + request.priced, report)
+            return Curation(whole, record[: request.count], report.tokens_before + request.priced, report)
         messages = request.dialect.write(sealed.entries)
         return Curation(messages, sealed.entries, tokens, report)
 
@@ -439,14 +451,15 @@ def _left_out(timeline: Timeline) -> dict[int, str]:
     return left
 
 
-def _stable_prefix(entries: Sequence[ConversationEntry]) -> int:
+def _stable_prefix(entries: Sequence[ConversationEntry], *, scan: bool) -> int:
     """How many leading entries the next call repeats: all but an invented tail."""
     count = len(entries)
     while count and entries[count - 1].origin in _VOLATILE:
         count -= 1
-    for position, entry in enumerate(entries[:count]):
-        if entry.origin == "recollection":
-            return position
+    if scan:
+        for position, entry in enumerate(entries[:count]):
+            if entry.origin == "recollection":
+                return position
     return count
 
 

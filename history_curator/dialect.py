@@ -32,11 +32,11 @@ class Dialect(Protocol):
     def glance(self, messages: Sequence[Any]) -> list[Any]:
         """Return one object per message whose identity changes when the content is replaced.
 
-        Runs over the whole record on every call, so it has to be a C-speed gather.
+        Runs over the whole view on every call, so it has to be a C-speed gather.
         """
 
     def fingerprint(self, message: Any) -> Hashable:
-        """Return everything `read` looks at, to notice an edit in place. Runs over the view."""
+        """Return everything `read` looks at, to notice an edit inside nested values."""
 
 
 def is_untouched(entry: ConversationEntry) -> bool:

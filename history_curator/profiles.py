@@ -37,6 +37,7 @@ ProviderName = Literal["core", "portable", "openai", "anthropic", "gemini", "bed
 # The order below is such that one round is enough: fields before structure, structure before
 # what is read off it, the ends last. The bound is for rules of your own.
 _ROUNDS = 4
+_USER, _ASSISTANT = MessageRole.USER, MessageRole.ASSISTANT
 _SHOWN_BY_TOOLS = (MessageRole.USER, MessageRole.TOOL)
 
 
@@ -91,13 +92,31 @@ class ProviderProfile:
     def holds(self, entries: Sequence[ConversationEntry], tail: Tail = "request") -> bool:
         """Whether `find` would find nothing. Verdicts on single entries are remembered."""
         for entry in entries:
-            checked = entry.checked
-            if (checked is None or self not in checked) and not self._judge(entry):
+            if entry.checked is not self and not self._judge(entry):
                 return False
         for look in self._requests if tail == "request" else self._across:
             if look(entries):
                 return False
         return True
+
+    def still_holds(
+        self, entries: Sequence[ConversationEntry], held: int, tail: Tail = "request"
+    ) -> bool:
+        """Whether the rules hold, given that they held for the first `held` entries.
+
+        Only the new entries are looked at, behind the head of the conversation: no rule looks
+        across a whole exchange, but for two. The caller vouches that no call id is used twice;
+        images are counted over everything, so any sends this back to `holds`. False means "not
+        known", never more.
+        """
+        lead = next((at for at, entry in enumerate(entries[:8]) if entry.role is _USER), None)
+        start = held - 1
+        while start > 0 and entries[start].role is not _ASSISTANT:
+            start -= 1
+        if lead is None or start <= lead:
+            return False
+        part = [*entries[: lead + 1], *entries[start:]]
+        return not any(entry.parts for entry in part) and self.holds(part, tail)
 
     def repair(
         self,
@@ -122,21 +141,25 @@ class ProviderProfile:
         for _ in range(_ROUNDS):
             if self.holds(current, tail):
                 break
+            suspects = [entry for entry in current if not self._judge(entry)]
             for rule in self.invariants:
-                if (tail == "request" or not rule.requests_only) and rule.find(current):
+                if rule.requests_only and tail != "request":
+                    continue
+                if any(rule.look_at(entry) for entry in suspects) or rule.look_across(current):
                     current = rule.repair(current)
+                    suspects = [entry for entry in current if not self._judge(entry)]
         if edited or current is not given:
             since = 0 if edited else _first_change(given, current)
             current = self._settle(current, since, edited)
         return current
 
     def _judge(self, entry: ConversationEntry) -> bool:
+        if entry.checked is self:
+            return True
         for look in self._at:
             if look(entry):
                 return False
-        if entry.checked is None:
-            object.__setattr__(entry, "checked", {})
-        entry.checked[self] = True
+        object.__setattr__(entry, "checked", self)
         return True
 
     def _settle(

@@ -40,10 +40,13 @@ def format_history(
         introduction: what the reader should know; may be empty.
 
     Example:
-        >>> print(format_history(
-        ...     [{"role": "user", "content": "Fix it", "timestamp": "2025-10-29T10:00:00"}],
-        ...     style="plain", introduction="",
-        ... ))
+        >>> print(
+        ...     format_history(
+        ...         [{"role": "user", "content": "Fix it", "timestamp": "2025-10-29T10:00:00"}],
+        ...         style="plain",
+        ...         introduction="",
+        ...     )
+        ... )
         CONVERSATION HISTORY (Leading to This Task):
         <BLANKLINE>
         [1] User (10:00:00):

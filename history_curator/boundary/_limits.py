@@ -233,7 +233,7 @@ class HistoryLimits(BaseModel):
     def _complete(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        values = {
+        values: dict[str, Any] = {
             field: None if _is_lifted(field, value) else value for field, value in data.items()
         }
         for role in _SHORTENED:

@@ -81,9 +81,14 @@ def sanitize_history(
             when it is missing from a request or not text.
 
     Example:
-        >>> request = {"prompt": "and the first?", "conversationHistory": [
-        ...     {"role": "user", "content": "list them", "elapsedSeconds": 3}, {"role": "?"},
-        ...     {"role": "assistant", "content": "a, b"}]}
+        >>> request = {
+        ...     "prompt": "and the first?",
+        ...     "conversationHistory": [
+        ...         {"role": "user", "content": "list them", "elapsedSeconds": 3},
+        ...         {"role": "?"},
+        ...         {"role": "assistant", "content": "a, b"},
+        ...     ],
+        ... }
         >>> sanitized = sanitize_history(request)
         >>> [message["content"] for message in sanitized.messages]
         ['list them', 'a, b', 'and the first?']
@@ -155,10 +160,9 @@ class _Work:
         if given is None:
             return []
         if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Sequence):
-            found = type(given).__name__
             self.warn(
                 "history",
-                f"not a list but {found}: left out",
+                f"not a list but {type(given).__name__}: left out",
                 "high",
                 "malformed_history",
                 "send a list of messages",

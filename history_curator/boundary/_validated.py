@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, Literal
 
 from history_curator.boundary._timestamps import in_utc, parse_timestamp
 from history_curator.model import ConversationEntry, MessageRole
+
+_BEGINNING = datetime.min.replace(tzinfo=timezone.utc)
 
 Severity = Literal["low", "medium", "high"]
 
@@ -36,7 +38,8 @@ class HistoryWarning:
     code: str = ""
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.message}" + (f" ({self.suggestion})" if self.suggestion else "")
+        advice = f" ({self.suggestion})" if self.suggestion else ""
+        return f"{self.field}: {self.message}{advice}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,4 +143,4 @@ class ValidatedHistory:
 
 
 def _moment(message: ValidatedMessage) -> datetime:
-    return in_utc(parse_timestamp(message.timestamp) or datetime.min)
+    return in_utc(parse_timestamp(message.timestamp) or _BEGINNING)

@@ -12,7 +12,12 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.table import Table
 
-from history_curator.cli._files import StoredConversation, read_conversations, read_file
+from history_curator.cli._files import (
+    StoredConversation,
+    read_conversations,
+    read_file,
+    write_text,
+)
 from history_curator.cli._show import (
     console,
     decision_table,
@@ -85,6 +90,7 @@ def _pick(conversations: Sequence[StoredConversation], which: int) -> StoredConv
 @_friendly
 def curate(
     file: File,
+    *,
     max_tokens: Budget = None,
     provider: Provider = "core",
     counter: Counter = "o200k_base",
@@ -104,21 +110,14 @@ def curate(
         views.append(curation.messages)
         if len(source.conversations) == 1:
             console(stderr=True).print(summary_panel(curation.report, each.id))
-    text = source.dumps(views)
-    if output is None:
-        sys.stdout.write(text)
-    elif output.suffix == ".gz":
-        import gzip
-
-        output.write_bytes(gzip.compress(text.encode(), mtime=0))
-    else:
-        output.write_text(text, encoding="utf-8")
+    write_text(source.dumps(views), output)
 
 
 @app.command()
 @_friendly
 def check(
     files: Files,
+    *,
     provider: Provider = "core",
     history: Annotated[
         bool, typer.Option("--history", help="The conversation may end on an answer.")
@@ -148,6 +147,7 @@ def check(
 @_friendly
 def explain(
     file: File,
+    *,
     max_tokens: Budget = None,
     provider: Provider = "core",
     counter: Counter = "o200k_base",
@@ -170,6 +170,7 @@ def explain(
 @_friendly
 def report(
     file: File,
+    *,
     output: Output = Path("curation.html"),
     max_tokens: Budget = None,
     provider: Provider = "core",
@@ -189,6 +190,7 @@ def report(
 @_friendly
 def count(
     files: Files,
+    *,
     counter: Counter = "o200k_base",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
@@ -221,6 +223,7 @@ def count(
 @_friendly
 def compare(
     files: Files,
+    *,
     policy: Annotated[
         list[str] | None,
         typer.Option(help="A known policy, or NAME=config.yaml; repeat for several."),
@@ -257,7 +260,8 @@ def compare(
     screen.print(f"\nOn the cost/regret frontier: {', '.join(results.frontier())}")
     screen.print(_plain(Exception(advice.why)), soft_wrap=True)
     if output is not None:
-        results.to_json(output)
+        write = results.to_markdown if output.suffix == ".md" else results.to_json
+        write(output)
 
 
 @app.command()
@@ -275,14 +279,25 @@ def demo(
 @app.command()
 @_friendly
 def prune(
-    store: Annotated[str, typer.Argument(help="A conversation file to clean.")],
+    store: Annotated[
+        str, typer.Argument(help="A database URL such as sqlite:///chat.db, or a file.")
+    ],
+    *,
     config: Config = None,
     output: Output = None,
+    table: Annotated[str | None, typer.Option(help="Of a database: the table.")] = None,
+    session: Annotated[str | None, typer.Option(help="Of a database: one conversation.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would change, change nothing.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Of a database: as JSON.")] = False,
 ) -> None:
     """Apply the retention rules to what is stored: tool details of older turns go."""
-    from history_curator.cli._prune import run_prune
+    from history_curator.cli._prune import prune_database, prune_file
 
-    run_prune(store, config, output, dry_run)
+    if "://" in store:
+        prune_database(
+            store, config, table=table, session=session, dry_run=dry_run, as_json=as_json
+        )
+    else:
+        prune_file(store, config, output, dry_run=dry_run)

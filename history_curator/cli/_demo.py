@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from history_curator.cli._scenario import demo_conversation
 from history_curator.cli._show import console, decision_table, summary_panel
 from history_curator.curator import Curator
+from history_curator.lab import sample_conversation
 
 __all__ = ["run_demo"]
 
@@ -15,7 +15,7 @@ __all__ = ["run_demo"]
 def run_demo(max_tokens: int, output: Path | None = None) -> Path:
     """Curate the demo conversation, show the decisions, write the page, return its path."""
     screen = console()
-    messages = demo_conversation()
+    messages = sample_conversation()
     screen.rule("An agent looks for a slow checkout", align="left")
     curator = Curator(max_tokens=max_tokens)
     curation = curator.curate(messages)

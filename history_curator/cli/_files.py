@@ -13,7 +13,13 @@ from typing import Any
 from history_curator.cli._shapes import Shape, shape_of
 from history_curator.errors import ConversionError
 
-__all__ = ["ConversationFile", "StoredConversation", "read_conversations", "read_file"]
+__all__ = [
+    "ConversationFile",
+    "StoredConversation",
+    "read_conversations",
+    "read_file",
+    "write_text",
+]
 
 _NESTED = ("messages", "conversation", "conversation_history", "history", "chat_history")
 
@@ -103,6 +109,16 @@ def read_file(path: str) -> ConversationFile:
     except json.JSONDecodeError:
         root, lines = _parse_lines(path, text), True
     return _arrange(path, root, lines)
+
+
+def write_text(text: str, path: Path | None) -> None:
+    """Write to a file, gzipped when its name says so, or to standard output."""
+    if path is None:
+        sys.stdout.write(text)
+    elif path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode(), mtime=0))
+    else:
+        path.write_text(text, encoding="utf-8")
 
 
 def _parse_lines(path: str, text: str) -> list[Any]:

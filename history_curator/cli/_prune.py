@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
-from history_curator.cli._files import read_file
+from history_curator.cli._files import read_file, write_text
 from history_curator.cli._show import console
 from history_curator.config import RetentionConfig
-from history_curator.errors import ConfigurationError
 from history_curator.read import detect
 from history_curator.record.retention import apply_retention
 from history_curator.tokens import get_counter
 
-__all__ = ["run_prune"]
+__all__ = ["prune_database", "prune_file"]
 
 
-def run_prune(store: str, config: Path | None, output: Path | None, dry_run: bool) -> None:
-    """Rewrite a conversation file under a `RetentionConfig`, or say what that would do."""
-    rules = _rules(config)
-    source = read_file(store)
+def rules_from(config: Path | None) -> RetentionConfig:
+    """Return the retention rules of a file; by default older turns keep ``{name, status}``."""
+    if config is None:
+        return RetentionConfig(persist_tool_invocations="trimmed")
+    return RetentionConfig.from_file(config)
+
+
+def prune_database(
+    url: str,
+    config: Path | None,
+    *,
+    table: str | None,
+    session: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Clean the SQL store of either framework, or say what that would do."""
+    from history_curator.record.prune import prune_store
+
+    report = prune_store(
+        url, table=table, session_id=session, config=rules_from(config), dry_run=dry_run
+    )
+    text = json.dumps(report.to_dict(), default=str) if as_json else report.explain()
+    sys.stdout.write(text + "\n")
+
+
+def prune_file(path: str, config: Path | None, output: Path | None, *, dry_run: bool) -> None:
+    """Rewrite a file of conversations, or say what that would do."""
+    rules = rules_from(config)
+    source = read_file(path)
     counter = get_counter(None)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("conversation", "messages", "tokens"):
@@ -43,23 +70,4 @@ def run_prune(store: str, config: Path | None, output: Path | None, dry_run: boo
     if dry_run:
         console(stderr=True).print("Dry run: nothing was written.")
         return
-    target = output or (None if store == "-" else Path(store))
-    if target is None:
-        print(source.dumps(kept_messages), end="")
-        return
-    if target.suffix == ".gz":
-        import gzip
-
-        target.write_bytes(gzip.compress(source.dumps(kept_messages).encode(), mtime=0))
-    else:
-        target.write_text(source.dumps(kept_messages), encoding="utf-8")
-
-
-def _rules(config: Path | None) -> RetentionConfig:
-    if config is None:
-        return RetentionConfig(persist_tool_invocations="trimmed")
-    load = getattr(RetentionConfig, "load", None) or RetentionConfig.from_dict
-    rules = load(config)
-    if not isinstance(rules, RetentionConfig):
-        raise ConfigurationError(f"{config} holds no retention block.")
-    return rules
+    write_text(source.dumps(kept_messages), output or (None if path == "-" else Path(path)))

@@ -107,7 +107,8 @@ def _options(name: str, given: Any) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise ValueError(
+        # pydantic collects ValueErrors, and lets TypeErrors through.
+        raise ValueError(  # noqa: TRY004
             f"the options of {name} must be a mapping, not {type(given).__name__}"
         )
     return {str(key): value for key, value in given.items()}

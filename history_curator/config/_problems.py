@@ -50,8 +50,8 @@ def configuration_error(
         path = dotted(problem["loc"], prefix)
         where = name(path) if path else model.__name__
         if problem["type"] == "extra_forbidden":
-            name = str(problem["loc"][-1])
-            lines.append(f"{where}: unknown setting; {did_you_mean(name, model.model_fields)}")
+            hint = did_you_mean(str(problem["loc"][-1]), model.model_fields)
+            lines.append(f"{where}: unknown setting; {hint}")
             continue
         message = problem["msg"].removeprefix("Value error, ")
         given = problem["input"]

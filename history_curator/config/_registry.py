@@ -90,7 +90,8 @@ def find_manager(name: str) -> Factory:
         if candidate in _registered:
             return _registered[candidate]
     if short not in _NAMES:
-        raise ConfigurationError(f"no manager named {name!r}; {did_you_mean(short, manager_names())}")
+        hint = did_you_mean(short, manager_names())
+        raise ConfigurationError(f"no manager named {name!r}; {hint}")
     managers = importlib.import_module("history_curator.managers")
     factory: Factory = getattr(managers, _NAMES[short])
     return factory
@@ -112,7 +113,8 @@ def check_options(name: str, factory: Factory, options: Mapping[str, Any]) -> No
     needed = [
         option
         for option, parameter in parameters.items()
-        if parameter.default is parameter.empty and option not in options
+        if parameter.default is parameter.empty
+        and option not in options
         and parameter.kind is not parameter.VAR_POSITIONAL
     ]
     if needed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from history_curator.errors import HistoryCuratorError
 from history_curator.invariants._invariant import (
@@ -161,6 +161,7 @@ class ReasoningStaysBound(Invariant):
         return edit(
             entry,
             reasoning=kept or None,
+            source=_source_with(entry, kept),
             action=entry.action or "repaired",
             reason="reasoning stripped: unsigned, or of another provider",
         )
@@ -176,10 +177,21 @@ def running_turn(entries: Entries) -> int:
     return 0
 
 
+def _source_with(entry: ConversationEntry, kept: tuple[Reasoning, ...]) -> Any:
+    """The message an entry was read from, without the blocks of the reasoning taken off."""
+    source = entry.source
+    blocks = source.get("content") if isinstance(source, Mapping) else None
+    if not isinstance(blocks, list):
+        return source
+    gone = {id(each.raw) for each in entry.reasoning or ()} - {id(each.raw) for each in kept}
+    return {**source, "content": [block for block in blocks if id(block) not in gone]}
+
+
 def _stripped(entry: ConversationEntry) -> ConversationEntry:
     return edit(
         entry,
         reasoning=None,
+        source=_source_with(entry, ()),
         action=entry.action or "repaired",
         reason="reasoning stripped: an earlier message was edited or left out",
     )

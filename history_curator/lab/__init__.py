@@ -24,6 +24,7 @@ from history_curator.lab._pricing import PriceSheet, get_prices, price_sheets
 from history_curator.lab._recommend import Recommendation, frontier, recommend
 from history_curator.lab._replay import replay
 from history_curator.lab._results import PolicyResult, ReplayResults
+from history_curator.lab._sample import sample_conversation
 
 __all__ = [
     "ChatMemoryBufferPolicy",
@@ -48,4 +49,5 @@ __all__ = [
     "price_sheets",
     "recommend",
     "replay",
+    "sample_conversation",
 ]

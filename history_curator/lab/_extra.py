@@ -13,6 +13,7 @@ def need(module: str, extra: str = "lab") -> Any:
     try:
         return import_module(module)
     except ImportError as error:
+        package = module.partition(".")[0]
         raise ImportError(
-            f'{module.split(".")[0]} is not installed. Fix: pip install "history-curator[{extra}]"'
+            f'{package} is not installed. Fix: pip install "history-curator[{extra}]"'
         ) from error

@@ -82,20 +82,23 @@ def _measure(
     except PolicyUnavailableError as error:
         tally.note = str(error)
         return tally
-    _measure_calls(tally, record, policy, view, counter, needs, settings)
+    _measure_calls(tally, _Run(record, policy, view, counter, needs, settings))
     _measure_questions(tally, record, view)
     return tally
 
 
-def _measure_calls(
-    tally: Tally,
-    record: ReadConversation,
-    policy: Policy,
-    view: View,
-    counter: TokenCounter,
-    needs: Mapping[int, Sequence[Need]],
-    settings: Settings,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    record: ReadConversation
+    policy: Policy
+    view: View
+    counter: TokenCounter
+    needs: Mapping[int, Sequence[Need]]
+    settings: Settings
+
+
+def _measure_calls(tally: Tally, run: _Run) -> None:
+    record, policy, counter, settings = run.record, run.policy, run.counter, run.settings
     profile = get_profile(settings.provider)
     overhead = counter.priming + (counter.count_tools(record.tools) if record.tools else 0)
     index_of = {id(entry): index for index, entry in enumerate(record.entries)}
@@ -103,7 +106,7 @@ def _measure_calls(
     for at in _sampled(record.calls, settings.max_calls, getattr(policy, "max_calls", None)):
         started = perf_counter()
         try:
-            sent = view(at, None)
+            sent = run.view(at, None)
         except (HistoryCuratorError, ValueError) as error:
             tally.failed += 1
             tally.note = f"{type(error).__name__}: {error}"[:200]
@@ -132,7 +135,7 @@ def _measure_calls(
         for entry, size in zip(sent, sizes, strict=True):
             role = entry.role.value
             tally.roles[role] = tally.roles.get(role, 0) + size
-        _count_needs(tally, needs.get(at, ()), sent, record, index_of)
+        _count_needs(tally, run.needs.get(at, ()), sent, record, index_of)
 
 
 def _count_needs(

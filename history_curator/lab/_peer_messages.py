@@ -142,10 +142,10 @@ def to_llamaindex(entry: ConversationEntry, llms: Any) -> Any:
     if entry.role is MessageRole.TOOL:
         extra = {"tool_call_id": entry.tool_call_id or "", "name": entry.tool_name}
     blocks: list[Any] = [llms.TextBlock(text=entry.content or "")]
-    for call in entry.tool_calls or ():
-        blocks.append(
-            llms.ToolCallBlock(
-                tool_call_id=call.id, tool_name=call.name, tool_kwargs=_arguments(call.arguments)
-            )
+    blocks += [
+        llms.ToolCallBlock(
+            tool_call_id=call.id, tool_name=call.name, tool_kwargs=_arguments(call.arguments)
         )
+        for call in entry.tool_calls or ()
+    ]
     return llms.ChatMessage(role=entry.role.value, blocks=blocks, additional_kwargs=extra)

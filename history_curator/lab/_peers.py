@@ -166,14 +166,14 @@ def _curator_policy(max_tokens: int | None, **options: Any) -> Policy:
 
 
 _NAMED: dict[str, Callable[[int | None], Policy]] = {
-    "curator": lambda budget: _curator_policy(budget),
+    "curator": _curator_policy,
     "sliding": lambda budget: _curator_policy(budget, low_water=1.0),
     "no curation": NoCuration,
-    "trim_messages": lambda budget: TrimMessagesPolicy(budget),
+    "trim_messages": TrimMessagesPolicy,
     "trim_messages approximate": lambda budget: TrimMessagesPolicy(budget, approximate=True),
-    "clear-tool-uses": lambda budget: ClearToolUsesPolicy(budget),
-    "ChatMemoryBuffer": lambda budget: ChatMemoryBufferPolicy(budget),
-    "Memory": lambda budget: LlamaIndexMemoryPolicy(budget),
+    "clear-tool-uses": ClearToolUsesPolicy,
+    "ChatMemoryBuffer": ChatMemoryBufferPolicy,
+    "Memory": LlamaIndexMemoryPolicy,
 }
 
 

@@ -33,8 +33,9 @@ class Policy(Protocol):
     conversation belongs in the view it returns.
     """
 
-    max_tokens: int | None
-    """The budget it was given; views above it are counted."""
+    @property
+    def max_tokens(self) -> int | None:
+        """The budget it was given; views above it are counted."""
 
     def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
         """Return the view function for one conversation."""

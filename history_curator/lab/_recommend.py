@@ -72,7 +72,7 @@ def recommend(results: ReplayResults, max_regret: float | None = None) -> Recomm
         chosen = within[0] if within else line[-1]
     return Recommendation(
         name=chosen.name,
-        why=_why(chosen, line, ruled_out, bool(sound), results.pricing),
+        why=_why(chosen, line, ruled_out, sound=bool(sound), pricing=results.pricing),
         frontier=tuple(each.name for each in line),
         ruled_out=ruled_out,
     )
@@ -105,13 +105,15 @@ def _why(
     chosen: PolicyResult,
     line: Sequence[PolicyResult],
     ruled_out: Sequence[tuple[str, str]],
+    *,
     sound: bool,
     pricing: str,
 ) -> str:
-    said = [
+    first = (
         f"Use {chosen.name}: cost {chosen.cost:.3f} ({pricing}), regret {chosen.regret:.2%}, "
         f"{chosen.cached_share:.0%} of its tokens repeat the request before."
-    ]
+    )
+    said = [first]
     for other in line:
         if other is chosen:
             continue

@@ -154,7 +154,7 @@ def _pool(
 
 class _Silent:
     def __enter__(self) -> Callable[[int], None]:
-        return lambda done: None
+        return lambda _done: None
 
     def __exit__(self, *error: object) -> None:
         return None

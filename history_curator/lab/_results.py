@@ -188,6 +188,17 @@ class ReplayResults:
             Path(path).write_text(text + "\n", encoding="utf-8")
         return text
 
+    def to_markdown(self, path: str | Path | None = None) -> str:
+        """Return the table as Markdown, and write it to ``path`` when one is given."""
+        heads = self.columns()
+        rules = ["---", *["---:"] * (len(heads) - 1)]
+        lines = ["| " + " | ".join(row) + " |" for row in (heads, rules, *self.rows())]
+        lines += ["", *(f"- {note}" for note in self.notes())] if self.notes() else []
+        text = "\n".join(lines)
+        if path is not None:
+            Path(path).write_text(text + "\n", encoding="utf-8")
+        return text
+
     def to_frame(self) -> Any:
         """Return a pandas DataFrame, one row per policy.
 

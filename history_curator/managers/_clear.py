@@ -32,7 +32,7 @@ class ToolResultClearer:
     """
 
     keep: int = 3
-    exclude_tools: tuple[str, ...] = ()
+    exclude_tools: Sequence[str] = ()
     clear_inputs: bool = False
     placeholder: str = "[Old tool result cleared]"
     batch: int = 1

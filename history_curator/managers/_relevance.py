@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,8 +10,8 @@ from typing import Any, Literal
 
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._protocol import CurationContext
-from history_curator.model import ConversationEntry
-from history_curator.relevance import latest_question, query_at, rank, rank_identifiers
+from history_curator.model import ConversationEntry, MessageRole
+from history_curator.relevance import query_at, rank, rank_identifiers
 from history_curator.relevance import resolve_scorer, spread, take
 from history_curator.relevance._compose import (
     RECOLLECTION_HEAD,
@@ -28,8 +29,14 @@ from history_curator.tokens import TokenCounter
 
 __all__ = ["RelevanceManager"]
 
-CHAT_SHARE = 0.65
-AGENT_SHARE = 0.15
+CHAT_SHARE = 0.6
+AGENT_SHARE = 0.1
+AGENT_GRID = 1.2
+"""With tools the grid is laid wider than the budget, so that a window that is smaller by the
+blocks does not jump more often than one without them."""
+BLOCKS = 2
+SMALLEST = 64
+MOST_IDENTIFIERS = 1_000
 _SLACK = 24
 
 
@@ -45,7 +52,7 @@ class RelevanceManager:
     Not guaranteed: that the right parts are found. The lexical scorer matches words.
 
     Args:
-        share: of the budget, for earlier parts. None: 0.65 in a plain conversation, 0.15 once
+        share: of the budget, for earlier parts. None: 0.6 in a plain conversation, 0.15 once
             tools are used, where the latest results matter most.
         scorer: ``"lexical"``, ``"embeddings"``, ``"hybrid"``, an embedding model (LangChain
             ``Embeddings``, LlamaIndex ``BaseEmbedding``) or a `Scorer`.
@@ -109,92 +116,124 @@ class RelevanceManager:
             return entries
         memory = self._memories.open(entries)
         with memory.lock:
-            ladder = _ladder(context.counter, room, self.low_water)
-            if _fits(memory, ladder, context.counter, room):
+            if _fits(memory, self._ladder(context, room), context.counter, room):
                 return entries
-            plan = self._plan(memory, ladder, context, room)
+            plan = self._plan(memory, context, room)
             return entries if plan is None else self._compose(memory, plan, context)
 
-    def _plan(
-        self, memory: Memory, ladder: Ladder, context: CurationContext, room: int
-    ) -> _Plan | None:
-        agent = memory.tools
+    def _plan(self, memory: Memory, context: CurationContext, room: int) -> _Plan | None:
+        tools = memory.tools
         share = self.share
         if share is None:
-            share = AGENT_SHARE if agent else CHAT_SHARE
-        block = int(room * share)
-        note = int(room * self.identifiers) if agent else 0
-        try:
-            fit = ladder.fit(memory.timeline, room - block - note - _SLACK, context.preserve_last_n)
-        except BudgetUnsatisfiableError:
-            return None
-        asked = latest_question(memory.timeline.entries)
-        return _Plan(fit, asked, block, note)
+            share = AGENT_SHARE if tools else CHAT_SHARE
+        note = min(int(room * self.identifiers), MOST_IDENTIFIERS) if tools else 0
+        blocks = int(room * share)
+        for part in (1, 2, 4):
+            window = room - (blocks + note) // part - _SLACK
+            ladder = self._ladder(context, int(room * AGENT_GRID) if tools else window)
+            try:
+                fit = ladder.fit(memory.timeline, window, context.preserve_last_n)
+            except BudgetUnsatisfiableError:
+                continue
+            blocks, note = blocks // part, note // part
+            kept = _kept_before_cut(memory, fit)
+            asked = _questions(memory, fit, kept)
+            if not tools:
+                asked = asked[-1:]
+                # Every call asks something new, so all that the window leaves is free.
+                if asked == [len(memory.timeline.entries) - 1]:
+                    blocks = room - fit.tokens - _SLACK
+            return _Plan(fit, kept, tuple(asked), blocks, note)
+        return None
+
+    def _ladder(self, context: CurationContext, room: int) -> Ladder:
+        low_water = self.low_water
+        if low_water is None:
+            low_water = getattr(context, "low_water", None)
+        return _ladder(context.counter, room, low_water, getattr(context, "recall", False))
 
     def _compose(
         self, memory: Memory, plan: _Plan, context: CurationContext
     ) -> list[ConversationEntry]:
-        fit = plan.fit
-        view = list(fit.entries)
-        chosen = self._choose(memory, plan, context)
-        if self.placement == "in_order":
-            view = _in_order(memory, plan, chosen)
-        units = memory.timeline.pairing.units
-        front = len(memory.timeline.pairing.system)
-        before = {*fit.kept, *(chosen if self.placement == "in_order" else ())}
-        front += sum(len(units[position].entries) for position in before if position < fit.cut)
+        fit, units = plan.fit, memory.timeline.pairing.units
+        found = self._recollections(memory, plan, context.counter)
+        in_order = self.placement == "in_order"
+        chosen = [position for recollected in found for position in recollected.chosen]
+        view = _in_order(memory, plan, chosen) if in_order else list(fit.entries)
         note = self._note(memory, plan, context.counter)
         if note is not None:
-            view.insert(front, note)
-        if chosen and self.placement == "recollection" and plan.asked is not None:
-            block = memory.made[("block", *plan.key)]
-            asked = memory.timeline.entries[plan.asked]
-            place = next(i for i, entry in enumerate(view) if entry is asked)
-            view.insert(place, block)
-            for position in chosen:
-                for entry in units[position].entries:
-                    context.explain(entry, "before the cut; quoted in the recollection")
+            # At the clear line: everything before it stays as it is when that line moves.
+            view.insert(_place(view, units[fit.clear].head), note)
+        for recollected in found:
+            if recollected.block is not None:
+                asked = memory.timeline.entries[recollected.asked]
+                view.insert(_place(view, asked), recollected.block)
+                for position in recollected.chosen:
+                    for entry in units[position].entries:
+                        context.explain(entry, "before the cut; quoted in the recollection")
         return view
 
-    def _choose(self, memory: Memory, plan: _Plan, context: CurationContext) -> list[int]:
-        """Return the positions of the units to bring back; a block is made along the way."""
-        if plan.asked is None or not plan.block:
-            return []
-        key = ("chosen", *plan.key)
-        if key in memory.made:
-            return list(memory.made[key])
+    def _recollections(
+        self, memory: Memory, plan: _Plan, counter: TokenCounter
+    ) -> list[_Recollected]:
+        """Return what each question brings back, the oldest question first.
+
+        A question keeps its block while it is in the window, so that a new question changes
+        nothing before it.
+        """
+        found: list[_Recollected] = []
+        left = plan.blocks
+        most = max(plan.blocks // BLOCKS, SMALLEST) if memory.tools else plan.blocks
+        seen: frozenset[int] = frozenset()
+        for asked in plan.asked:
+            room = min(left, most)
+            if room < SMALLEST:
+                break
+            key = (asked, plan.fit.start, plan.kept, room, counter.name, seen)
+            if key not in memory.made:
+                memory.keep(key, self._recollect(memory, plan, asked, room, counter, seen))
+            recollected: _Recollected = memory.made[key]
+            found.append(recollected)
+            left -= recollected.tokens
+            seen = seen.union(recollected.chosen)
+        return found
+
+    def _recollect(
+        self,
+        memory: Memory,
+        plan: _Plan,
+        asked: int,
+        room: int,
+        counter: TokenCounter,
+        seen: frozenset[int],
+    ) -> _Recollected:
         units = memory.timeline.pairing.units
-        counter = context.counter
-        order = self._order(memory, plan)
+        order = [position for position in self._order(memory, plan, asked) if position not in seen]
+        if self.placement == "in_order":
+            taken, left = take(order, lambda p: _cost(units[p], counter), room)
+            return _Recollected(asked, tuple(taken), None, room - left)
         quotes: dict[int, str] = {}
-        if self.placement == "recollection":
 
-            def cost(position: int) -> int:
-                unit = units[position]
-                quotes[position] = quote(unit.entries, unit.start)
-                return counter.count(quotes[position]) + 1
+        def cost(position: int) -> int:
+            unit = units[position]
+            quotes[position] = quote(unit.entries, unit.start)
+            return counter.count(quotes[position]) + 1
 
-            frame = counter.count(RECOLLECTION_HEAD) + counter.count(RECOLLECTION_TAIL) + 8
-            chosen, _ = take(order, cost, plan.block - frame)
-            memory.keep(("block", *plan.key), recollection([quotes[p] for p in chosen]))
-        else:
+        frame = counter.count(RECOLLECTION_HEAD) + counter.count(RECOLLECTION_TAIL) + 8
+        taken, left = take(order, cost, room - frame)
+        if not taken:
+            return _Recollected(asked, (), None, 0)
+        block = recollection([quotes[position] for position in taken])
+        return _Recollected(asked, tuple(taken), block, counter.count_entry(block))
 
-            def cost(position: int) -> int:
-                return sum(map(counter.count_entry, units[position].entries))
-
-            chosen, _ = take(order, cost, plan.block)
-        memory.keep(key, tuple(chosen))
-        return chosen
-
-    def _order(self, memory: Memory, plan: _Plan) -> list[int]:
+    def _order(self, memory: Memory, plan: _Plan, asked: int) -> list[int]:
         """Return the units that may come back, best first."""
         np = numpy()
-        fit, asked = plan.fit, plan.asked
-        assert asked is not None
+        fit = plan.fit
         entries, units = memory.timeline.entries, memory.timeline.pairing.units
         limit = max(asked, fit.start)
         scores = memory.scores(query_at(entries, asked), limit)
-        starts = np.fromiter((unit.start for unit in units[: fit.clear]), dtype=np.int64)
+        starts = np.fromiter((unit.start for unit in units[: fit.cut]), dtype=np.int64)
         starts = starts[starts < limit]
         if not len(starts):
             return []
@@ -202,13 +241,11 @@ class RelevanceManager:
         scores = spread(scores, NEIGHBOURS[: self.neighbours])
         sizes = np.fromiter((_size(unit) for unit in units[: len(starts)]), dtype=np.int64)
         order = rank(scores, sizes)
-        kept = set(fit.kept)
+        kept = set(plan.kept)
         return [
             position
             for position in order.tolist()
-            if scores[position] > 0
-            and position not in kept
-            and (position < fit.cut or _is_cleared(units[position]))
+            if scores[position] > 0 and position not in kept
         ]
 
     def _note(
@@ -229,22 +266,59 @@ class RelevanceManager:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where the window begins and how many tokens each block may take."""
+    """Where the window begins, which questions it holds, and the tokens for the blocks."""
 
     fit: Fit
-    asked: int | None
-    block: int
+    kept: tuple[int, ...]
+    asked: tuple[int, ...]
+    blocks: int
     note: int
 
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Everything a selection depends on, given the history."""
-        return self.asked, self.fit.start, self.fit.clear, self.fit.kept, self.block
+
+@dataclass(frozen=True, slots=True)
+class _Recollected:
+    """The units brought back for one question, and the block that quotes them."""
+
+    asked: int
+    chosen: tuple[int, ...]
+    block: ConversationEntry | None
+    tokens: int
 
 
 @lru_cache(maxsize=64)
-def _ladder(counter: TokenCounter, room: int, low_water: float | None) -> Ladder:
-    return Ladder(counter, room, low_water)
+def _ladder(
+    counter: TokenCounter, room: int, low_water: float | None, recall: bool
+) -> Ladder:
+    return Ladder(counter, room, low_water, recall=recall)
+
+
+def _place(view: Sequence[ConversationEntry], wanted: ConversationEntry) -> int:
+    """Where an entry stands in a view, in whatever form."""
+    root = wanted.root
+    return next((i for i, entry in enumerate(view) if entry.root is root), len(view))
+
+
+def _kept_before_cut(memory: Memory, fit: Fit) -> tuple[int, ...]:
+    """Positions of the units before the cut that the ladder kept."""
+    pairing = memory.timeline.pairing
+    first = len(pairing.system)
+    last = _place(fit.entries, pairing.units[fit.cut].head)
+    heads = [entry.root for entry in fit.entries[first:last] if entry.role is not MessageRole.TOOL]
+    found: list[int] = []
+    position = fit.cut - 1
+    for head in reversed(heads):
+        while position >= 0 and pairing.units[position].head.root is not head:
+            position -= 1
+        found.append(position)
+    return tuple(reversed([position for position in found if position >= 0]))
+
+
+def _questions(memory: Memory, fit: Fit, kept: Sequence[int]) -> list[int]:
+    """Positions of the entries that ask: the one whose turn is cut, and all after the cut."""
+    pairing = memory.timeline.pairing
+    inside = bisect_left(pairing.users, fit.cut)
+    before = [position for position in pairing.users[:inside][-1:] if position in kept]
+    return [pairing.units[position].start for position in (*before, *pairing.users[inside:])]
 
 
 def _fits(memory: Memory, ladder: Ladder, counter: TokenCounter, room: int) -> bool:
@@ -257,8 +331,8 @@ def _fits(memory: Memory, ladder: Ladder, counter: TokenCounter, room: int) -> b
     return left >= 0
 
 
-def _is_cleared(unit: Unit) -> bool:
-    return unit.kind == "exchange"
+def _cost(unit: Unit, counter: TokenCounter) -> int:
+    return sum(map(counter.count_entry, unit.entries))
 
 
 def _size(unit: Unit) -> int:
@@ -273,19 +347,10 @@ def _size(unit: Unit) -> int:
 def _in_order(memory: Memory, plan: _Plan, chosen: Sequence[int]) -> list[ConversationEntry]:
     """The view with the chosen units at their own places, in full."""
     units = memory.timeline.pairing.units
-    fit = plan.fit
-    front = len(memory.timeline.pairing.system)
-    rest = list(fit.entries)
-    view = rest[:front]
-    kept_entries = front
-    placed: dict[int, list[ConversationEntry]] = {}
-    for position in fit.kept:
-        size = len(units[position].entries)
-        placed[position] = rest[kept_entries : kept_entries + size]
-        kept_entries += size
+    view = list(plan.fit.entries)
+    later = [*plan.kept, plan.fit.cut]
     for position in chosen:
-        if position < fit.cut:
-            placed[position] = list(units[position].entries)
-    for position in sorted(placed):
-        view.extend(placed[position])
-    return view + rest[kept_entries:]
+        following = later[bisect_left(later, position)]
+        place = _place(view, units[following].head)
+        view[place:place] = units[position].entries
+    return view

@@ -161,6 +161,9 @@ class ConversationEntry:
     checked: Any = field(default=None, init=False, compare=False, repr=False)
     """Private to the profiles: the cached verdict of the rules that look at one entry alone."""
 
+    written: Any = field(default=None, init=False, compare=False, repr=False)
+    """Private to the dialects: the message an edited entry was written as."""
+
     def evolve(self, **changes: Any) -> ConversationEntry:
         """Return an edited copy that remembers the recorded entry as `original`."""
         changes.setdefault("original", self.root)

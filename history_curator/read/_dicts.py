@@ -92,12 +92,16 @@ class DictDialect:
         calls = message.get("tool_calls")
         if calls is None and content.__class__ is str:
             return (content, len(message))
-        return (
-            content if content.__class__ is str else repr(content),
-            repr(calls),
-            message.get("tool_call_id"),
-            len(message),
-        )
+        try:
+            asked: Hashable = tuple(
+                [
+                    (call["id"], call["function"]["name"], call["function"]["arguments"])
+                    for call in calls or ()
+                ]
+            )
+        except (KeyError, TypeError):
+            asked = repr(calls)
+        return (content if content.__class__ is str else repr(content), asked, len(message))
 
 
 class EntryDialect:

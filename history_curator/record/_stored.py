@@ -134,10 +134,11 @@ def _calls(body: Mapping[str, Any], extra: Mapping[str, Any]) -> tuple[ToolCall,
     for call in given:
         if not isinstance(call, Mapping):
             continue
-        inner = call.get("function") if isinstance(call.get("function"), Mapping) else call
+        function = call.get("function")
+        inner: Mapping[str, Any] = function if isinstance(function, Mapping) else call
         identity = str(call.get("id") or call.get("tool_call_id") or call.get("call_id") or "")
         name = str(inner.get("name") or inner.get("tool_name") or "tool")
-        arguments = next(
+        arguments: Any = next(
             (inner[key] for key in ("args", "arguments", "input", "tool_kwargs") if key in inner),
             {},
         )

@@ -98,18 +98,18 @@ class PruneReport:
     def explain(self) -> str:
         """Return the outcome in words, one line per row that changes."""
         verb = "would be" if self.dry_run else "were"
-        lines = [
+        summary = (
             f"{self.store}, table {self.table} ({self.layout}): "
             f"{self.rows} messages of {self.sessions} conversations; {self.trimmed} {verb} "
             f"trimmed, {self.removed} {verb} removed, {self.saved} of {self.characters} "
             "characters saved"
-        ]
-        lines += [
+        )
+        lines = [
             f"  {one.session_id} #{one.row} {one.role}: {one.action}, {one.before} -> {one.after} "
             f"characters ({one.reason})"
             for one in self.decisions
         ]
-        return "\n".join(lines)
+        return "\n".join([summary, *lines])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""

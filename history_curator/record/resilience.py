@@ -18,23 +18,19 @@ not. Sync and async calls may be mixed on one object and come from several threa
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import operator
-import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+from history_curator.record._operations import Operations, Steps
 
 __all__ = ["DEFECTS", "WriteBehind"]
 
 T = TypeVar("T")
-R = TypeVar("R")
-
-Steps = Generator[tuple[str, tuple[Any, ...]], Any, R]
-"""A body of logic that yields store operations and is sent their results."""
 
 DEFECTS: tuple[type[Exception], ...] = (
     AssertionError,
@@ -108,18 +104,11 @@ class WriteBehind(Generic[T]):
         name: str = "store",
         defects: tuple[type[Exception], ...] = DEFECTS,
     ) -> None:
-        self._sync: dict[str, Callable[..., Any] | None] = {
-            "load": load,
-            "append": append,
-            "clear": clear,
-            "replace": replace,
-        }
-        self._async: dict[str, Callable[..., Awaitable[Any]] | None] = {
-            "load": aload,
-            "append": aappend,
-            "clear": aclear,
-            "replace": areplace,
-        }
+        self._store = Operations(
+            name,
+            {"load": load, "append": append, "clear": clear, "replace": replace},
+            {"load": aload, "append": aappend, "clear": aclear, "replace": areplace},
+        )
         self._key = key
         self._same = same
         self._retry_after = retry_after
@@ -129,7 +118,6 @@ class WriteBehind(Generic[T]):
         self._known: list[T] = []
         self._mark: int | None = None
         self._failed_at: float | None = None
-        self._lock = threading.Lock()
 
     @property
     def pending(self) -> tuple[T, ...]:
@@ -143,29 +131,29 @@ class WriteBehind(Generic[T]):
 
     def read(self) -> list[T]:
         """Return everything said, from the store where it answers."""
-        return self._run(self._read())
+        return self._store.run(self._read())
 
     async def aread(self) -> list[T]:
         """Return everything said, from the store where it answers."""
-        return await self._arun(self._read())
+        return await self._store.arun(self._read())
 
     def add(self, items: Sequence[T]) -> bool:
         """Store items, or queue them while the store is down. True when stored."""
         batch = self._enqueue(items)
-        return self._settle(batch, self._run(self._flush()))
+        return self._settle(batch, self._store.run(self._flush()))
 
     async def aadd(self, items: Sequence[T]) -> bool:
         """Store items, or queue them while the store is down. True when stored."""
         batch = self._enqueue(items)
-        return self._settle(batch, await self._arun(self._flush()))
+        return self._settle(batch, await self._store.arun(self._flush()))
 
     def flush(self) -> bool:
         """Deliver what is queued. True when nothing is left waiting."""
-        return self._run(self._flush())
+        return self._store.run(self._flush())
 
     async def aflush(self) -> bool:
         """Deliver what is queued. True when nothing is left waiting."""
-        return await self._arun(self._flush())
+        return await self._store.arun(self._flush())
 
     def rewrite(self, change: Callable[[list[T]], Sequence[T] | None]) -> bool:
         """Replace what is stored by ``change(stored)``; None or the same list leaves it alone.
@@ -174,21 +162,21 @@ class WriteBehind(Generic[T]):
         Another process that writes between the read and the replacement would lose its items, so
         only one process should rewrite a conversation; appending is safe from any number.
         """
-        return self._run(self._rewrite(change))
+        return self._store.run(self._rewrite(change))
 
     async def arewrite(self, change: Callable[[list[T]], Sequence[T] | None]) -> bool:
         """Replace what is stored by ``change(stored)``; see `rewrite`."""
-        return await self._arun(self._rewrite(change))
+        return await self._store.arun(self._rewrite(change))
 
     def clear(self) -> bool:
         """Forget everything. While the store is down it is cleared when it comes back."""
-        return self._run(self._clear())
+        return self._store.run(self._clear())
 
     async def aclear(self) -> bool:
         """Forget everything. While the store is down it is cleared when it comes back."""
-        return await self._arun(self._clear())
+        return await self._store.arun(self._clear())
 
-    # The bodies of logic, shared by sync and async.
+    # What each method does, written once: a body yields store operations and is sent results.
 
     def _enqueue(self, items: Sequence[T]) -> _Batch[T]:
         # Before any lock or await, so that the order is the order of the calls.
@@ -207,7 +195,7 @@ class WriteBehind(Generic[T]):
         if (yield from self._flush()) and not self._resting():
             try:
                 self._remember((yield "load", ()))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001
                 self._went_down(error)
             else:
                 self._came_back()
@@ -220,7 +208,7 @@ class WriteBehind(Generic[T]):
             batch = self._outbox[0]
             try:
                 yield from self._deliver(batch)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001
                 if batch.refusal is None:
                     self._went_down(error)
                     return False
@@ -250,7 +238,7 @@ class WriteBehind(Generic[T]):
 
     def _replace(self, batch: _Batch[T]) -> Steps[None]:
         items = batch.items
-        if items and (self._sync["replace"] or self._async["replace"]):
+        if items and self._store.offers("replace"):
             yield from self._write(batch, "replace", items)
         else:
             yield from self._write(batch, "clear")
@@ -270,7 +258,7 @@ class WriteBehind(Generic[T]):
             return False
         try:
             stored = list((yield "load", ()))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             self._went_down(error)
             return False
         self._remember(stored)
@@ -337,64 +325,6 @@ class WriteBehind(Generic[T]):
             self._failed_at = None
             logger.info("%s is available again", self._name)
 
-    # Drivers.
-
-    def _run(self, steps: Steps[R]) -> R:
-        with self._lock:
-            try:
-                step, arguments = next(steps)
-                while True:
-                    function = self._sync[step]
-                    try:
-                        if function is None:
-                            raise NotImplementedError(_missing_operation(self._name, step))
-                        outcome = function(*arguments)
-                    except Exception as error:
-                        step, arguments = steps.throw(error)
-                    else:
-                        step, arguments = steps.send(outcome)
-            except StopIteration as finished:
-                result: R = finished.value
-                return result
-
-    async def _arun(self, steps: Steps[R]) -> R:
-        # One lock for threads and tasks of any loop; a task must not block its loop for it.
-        while not self._lock.acquire(blocking=False):
-            await asyncio.sleep(0.001)
-        try:
-            step, arguments = next(steps)
-            while True:
-                try:
-                    outcome = await self._call(step, arguments)
-                except Exception as error:
-                    step, arguments = steps.throw(error)
-                else:
-                    step, arguments = steps.send(outcome)
-        except StopIteration as finished:
-            result: R = finished.value
-            return result
-        finally:
-            self._lock.release()
-
-    async def _call(self, step: str, arguments: tuple[Any, ...]) -> Any:
-        function = self._async[step]
-        if function is not None:
-            return await function(*arguments)
-        plain = self._sync[step]
-        if plain is None:
-            raise NotImplementedError(_missing_operation(self._name, step))
-        # A thread cannot be cancelled, so its write has to end before the lock is let go.
-        running = asyncio.ensure_future(asyncio.to_thread(plain, *arguments))
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait([running])
-            raise
-
 
 def _is_same_list(changed: Sequence[Any], stored: Sequence[Any]) -> bool:
     return len(changed) == len(stored) and all(map(operator.is_, changed, stored))
-
-
-def _missing_operation(name: str, step: str) -> str:
-    return f"{name} was given no way to {step}. Fix: pass {step}= to WriteBehind."

@@ -76,11 +76,9 @@ def build_context(
     """
     loaded = _latest(entries, config.max_loaded_messages)
     start = preserved_from(loaded, config)
+    kept, shown = loaded, "full"
     if config.prune_tools_for_llm:
-        kept = [*_text_only(loaded[:start]), *loaded[start:]]
-    else:
-        kept = loaded
-    shown = "text only" if config.prune_tools_for_llm else "full"
+        kept, shown = [*_text_only(loaded[:start]), *loaded[start:]], "text only"
     _log("load", shown, entries, kept, len(loaded) - start)
     return kept
 

@@ -40,10 +40,16 @@ class Memory:
         self._mentions: list[Mentions] = []
 
     def follow(self, entries: Sequence[ConversationEntry]) -> bool:
-        """Append what is new; False when these entries do not continue what is known."""
+        """Take over what is new; False when these entries contradict what was indexed."""
         known = self.timeline.entries
         if len(entries) < len(known) or known != list(entries[: len(known)]):
-            return False
+            shared = _shared(known, entries)
+            if shared < max(len(self._texts), 1):
+                return False
+            del self._mentions[shared:]
+            self.made.clear()
+            self.timeline, self.tools = Timeline(), False
+            known = self.timeline.entries
         for entry in entries[len(known) :]:
             self.timeline.add_entry(entry)
             self.tools = self.tools or bool(entry.tool_calls)
@@ -64,7 +70,7 @@ class Memory:
     def keep(self, key: Hashable, value: Any) -> Any:
         """Remember a result, forget the oldest ones, and return it."""
         self.made[key] = value
-        while len(self.made) > 8:
+        while len(self.made) > 64:
             self.made.popitem(last=False)
         return value
 
@@ -98,3 +104,13 @@ class Memories:
             while len(self._known) > self._size:
                 self._known.popitem(last=False)
         return memory
+
+
+def _shared(known: Sequence[ConversationEntry], given: Sequence[ConversationEntry]) -> int:
+    """Return how many leading entries are equal."""
+    count = 0
+    for mine, other in zip(known, given, strict=False):
+        if mine is not other and mine != other:
+            break
+        count += 1
+    return count

@@ -30,8 +30,15 @@ def render_html(report: Any, *, title: str | None = None) -> str:
         title: the document's title; by default what the report says about itself.
 
     Example:
-        >>> page = render_html({"original_count": 1, "curated_count": 0, "decisions": [
-        ...     {"index": 0, "role": "user", "action": "dropped", "before": "<script>"}]})
+        >>> page = render_html(
+        ...     {
+        ...         "original_count": 1,
+        ...         "curated_count": 0,
+        ...         "decisions": [
+        ...             {"index": 0, "role": "user", "action": "dropped", "before": "<script>"}
+        ...         ],
+        ...     }
+        ... )
         >>> "<script>" in page.split('id="report">')[1].split("</script>")[0]
         False
     """
@@ -50,10 +57,8 @@ def render_html(report: Any, *, title: str | None = None) -> str:
         "SCRIPT": script,
         "DATA": _embed(data),
     }
-    page = []
-    for piece in _asset("page.html").split("@@"):
-        page.append(values.get(piece, piece))
-    return "".join(page)
+    pieces = _asset("page.html").split("@@")
+    return "".join(values.get(piece, piece) for piece in pieces)
 
 
 def render_frame(report: Any, *, height: int = 640) -> str:
@@ -71,7 +76,7 @@ def render_frame(report: Any, *, height: int = 640) -> str:
 
 @lru_cache(maxsize=8)
 def _asset(name: str) -> str:
-    return files("history_curator.report").joinpath("page", name).read_text(encoding="utf-8")
+    return (files("history_curator.report") / "page" / name).read_text(encoding="utf-8")
 
 
 def _policy(style: str, script: str) -> str:
@@ -88,12 +93,16 @@ def _policy(style: str, script: str) -> str:
 def _embed(data: Mapping[str, Any]) -> str:
     """Return the report as JSON that cannot end the data block it sits in."""
     decisions = []
+    tools: dict[str, str] = {}
     for decision in data.get("decisions") or ():
         shown = {key: value for key, value in decision.items() if key != "change" and value}
         shown.update({key: decision.get(key) for key in ("index", "position")})
         if decision.get("after") is not None and decision.get("after") == decision.get("before"):
             shown.pop("after", None)
             shown["same"] = True
+        tools.update({call["id"]: call["name"] for call in decision.get("tool_calls") or ()})
+        if not shown.get("name") and decision.get("tool_call_id") in tools:
+            shown["name"] = tools[decision["tool_call_id"]]
         decisions.append(shown)
     text = json.dumps({**data, "decisions": decisions}, ensure_ascii=True, default=str)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -43,6 +43,7 @@ class CurationReport:
         self,
         *,
         record: Sequence[ConversationEntry],
+        count: int,
         view: Sequence[ConversationEntry],
         steps: Sequence[Step],
         counter: TokenCounter,
@@ -57,7 +58,7 @@ class CurationReport:
         warnings: Sequence[str] = (),
         mode: str = "enforce",
     ) -> None:
-        self._record = record
+        self._whole = record
         self._view = view
         self._steps = steps
         self._counter = counter
@@ -71,8 +72,13 @@ class CurationReport:
         self.cut = cut
         self.warnings = tuple(warnings)
         self.mode = mode
-        self.original_count = len(record)
+        self.original_count = count
         self.curated_count = len(view)
+
+    @cached_property
+    def _record(self) -> Sequence[ConversationEntry]:
+        # The list goes on growing with the conversation; the report is about its beginning.
+        return self._whole[: self.original_count]
 
     @property
     def counter(self) -> str:

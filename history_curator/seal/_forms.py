@@ -15,8 +15,6 @@ Entries = tuple[ConversationEntry, ...]
 
 LONG_ARGUMENT = 400
 SHORT_ARGUMENT = 120
-CLEARED_HEAD = 40
-"""Characters of a cleared result that its placeholder shows."""
 SHORT_RESULT = 100
 """A result up to this many characters is not worth clearing."""
 
@@ -40,16 +38,21 @@ class Forms:
         self._cap = cap
         self._fresh_cap = fresh_cap
         self._recall = recall
-        # A form depends on these alone, so units can keep it whoever asks.
-        self._key = (counter.name, cap, recall)
-        self._fresh_key = (counter.name, fresh_cap, recall)
+        # A form depends on these alone, so units can keep it whoever asks. Keys are texts: their
+        # hash is computed once.
+        self.key = f"{counter.name} {cap} {fresh_cap} {recall}"
+        self._full_key = f"full {counter.name}"
+        self._fresh_key = f"fresh {self.key}"
+        self._capped_key = f"capped {self.key}"
+        self._cleared_key = f"cleared {self.key}"
+        self._plain_key = f"plain {counter.name}"
 
     def full(self, unit: Unit, limit: int) -> int:
         """Tokens of the unit as recorded, or anything above `limit` when it is larger."""
         cache = unit.cache
         if cache is None:
             cache = unit.cache = {}
-        known = cache.get(self._counter.name)
+        known = cache.get(self._full_key)
         if known is not None:
             return int(known)
         total = 0
@@ -61,20 +64,20 @@ class Forms:
             total += self._count(entry)
             if total > limit:
                 return total
-        cache[self._counter.name] = total
+        cache[self._full_key] = total
         return total
 
     def fresh(self, unit: Unit) -> tuple[int, Entries]:
         """The newest unit: only results that would crowd out everything else are cut."""
-        return self._form(unit, "fresh", self._cap_fresh, self._fresh_key)
+        return self._form(unit, self._fresh_key, self._cap_fresh)
 
     def capped(self, unit: Unit) -> tuple[int, Entries]:
         """The unit with oversized results cut to head and tail."""
-        return self._form(unit, "capped", self._cap_unit, self._key)
+        return self._form(unit, self._capped_key, self._cap_unit)
 
     def cleared(self, unit: Unit) -> tuple[int, Entries]:
         """The unit with its results replaced by placeholders and long arguments shortened."""
-        return self._form(unit, "cleared", self._clear_unit, self._key)
+        return self._form(unit, self._cleared_key, self._clear_unit)
 
     def squeezed(self, unit: Unit, limit: int) -> tuple[int, Entries]:
         """The unit with results shortened as far as needed to fit `limit` tokens, if possible."""
@@ -93,19 +96,23 @@ class Forms:
         return cost, entries
 
     def _form(
-        self, unit: Unit, kind: str, make: Callable[[Unit], Entries], parameters: object
+        self, unit: Unit, key: str, make: Callable[[Unit], Entries]
     ) -> tuple[int, Entries]:
-        if unit.kind != "exchange":
-            kind = "plain"
         cache = unit.cache
         if cache is None:
             cache = unit.cache = {}
-        key = (kind, parameters)
-        known = cache.get(key)
+        known: tuple[int, Entries] | None = cache.get(key)
         if known is None:
-            entries = unit.entries if kind == "plain" else make(unit)
-            known = cache[key] = (self._sum(entries), entries)
-        return known  # type: ignore[no-any-return]
+            if unit.kind == "exchange":
+                entries = make(unit)
+                known = (self._sum(entries), entries)
+            else:
+                known = cache.get(self._plain_key)
+                if known is None:
+                    entries = unit.entries
+                    known = cache[self._plain_key] = (self._sum(entries), entries)
+            cache[key] = known
+        return known
 
     def _sum(self, entries: Entries) -> int:
         return sum(map(self._count, entries))
@@ -165,9 +172,8 @@ class Forms:
             return entry
         handle = self._handle(entry)
         note = f"; {recall_hint(handle)} returns it" if handle else ""
-        head = " ".join(text[:CLEARED_HEAD].split())
         return entry.evolve(
-            content=f"[cleared: {len(text):,} characters, began: {head}{note}]",
+            content=f"[cleared: {len(text):,} characters{note}]",
             parts=None,
             truncated=True,
             original_length=len(text),

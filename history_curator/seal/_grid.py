@@ -27,7 +27,7 @@ def default_low_water(max_tokens: int) -> float:
     """
     if max_tokens <= 12_000:
         return 0.90
-    return 0.70 if max_tokens <= 64_000 else 0.80
+    return 0.65 if max_tokens <= 64_000 else 0.80
 
 
 def cell_size(max_tokens: int, low_water: float | None) -> int:

@@ -8,35 +8,32 @@
 6. `BudgetUnsatisfiableError`.
 
 Both lines lie on the grid (see `_grid`), and the cut line is a function of the clear line alone,
-so one jump moves both and between jumps the view only grows at its end. Nothing is remembered
-between calls: the same history gives the same view.
+so one jump moves both and between jumps the view only grows at its end. What is remembered
+between calls only saves work: the same history gives the same view.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.model import ConversationEntry
 from history_curator.seal._forms import Forms
-from history_curator.seal._grid import (
-    CHARACTERS_PER_TOKEN,
-    cell_size,
-    line_at_or_after,
-    line_before,
-)
+from history_curator.seal._grid import CHARACTERS_PER_TOKEN, cell_size, line_at_or_after
+from history_curator.seal._lines import Lines
 from history_curator.structure import Timeline, Unit
 from history_curator.tokens import TokenCounter
 
-VERBATIM_SHARE = 0.50
+VERBATIM_SHARE = 0.40
 """Share of the room for units in full; the rest is for cleared ones."""
 CAP_SHARE = 0.02
 """One tool result may take this share of the budget before it is capped…"""
 FRESH_CAP_SHARE = 0.20
 """…and this share in the newest unit, which the model is about to answer."""
-CUT_CELLS = 2
-"""The cut line lies on a grid this many times coarser than the clear line's."""
+FRESH_RESERVE = 0.08
+"""Share of the room kept for the newest unit at least; it takes more where there is more."""
 ANCHOR_SHARE = 0.25
 """The first user entry stays unless it takes more than this share of the room."""
 
@@ -47,19 +44,23 @@ class Fit:
 
     Attributes:
         entries: the view, before the provider's profile has seen it.
+        tokens: what they cost.
         rung: how far down the ladder it went, 1 to 5.
         cut: position of the first unit after the cut line.
         clear: position of the first unit in full.
-        kept: positions of units before the cut that stay.
         start: position in the record of the first entry after the cut line.
+        settled: how many leading entries stay as they are while the lines do; None when unknown.
+        lines: names the lines; views with the same name have the same settled entries.
     """
 
     entries: list[ConversationEntry]
+    tokens: int
     rung: int
     cut: int = 0
     clear: int = 0
-    kept: tuple[int, ...] = field(default=())
     start: int = 0
+    settled: int | None = None
+    lines: object = None
 
 
 class Ladder:
@@ -97,41 +98,33 @@ class Ladder:
         """
         units = timeline.pairing.units
         system = [entry for _, entry in timeline.pairing.system]
-        left = room - sum(map(self._count, system))
-        if left >= 0 and self._fits_in_full(units, left):
-            for unit in units:
-                system.extend(unit.entries)
-            return Fit(system, 1)
-        must = self._must_keep(timeline, preserve_last_n)
-        view = _Search(self, timeline, left, must).run()
-        if view is None:
+        heading = sum(map(self._count, system))
+        left = room - heading
+        if left >= 0:
+            whole = self._full(units, left)
+            if whole is not None:
+                entries = system + [entry for unit in units for entry in unit.entries]
+                return Fit(entries, heading + whole, 1)
+        must = _must_keep(timeline, preserve_last_n)
+        found = _Search(self, timeline, left, must).run() if units and left >= 0 else None
+        if found is None:
             raise self._refusal(timeline, room, must)
-        return Fit(system + view.entries, view.rung, view.cut, view.clear, view.kept, view.start)
+        tokens = heading + found.tokens
+        return replace(
+            found,
+            entries=system + found.entries,
+            tokens=tokens,
+            settled=None if found.settled is None else len(system) + found.settled,
+        )
 
-    def _fits_in_full(self, units: list[Unit], left: int) -> bool:
-        full = self.forms.full
+    def _full(self, units: list[Unit], left: int) -> int | None:
+        """Tokens of everything, or None when it is more than what is left."""
+        full, room = self.forms.full, left
         for position in range(len(units) - 1, -1, -1):
-            left -= full(units[position], left)
-            if left < 0:
-                return False
-        return True
-
-    @staticmethod
-    def _must_keep(timeline: Timeline, preserve_last_n: int | None) -> set[int]:
-        """Positions of units that no rung may drop."""
-        units = timeline.pairing.units
-        must = set(timeline.pinned)
-        if timeline.pairing.users:
-            must.add(timeline.pairing.users[-1])
-        if units and units[-1].kind != "assistant":
-            must.add(len(units) - 1)
-        if preserve_last_n:
-            first = len(timeline.entries) - preserve_last_n
-            position = len(units) - 1
-            while position >= 0 and units[position].start + len(units[position].results) >= first:
-                must.add(position)
-                position -= 1
-        return must
+            room -= full(units[position], room)
+            if room < 0:
+                return None
+        return left - room
 
     def _refusal(
         self, timeline: Timeline, room: int, must: set[int]
@@ -148,113 +141,163 @@ class Ladder:
         return BudgetUnsatisfiableError(max(needed, room + 1), room, irreducible)
 
 
+def _must_keep(timeline: Timeline, preserve_last_n: int | None) -> set[int]:
+    """Positions of units that no rung may drop."""
+    units = timeline.pairing.units
+    must = set(timeline.pinned)
+    if timeline.pairing.users:
+        must.add(timeline.pairing.users[-1])
+    if units and units[-1].kind != "assistant":
+        must.add(len(units) - 1)
+    if preserve_last_n:
+        first = len(timeline.entries) - preserve_last_n
+        position = len(units) - 1
+        while position >= 0 and units[position].start + len(units[position].results) >= first:
+            must.add(position)
+            position -= 1
+    return must
+
+
+class _Stable:
+    """The part of a view that only grows while the lines stay: all but the newest unit."""
+
+    __slots__ = ("counted", "entries", "key", "tokens")
+
+    def __init__(self, key: object, counted: int) -> None:
+        self.key = key
+        self.counted = counted
+        self.entries: list[ConversationEntry] = []
+        self.tokens = 0
+
+    def add(self, form: tuple[int, Sequence[ConversationEntry]]) -> None:
+        self.tokens += form[0]
+        self.entries.extend(form[1])
+
+
 class _Search:
-    """One search for the two lines. Positions are positions of units."""
+    """One search for a fit. Positions are positions of units."""
 
     def __init__(self, ladder: Ladder, timeline: Timeline, left: int, must: set[int]) -> None:
+        self.ladder = ladder
         self.forms = ladder.forms
-        self.cell = ladder.cell
+        self.timeline = timeline
         self.units = timeline.pairing.units
         self.users = timeline.pairing.users
         self.must = must
         self.left = left
         self.last = len(self.units) - 1
-        self.pins = set(timeline.pinned)
         self.anchor: int | None = None
-        if self.users and self._cost_kept(self.users[0]) <= left * ANCHOR_SHARE:
+        if self.users and self._kept(self.users[0])[0] <= left * ANCHOR_SHARE:
             self.anchor = self.users[0]
 
     def run(self) -> Fit | None:
         """Return the first fit on the ladder, or None."""
-        if not self.units or self.left < 0:
-            return None
-        fixed = self._kept_before(len(self.units))
-        room = self.left - sum(map(self._cost_kept, fixed))
-        newest = self.forms.fresh(self.units[self.last])[0]
-        reached = self._walk(self.last, room - newest, "capped")
-        if reached == 0 and self._total(0, 0) <= self.left:
+        if self._fits_capped():
             return self._fit(0, 0, 2)
-        clear = self._walk(self.last, int(room * VERBATIM_SHARE) - newest, "capped")
-        clear = line_at_or_after(self.units, clear, self.last, self.cell)
-        cut = self._walk(clear, int(room * (1 - VERBATIM_SHARE)), "cleared")
-        cut = line_at_or_after(self.units, cut, clear, self.cell * CUT_CELLS)
+        lines = self._lines()
+        cut, clear = lines.place(self.units)
         if cut == 0:
-            clear = self._relax(clear)
-        while self._total(cut, clear) > self.left:
+            clear = lines.relax(self.units, clear, self.left - int(self.left * FRESH_RESERVE))
+        cell = self.ladder.cell
+        fit = self._fit(cut, clear, 3 if cut == 0 else 4)
+        while fit.tokens > self.left:
             if cut < clear:
-                cut = line_at_or_after(self.units, cut + 1, clear, self.cell)
+                cut = line_at_or_after(self.units, cut + 1, clear, cell)
             elif clear < self.last:
-                clear = cut = line_at_or_after(self.units, clear + 1, self.last, self.cell)
+                clear = cut = line_at_or_after(self.units, clear + 1, self.last, cell)
             else:
                 return self._squeeze()
-        return self._fit(cut, clear, 3 if cut == 0 else 4)
+            fit = self._fit(cut, clear, 4)
+        return fit
 
-    def _relax(self, clear: int) -> int:
-        """Nothing is dropped: clear no more than needed, one grid cell at a time."""
-        total = self._total(0, clear)
-        while clear > 0:
-            earlier = line_before(self.units, clear, self.cell)
-            for position in range(earlier, clear):
-                total += self.forms.capped(self.units[position])[0] - self._old(position)[0]
-            if total > self.left:
-                break
-            clear = earlier
-        return clear
-
-    def _walk(self, end: int, room: int, form: str) -> int:
-        """How far back units fit in `room`, going back from `end`."""
-        cost_of = self.forms.capped if form == "capped" else self.forms.cleared
-        position = end
-        while position > 0:
-            room -= cost_of(self.units[position - 1])[0]
+    def _fits_capped(self) -> bool:
+        """Whether capping alone is enough."""
+        capped = self.forms.capped
+        room = self.left - self.forms.fresh(self.units[self.last])[0]
+        for position in range(self.last - 1, -1, -1):
             if room < 0:
-                break
-            position -= 1
-        return position
+                return False
+            room -= capped(self.units[position])[0]
+        return room >= 0
 
-    def _kept_before(self, cut: int) -> list[int]:
+    def _lines(self) -> Lines:
+        pinned = frozenset(self.timeline.pinned)
+        fixed = set(pinned)
+        if self.anchor is not None:
+            fixed.add(self.anchor)
+        base = self.left - sum(self._kept(position)[0] for position in fixed)
+        base -= int(self.left * FRESH_RESERVE)
+        key = (self.forms.key, base, pinned, self.timeline.pairing.revision)
+        memory = self.timeline.memory
+        lines = memory.get("lines")
+        if lines is None or lines[0] != key:
+            verbatim = int(base * VERBATIM_SHARE)
+            lines = memory["lines"] = (
+                key,
+                Lines(self.forms, self.ladder.cell, verbatim, base - verbatim, pinned),
+            )
+        found: Lines = lines[1]
+        return found
+
+    def _kept_before(self, cut: int) -> tuple[int, ...]:
         """Units before the cut that stay: the anchor, what must stay, and the cut's own turn."""
         kept = {position for position in self.must if position < cut}
         if self.anchor is not None and self.anchor < cut:
             kept.add(self.anchor)
-        if cut <= self.last:
+        if self.units[cut].kind != "user":
             governing = bisect_left(self.users, cut) - 1
-            if governing >= 0 and self.units[cut].kind != "user":
+            if governing >= 0:
                 user = self.users[governing]
-                if self._cost_kept(user) <= self.left * ANCHOR_SHARE:
+                if self._kept(user)[0] <= self.left * ANCHOR_SHARE:
                     kept.add(user)
-        return sorted(kept)
-
-    def _cost_kept(self, position: int) -> int:
-        return self._kept(position)[0]
+        return tuple(sorted(kept))
 
     def _kept(self, position: int) -> tuple[int, tuple[ConversationEntry, ...]]:
-        """A unit kept before the cut: pinned ones in full, others at least capped."""
+        """The form of a unit that stays before the cut."""
         return self.forms.capped(self.units[position])
 
-    def _total(self, cut: int, clear: int) -> int:
-        total = sum(map(self._cost_kept, self._kept_before(cut)))
-        total += sum(self._old(position)[0] for position in range(cut, clear))
-        capped = self.forms.capped
-        total += sum(capped(unit)[0] for unit in self.units[clear : self.last])
-        return total + self.forms.fresh(self.units[self.last])[0]
-
-    def _old(self, position: int) -> tuple[int, tuple[ConversationEntry, ...]]:
-        unit = self.units[position]
-        return self.forms.capped(unit) if position in self.pins else self.forms.cleared(unit)
-
     def _fit(self, cut: int, clear: int, rung: int) -> Fit:
-        kept = tuple(self._kept_before(cut))
-        entries: list[ConversationEntry] = []
-        for position in kept:
-            entries.extend(self._kept(position)[1])
-        for position in range(cut, clear):
-            entries.extend(self._old(position)[1])
+        kept = self._kept_before(cut)
+        key = (self.forms.key, cut, clear, kept, self.timeline.pairing.revision)
+        memory = self.timeline.memory
+        stable: _Stable | None = memory.get("stable")
+        if stable is None or stable.key != key or stable.counted > self.last:
+            stable = memory["stable"] = self._settle(key, cut, clear, kept)
         capped = self.forms.capped
-        for unit in self.units[clear : self.last]:
-            entries.extend(capped(unit)[1])
-        entries.extend(self.forms.fresh(self.units[self.last])[1])
-        return Fit(entries, rung, cut, clear, kept, self.units[cut].start)
+        for unit in self.units[stable.counted : self.last]:
+            stable.add(capped(unit))
+        stable.counted = self.last
+        newest = self._newest(self.left - stable.tokens)
+        return Fit(
+            [*stable.entries, *newest[1]],
+            stable.tokens + newest[0],
+            rung,
+            cut,
+            clear,
+            self.units[cut].start,
+            len(stable.entries),
+            key,
+        )
+
+    def _newest(self, room: int) -> tuple[int, tuple[ConversationEntry, ...]]:
+        """The newest unit in what room there is, rather than moving the lines for one call."""
+        unit = self.units[self.last]
+        fresh = self.forms.fresh(unit)
+        if fresh[0] <= room or self.forms.capped(unit)[0] > room:
+            return fresh
+        return self.forms.squeezed(unit, room)
+
+    def _settle(self, key: object, cut: int, clear: int, kept: tuple[int, ...]) -> _Stable:
+        """The part before the clear line, in the forms it has there."""
+        stable = _Stable(key, clear)
+        for position in kept:
+            stable.add(self._kept(position))
+        pinned = self.timeline.pinned
+        for position in range(cut, clear):
+            unit = self.units[position]
+            whole = position in pinned
+            stable.add(self.forms.capped(unit) if whole else self.forms.cleared(unit))
+        return stable
 
     def _squeeze(self) -> Fit | None:
         """Only the newest unit is left after the cut: shorten it, then give up the anchor."""
@@ -263,18 +306,16 @@ class _Search:
             self.anchor = anchor
             kept = self._kept_before(self.last)
             if anchor is None:
-                kept = [position for position in kept if position in self.must]
-            room = self.left - sum(map(self._cost_kept, kept))
-            if self.last not in self.must and room >= 0:
-                newest: tuple[ConversationEntry, ...] = ()
-                cost, form = self.forms.fresh(last)
-                if cost <= room:
-                    newest = form
-            else:
-                cost, newest = self.forms.squeezed(last, room)
-                if cost > room:
-                    continue
+                kept = tuple(position for position in kept if position in self.must)
+            room = self.left - sum(self._kept(position)[0] for position in kept)
+            newest: tuple[int, Sequence[ConversationEntry]] = (0, ())
+            if self.last in self.must:
+                newest = self.forms.squeezed(last, room)
+            elif self.forms.fresh(last)[0] <= room:
+                newest = self.forms.fresh(last)
+            if newest[0] > room:
+                continue
             entries = [entry for position in kept for entry in self._kept(position)[1]]
-            entries.extend(newest)
-            return Fit(entries, 5, self.last, self.last, tuple(kept), last.start)
+            tokens = self.left - room + newest[0]
+            return Fit([*entries, *newest[1]], tokens, 5, self.last, self.last, last.start)
         return None

@@ -14,6 +14,8 @@ from history_curator.tokens import TokenCounter
 
 _ROUNDS = 12
 
+Tail = Literal["request", "history"]
+
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
@@ -37,7 +39,7 @@ def seal(
     counter: TokenCounter,
     ladder: Ladder | None,
     room: int | None,
-    tail: Literal["request", "history"] = "request",
+    tail: Tail = "request",
     edited: bool = False,
     preserve_last_n: int | None = None,
 ) -> Sealed:
@@ -60,10 +62,27 @@ def seal(
             fit = ladder.fit(timeline, room - spare, preserve_last_n)
         except BudgetUnsatisfiableError as error:
             raise BudgetUnsatisfiableError(error.needed + spare, room, error.irreducible) from None
-        entries = profile.repair(fit.entries, tail=tail, edited=edited or fit.rung > 1)
-        tokens = sum(map(counter.count_entry, entries))
+        entries = _conform(timeline, profile, fit, tail, edited)
+        unchanged = entries is fit.entries
+        tokens = fit.tokens if unchanged else sum(map(counter.count_entry, entries))
         if tokens <= room:
             return Sealed(entries, tokens, fit)
         spare += tokens - room
     listed = [(None, str(entry.role), counter.count_entry(entry)) for entry in entries]
     raise BudgetUnsatisfiableError(tokens, room, listed)
+
+
+def _conform(
+    timeline: Timeline, profile: ProviderProfile, fit: Fit, tail: Tail, edited: bool
+) -> list[ConversationEntry]:
+    """The view as the profile wants it. What held on the last call is not looked at again."""
+    memory, key = timeline.memory, (profile, fit.lines)
+    known = memory.get("held")
+    if known is not None and known[0] == key and not timeline.pairing.reused:
+        if profile.still_holds(fit.entries, known[1], tail):
+            memory["held"] = (key, fit.settled)
+            return fit.entries
+    entries = profile.repair(fit.entries, tail=tail, edited=edited or fit.rung > 1)
+    if entries is fit.entries and fit.settled is not None:
+        memory["held"] = (key, fit.settled)
+    return entries

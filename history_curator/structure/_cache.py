@@ -23,27 +23,23 @@ class TimelineCache:
 
     def lookup(self, dialect: Dialect, messages: list[Any]) -> Timeline:
         """Return the timeline of these messages, reading only what is new."""
-        glances = dialect.glance(messages)
         key = self._key(dialect, messages)
         timeline = self._timelines.get(key)
         if timeline is not None:
-            known = timeline.shared_prefix(messages, glances)
-            if known == 0 and len(timeline.messages) > 1:
-                if timeline.swap_first(messages[0], glances[0]):
-                    known = timeline.shared_prefix(messages, glances)
+            known = timeline.shared_prefix(messages)
+            if known == 0 and len(timeline.messages) > 1 and timeline.swap_first(messages[0]):
+                known = timeline.shared_prefix(messages)
             usable = known == len(timeline.messages) or (known > 0 and timeline.truncate(known))
             if usable:
-                timeline.extend(messages[known:], glances[known:])
+                timeline.extend(messages[known:])
                 self._timelines.move_to_end(key)
                 return timeline
-        return self.rebuild(dialect, messages, glances)
+        return self.rebuild(dialect, messages)
 
-    def rebuild(
-        self, dialect: Dialect, messages: list[Any], glances: Sequence[Any] | None = None
-    ) -> Timeline:
+    def rebuild(self, dialect: Dialect, messages: list[Any]) -> Timeline:
         """Read everything again and remember it."""
         timeline = Timeline(dialect)
-        timeline.extend(messages, dialect.glance(messages) if glances is None else glances)
+        timeline.extend(messages)
         key = self._key(dialect, messages)
         self._timelines[key] = timeline
         self._timelines.move_to_end(key)

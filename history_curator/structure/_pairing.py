@@ -77,10 +77,12 @@ class Pairing:
         system: the system entries, with their positions.
         orphans: positions of results that match no call, with the reason.
         replaced: results that a later one for the same call took the place of.
+        reused: whether a call id was ever used twice.
+        revision: changes when a unit other than the last one does.
         size: cheap cumulative size of everything so far.
     """
 
-    __slots__ = ("_by_id", "_late", "orphans", "replaced", "size", "system", "units", "users")
+    __slots__ = ("_by_id", "_late", "orphans", "replaced", "reused", "revision", "size", "system", "units", "users")
 
     def __init__(self) -> None:
         self.units: list[Unit] = []
@@ -88,6 +90,8 @@ class Pairing:
         self.system: list[tuple[int, ConversationEntry]] = []
         self.orphans: dict[int, str] = {}
         self.replaced: list[ConversationEntry] = []
+        self.reused = False
+        self.revision = 0
         self.size = 0
         self._by_id: dict[str, list[int]] = {}
         self._late: list[tuple[int, int]] = []
@@ -115,6 +119,7 @@ class Pairing:
 
         Returns the position to add from again, or None when a late result makes it unclear.
         """
+        self.revision += 1
         units = self.units
         keep = len(units)
         while keep and units[keep - 1].start >= length:
@@ -156,7 +161,12 @@ class Pairing:
         position = len(self.units)
         self.units.append(unit)
         for call in unique:
-            self._by_id.setdefault(call.id, []).append(position)
+            stack = self._by_id.get(call.id)
+            if stack is None:
+                self._by_id[call.id] = [position]
+            else:
+                self.reused = True
+                stack.append(position)
 
     def _add_result(self, entry: ConversationEntry, index: int) -> int | None:
         position = self._find_unit(entry)
@@ -174,6 +184,7 @@ class Pairing:
                 self.replaced.append(earlier)
         if position != len(self.units) - 1:
             self._late.append((index, position))
+            self.revision += 1
         unit.answer(slot, entry)
         return position
 

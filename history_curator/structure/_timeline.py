@@ -21,6 +21,7 @@ class Timeline:
         entries: everything recorded, in order.
         firsts: for each message, the position of its first entry.
         pairing: the units.
+        memory: what the seal remembers of its last view, to save work.
         pinned: positions of the units that hold a pinned entry.
     """
 
@@ -30,10 +31,10 @@ class Timeline:
         "dialect",
         "entries",
         "firsts",
+        "memory",
         "messages",
         "pairing",
         "pinned",
-        "simple",
     )
 
     def __init__(self, dialect: Dialect | None = None) -> None:
@@ -43,7 +44,7 @@ class Timeline:
         self.firsts: list[int] = []
         self.pairing = Pairing()
         self.pinned: list[int] = []
-        self.simple = True
+        self.memory: dict[str, Any] = {}
         self._glances: list[Any] = []
         self._prints: dict[int, Any] = {}
 
@@ -63,7 +64,7 @@ class Timeline:
         if entry.pinned and unit is not None and unit not in self.pinned:
             self.pinned.append(unit)
 
-    def extend(self, messages: Sequence[Any], glances: Sequence[Any]) -> None:
+    def extend(self, messages: Sequence[Any]) -> None:
         """Read and record further messages."""
         dialect = self.dialect
         assert dialect is not None
@@ -75,13 +76,11 @@ class Timeline:
         for message, entries in fresh:
             self.firsts.append(len(self.entries))
             self.messages.append(message)
-            if len(entries) != 1:
-                self.simple = False
             for entry in entries:
                 self.add_entry(entry)
-        self._glances.extend(glances)
+        self._glances.extend(dialect.glance(messages))
 
-    def swap_first(self, message: Any, glance: Any) -> bool:
+    def swap_first(self, message: Any) -> bool:
         """Put a new system message in the place of the first one.
 
         Prompt templates make a new system message for every call; the rest is the same history.
@@ -94,8 +93,8 @@ class Timeline:
         if len(entries) != 1 or entries[0].role is not system[0][1].role:
             return False
         self._prints.pop(id(self.messages[0]), None)
-        self.messages[0], self._glances[0] = message, glance
-        self.entries[0] = entries[0]
+        self.messages[0], self._glances[0] = message, self.dialect.glance([message])[0]
+        self.entries = [entries[0], *self.entries[1:]]
         system[0] = (0, entries[0])
         return True
 
@@ -109,49 +108,52 @@ class Timeline:
         for message in self.messages[length:]:
             self._prints.pop(id(message), None)
         del self.messages[length:], self._glances[length:], self.firsts[length:]
-        del self.entries[restart:]
+        self.entries = self.entries[:restart]  # a report may still hold the longer list
         self.pinned = [unit for unit in self.pinned if unit < len(self.pairing.units)]
         for entry in again:
             self.add_entry(entry)
         return True
 
-    def shared_prefix(self, messages: Sequence[Any], glances: Sequence[Any]) -> int:
-        """How many leading messages are equal, content included.
+    def shared_prefix(self, messages: Sequence[Any]) -> int:
+        """How many leading messages are equal.
 
-        Lists compare at C speed and stop at the first difference. Equal is not yet identical:
-        `verify` looks at the messages that reach the view.
+        Lists compare at C speed, identical objects without looking at them. Equal is not yet
+        identical, and identical is not yet unedited: `verify` looks at what reaches the view.
         """
         known = len(self.messages)
-        if (
-            known <= len(messages)
-            and self._glances == glances[:known]
-            and self.messages == messages[:known]
-        ):
+        if known <= len(messages) and self.messages == messages[:known]:
             return known
         count = 0
-        for mine, given, seen, now in zip(
-            self.messages, messages, self._glances, glances, strict=False
-        ):
-            if mine is not given or seen is not now:
+        for mine, given in zip(self.messages, messages, strict=False):
+            if mine is not given:
                 break
             count += 1
         return count
 
-    def verify(self, view: Iterable[ConversationEntry], messages: Sequence[Any]) -> bool:
-        """Whether the view's messages are the very objects given, unedited since they were read."""
+    def verify(
+        self, view: Sequence[ConversationEntry], messages: Sequence[Any], recent: int = 32
+    ) -> bool:
+        """Whether the view's messages are the very objects given, unedited since they were read.
+
+        Replaced content is noticed in the whole view, an edit inside nested values in its newest
+        `recent` entries. A message that is not in the view cannot make it wrong.
+        """
         dialect = self.dialect
         if dialect is None:
             return True
-        sources = [entry.source for entry in view if entry.source is not None]
-        given = {id(message) for message in messages}
+        shown = [entry for entry in view if entry.source is not None]
+        for entry in shown:
+            if entry.source is not messages[entry.sequence]:
+                return False
+        glances = self._glances
+        seen = [glances[entry.sequence] for entry in shown]
+        if dialect.glance([entry.source for entry in shown]) != seen:
+            return False
         prints, fingerprint = self._prints, dialect.fingerprint
         fresh = True
-        for source in sources:
-            key = id(source)
-            if key not in given:
-                return False
-            now = fingerprint(source)
-            before = prints.setdefault(key, now)
+        for entry in shown[-recent:]:
+            now = fingerprint(entry.source)
+            before = prints.setdefault(id(entry.source), now)
             if before is not now and before != now:
                 fresh = False
         return fresh

@@ -13,26 +13,29 @@ _BLOCK_STYLE = {"tool_use", "tool_result", "thinking", "redacted_thinking", "ser
 
 def write_dicts(entries: Sequence[ConversationEntry]) -> list[Any]:
     """Return one message per source message, in view order."""
-    plain = True
     for entry in entries:
-        if entry.original is not None or entry.source is None or entry.span is not None:
-            plain = False
-            break
-    if plain:
-        return [entry.source for entry in entries]
-    if any(_in_blocks(entry) for entry in entries):
-        return _write_blocks(entries)
+        if entry.span is not None or (entry.parts is not None and _in_blocks(entry)):
+            return _write_blocks(entries)
     return [
         entry.source
         if entry.original is None and entry.source is not None
-        else to_openai(entry)
+        else _written(entry)
         for entry in entries
     ]
 
 
+def _written(entry: ConversationEntry) -> dict[str, Any]:
+    """An edited message, a new dict every time; flat ones are worked out once."""
+    known: dict[str, Any] | None = entry.written
+    if known is None:
+        known = to_openai(entry)
+        if entry.tool_calls or entry.parts:
+            return known
+        object.__setattr__(entry, "written", known)
+    return known.copy()
+
+
 def _in_blocks(entry: ConversationEntry) -> bool:
-    if entry.span is not None:
-        return True
     source = entry.source
     content = source.get("content") if isinstance(source, Mapping) else None
     return isinstance(content, list) and any(

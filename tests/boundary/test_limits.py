@@ -98,7 +98,7 @@ class TestEnvironment:
         assert HistoryLimits.from_env({}, base=base) == base
 
     def test_errors_name_the_variable(self) -> None:
-        with pytest.raises(ConfigurationError, match="HISTORY_CURATOR_MAX_MESSAGES: .*'many'"):
+        with pytest.raises(ConfigurationError, match=r"HISTORY_CURATOR_MAX_MESSAGES: .*'many'"):
             HistoryLimits.from_env({"HISTORY_CURATOR_MAX_MESSAGES": "many"})
 
     def test_other_variables_are_left_alone(self) -> None:
@@ -110,12 +110,18 @@ class TestFile:
         ("name", "text"),
         [
             ("limits.yaml", "preset: user_first\nmax_messages: 30\nroles: [user, assistant]\n"),
-            ("limits.yml", "limits:\n  preset: user_first\n  max_messages: 30\n"
-                           "  roles: user,assistant\n"),
-            ("limits.toml", '[limits]\npreset = "user_first"\nmax_messages = 30\n'
-                            'roles = ["user", "assistant"]\n'),
-            ("limits.json", '{"preset": "user_first", "max_messages": 30,'
-                            ' "roles": ["user", "assistant"]}'),
+            (
+                "limits.yml",
+                "limits:\n  preset: user_first\n  max_messages: 30\n  roles: user,assistant\n",
+            ),
+            (
+                "limits.toml",
+                '[limits]\npreset = "user_first"\nmax_messages = 30\nroles = "user,assistant"\n',
+            ),
+            (
+                "limits.json",
+                '{"preset": "user_first", "max_messages": 30, "roles": ["user", "assistant"]}',
+            ),
         ],
     )
     def test_formats(self, tmp_path: Path, name: str, text: str) -> None:
@@ -161,7 +167,7 @@ class TestInForce:
         ]
 
     def test_roles(self) -> None:
-        with pytest.raises(HistoryValidationError, match="user|assistant, got 'orchestrator'"):
+        with pytest.raises(HistoryValidationError, match=r"user\|assistant, got 'orchestrator'"):
             validate_history(
                 [said("orchestrator", "x")], HistoryLimits(roles=("user", "assistant"))
             )

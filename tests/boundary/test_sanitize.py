@@ -104,7 +104,12 @@ class TestStripping:
 
 class TestAlternation:
     def test_neighbours_of_one_role_are_joined(self) -> None:
-        history = [said("user", "a"), said("user", "b"), said("assistant", "c"), said("assistant", "d")]
+        history = [
+            said("user", "a"),
+            said("user", "b"),
+            said("assistant", "c"),
+            said("assistant", "d"),
+        ]
         result = sanitize(request("p", history))
         assert [message["content"] for message in result.history] == ["a\n\nb", "c\n\nd"]
         assert result.merged == (1, 3)

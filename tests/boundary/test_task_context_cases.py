@@ -89,7 +89,9 @@ class TestEdgeCases:
         assert format_history(result) == ""
 
     def test_2_malformed_message(self) -> None:
-        with pytest.raises(HistoryValidationError, match="index 0 missing required field 'content'"):
+        with pytest.raises(
+            HistoryValidationError, match="index 0 missing required field 'content'"
+        ):
             validate_history([{"role": "user"}], LIMITS)
 
     def test_3_too_many_messages(self) -> None:
@@ -97,7 +99,7 @@ class TestEdgeCases:
         assert [one.index for one in result.records] == list(range(50, 100))
 
     def test_4_invalid_role(self) -> None:
-        with pytest.raises(HistoryValidationError, match="user|assistant|orchestrator"):
+        with pytest.raises(HistoryValidationError, match=r"user\|assistant\|orchestrator"):
             validate_history([said("system", "Invalid role")], LIMITS)
 
     def test_5_missing_timestamp(self) -> None:
@@ -137,4 +139,4 @@ class TestTaskContext:
             "orchestrator",
             "plan",
         )
-        assert entry.created_at == datetime(2025, 10, 29, 13, 30, 0, 123456)
+        assert entry.created_at == datetime.fromisoformat("2025-10-29T13:30:00.123456")

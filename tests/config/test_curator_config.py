@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +90,9 @@ class Noting:
 
 
 @pytest.fixture(autouse=True)
-def own_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_manager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_registry, "_registered", dict(_registry._registered))
     register_manager("noting", Noting)
-    yield
 
 
 class TestReading:

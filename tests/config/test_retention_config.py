@@ -84,8 +84,10 @@ def test_round_trip() -> None:
         ({"persist_tool_invocations": "some"}, "'full', 'trimmed' or 'none'"),
         ({"preserve_turn": 3}, "did you mean 'preserve_turns'"),
         ({"preserve_turns": -1}, "preserve_turns: .*greater"),
-        ({"conversation": {"retention": {"preserve_turns": "x"}}},
-         r"conversation\.retention\.preserve_turns"),
+        (
+            {"conversation": {"retention": {"preserve_turns": "x"}}},
+            r"conversation\.retention\.preserve_turns",
+        ),
         ({"conversation": {"retention": 3}}, "expected a mapping"),
     ],
 )

@@ -126,7 +126,7 @@ def test_the_buffer_counts_joined_text_as_its_tokenizer_would() -> None:
     from history_curator.tokens import get_counter
 
     counter = get_counter("o200k_base")
-    contents = ["hello world", "", "a tool said: {\"x\": 1}", "次の質問です", "None", "end."]
+    contents = ["hello world", "", 'a tool said: {"x": 1}', "次の質問です", "None", "end."]
     joined = JoinedCounter(contents, counter)
     for upto in range(1, len(contents) + 1):
         joined.upto = upto
@@ -181,7 +181,7 @@ class TestExecutors:
             run(talks, {"mine": lambda: Curator(max_tokens=900)}, executor=None)
 
     def test_something_that_is_no_executor_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="concurrent.futures"):
+        with pytest.raises(ConfigurationError, match="executor"):
             run([session(2)], ["no curation"], executor=3)
 
     def test_a_bar_is_drawn_on_standard_error(self, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,8 @@ class TestRoles:
         )
         entry = read(message)
         assert entry.role is MessageRole.ASSISTANT
-        assert entry.tool_call_id is None and entry.tool_calls is None
+        assert entry.tool_call_id is None
+        assert entry.tool_calls is None
 
     def test_anything_else_is_refused_with_its_position(self) -> None:
         with pytest.raises(ConversionError, match=r"messages\[7\].*dict.*Fix"):
@@ -175,7 +176,8 @@ class TestCalls:
         written = write(read(message).evolve(tool_calls=None))
         assert [type(block) for block in written.blocks] == [TextBlock]
         assert "tool_calls" not in written.additional_kwargs
-        assert len(message.blocks) == 2 and len(message.additional_kwargs["tool_calls"]) == 1
+        assert len(message.blocks) == 2
+        assert len(message.additional_kwargs["tool_calls"]) == 1
 
     def test_an_unedited_call_survives_an_edited_text_as_the_same_objects(self) -> None:
         message = twice()
@@ -346,7 +348,8 @@ class TestReasoning:
         first, second = entry.reasoning or ()
         assert (first.text, first.signature, first.encrypted) == ("hm", "sig", False)
         assert (second.text, second.encrypted) == (None, True)
-        assert entry.content == "looking" and entry.parts is None
+        assert entry.content == "looking"
+        assert entry.parts is None
 
     def test_it_survives_an_edit_of_the_text_untouched(self) -> None:
         message = self.thinker()
@@ -365,7 +368,8 @@ class TestInvented:
             MessageRole.TOOL, "[No result]", tool_call_id="c1", tool_name="look", origin="x"
         )
         message = write(entry)
-        assert message.role.value == "tool" and message.content == "[No result]"
+        assert message.role.value == "tool"
+        assert message.content == "[No result]"
         assert message.additional_kwargs == {"tool_call_id": "c1", "name": "look"}
 
     def test_a_text_is_added_before_the_calls_and_after_the_thinking(self) -> None:

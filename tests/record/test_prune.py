@@ -166,9 +166,7 @@ class TestLangChain:
 
 class TestLlamaIndex:
     async def test_trimmed(self, llamaindex_store: Path) -> None:
-        report = prune_store(
-            f"sqlite+aiosqlite:///{llamaindex_store}", config=TRIM, dry_run=False
-        )
+        report = prune_store(f"sqlite+aiosqlite:///{llamaindex_store}", config=TRIM, dry_run=False)
         rows = [json.loads(row[-1]) for row in dump(llamaindex_store)]
         assert report.layout == "LlamaIndex"
         assert json.loads(rows[2]["blocks"][0]["text"]) == {"name": "find", "status": "success"}
@@ -206,7 +204,7 @@ class TestErrors:
             prune_store(url, table="chat")
 
     def test_not_a_url(self) -> None:
-        with pytest.raises(ConfigurationError, match="sqlite:///chat.db"):
+        with pytest.raises(ConfigurationError, match=r"sqlite:///chat\.db"):
             prune_store("chat.db")
 
     def test_unknown_conversation(self, langchain_store: Path) -> None:

@@ -54,9 +54,7 @@ def buffer(store: Flaky) -> WriteBehind[Any]:
 
 
 class TestOutage:
-    def test_said_meanwhile_arrives_in_order(
-        self, store: Flaky, buffer: WriteBehind[Any]
-    ) -> None:
+    def test_said_meanwhile_arrives_in_order(self, store: Flaky, buffer: WriteBehind[Any]) -> None:
         assert buffer.add(["a", "b"])
         store.down = True
         assert not buffer.add(["c"])
@@ -159,7 +157,7 @@ class TestRewrite:
     def test_unchanged_is_not_written(self, store: Flaky, buffer: WriteBehind[Any]) -> None:
         buffer.add(["a"])
         store.calls.clear()
-        assert buffer.rewrite(lambda stored: list(stored))
+        assert buffer.rewrite(list)
         assert buffer.rewrite(lambda stored: None)
         assert set(store.calls) == {"load"}
 

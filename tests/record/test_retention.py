@@ -39,7 +39,10 @@ def call(identity: str, text: str | None = None) -> ConversationEntry:
 
 def result(identity: str, status: str | None = None) -> ConversationEntry:
     return ConversationEntry(
-        MessageRole.TOOL, PAYLOAD, tool_call_id=identity, status=status  # type: ignore[arg-type]
+        MessageRole.TOOL,
+        PAYLOAD,
+        tool_call_id=identity,
+        status=status,  # type: ignore[arg-type]
     )
 
 
@@ -182,7 +185,7 @@ class TestLoading:
 
     def test_never_starts_with_a_result(self) -> None:
         context = build_context(turns(2), config(max_loaded_messages=6, preserve_turns=9))
-        assert [entry.role for entry in context][0] is not MessageRole.TOOL
+        assert context[0].role is not MessageRole.TOOL
 
     def test_system_is_loaded_whatever_the_limit(self) -> None:
         system = ConversationEntry(MessageRole.SYSTEM, "rules")

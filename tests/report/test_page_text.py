@@ -20,7 +20,9 @@ def curated(*messages: dict[str, Any], **options: Any) -> Any:
 
 
 def embedded(page: str) -> Any:
-    found = re.search(r'<script type="application/json" id="report">(.*?)</script>', page, re.S)
+    found = re.search(
+        r'<script type="application/json" id="report">(.*?)</script>', page, re.DOTALL
+    )
     assert found
     return json.loads(found.group(1))
 
@@ -37,7 +39,7 @@ class TestTheDataBlock:
         page = render_html(curated(user(HOSTILE)))
         assert embedded(page)["decisions"][0]["before"] == HOSTILE
         assert page.count("<script") == 2
-        assert "evil.test" not in page.replace(page[page.index('id="report">'):], "")
+        assert "evil.test" not in page.replace(page[page.index('id="report">') :], "")
 
     def test_names_and_warnings_are_escaped(self) -> None:
         data = curated(user("x")).to_dict()

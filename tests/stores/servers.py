@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -30,23 +31,21 @@ class Server(Protocol):
 
 
 class SQLiteFile:
-    """SQLite needs no server; while it is down its file is out of reach."""
+    """SQLite needs no server; while it is down somebody else has locked the file."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "store.db"
-        self._away = folder / "away.db"
-        self.url = f"sqlite:///{self._path}"
+        self._lock: sqlite3.Connection | None = None
+        self.url = f"sqlite:///{self._path}?timeout=0.2"
 
     def kill(self) -> None:
-        if self._path.exists():
-            self._path.rename(self._away)
-        # A folder in its place refuses to be opened as a database.
-        self._path.mkdir()
+        self._lock = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+        self._lock.execute("BEGIN EXCLUSIVE")
 
     def restart(self) -> None:
-        self._path.rmdir()
-        if self._away.exists():
-            self._away.rename(self._path)
+        assert self._lock is not None
+        self._lock.execute("ROLLBACK")
+        self._lock.close()
 
     def close(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -63,7 +62,7 @@ class PostgresServer:
         folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
         try:
             self._server: Any = module.get_server(folder, cleanup_mode="delete")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             shutil.rmtree(folder, ignore_errors=True)
             pytest.skip(f"PostgreSQL does not start here: {error}")
         self.url = self._server.get_uri().replace("postgres:@", "postgres@")
@@ -113,22 +112,26 @@ class RedisServer:
         command = [self._executable, *(word for pair in options.items() for word in pair)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         for _ in range(500):
-            if self._answers():
+            if self._ask(b"PING\r\n").startswith(b"+PONG"):
                 return
             time.sleep(0.02)
         raise RuntimeError("redis-server does not answer")
+
+    def hurry(self) -> None:
+        """Do not wait for the disk after every command."""
+        self._ask(b"CONFIG SET appendfsync everysec\r\n")
 
     def close(self) -> None:
         self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _answers(self) -> bool:
+    def _ask(self, command: bytes) -> bytes:
         try:
             with socket.create_connection(("127.0.0.1", self._port), timeout=1) as connection:
-                connection.sendall(b"PING\r\n")
-                return connection.recv(64).startswith(b"+PONG")
+                connection.sendall(command)
+                return connection.recv(64)
         except OSError:
-            return False
+            return b""
 
 
 def with_no_such_process(psutil: Any, action: Any) -> None:

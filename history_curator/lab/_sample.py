@@ -1,6 +1,6 @@
-"""The conversation that ``history-curator demo`` curates: an agent finds a slow checkout.
+"""A conversation to try things on: an agent finds out why a checkout is slow.
 
-Written for the demo and made up throughout; the same every time it is built.
+Made up throughout; the same every time it is built.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from random import Random
 from typing import Any
 
-__all__ = ["demo_conversation"]
+__all__ = ["sample_conversation"]
 
 _SERVICES = ("checkout-api", "cart", "pricing", "inventory", "payments", "gateway")
 _ROUTES = ("/v2/checkout", "/v2/checkout/quote", "/v2/cart", "/v2/stock", "/healthz")
@@ -22,9 +22,19 @@ _FILES = {
 }
 
 
-def demo_conversation() -> list[dict[str, Any]]:
-    """Return the conversation as OpenAI-style messages."""
-    return _Story(Random(20)).tell()
+def sample_conversation(seed: int = 20) -> list[dict[str, Any]]:
+    """Return an agent's session as OpenAI-style messages: tools, parallel calls, long results.
+
+    Example:
+        >>> sample_conversation()[1]["content"]
+        "Checkout p95 went from 300 ms to 4 s after yesterday's release. Find out why and propose the smallest safe fix."
+        >>> sample_conversation(1) == sample_conversation(1)
+        True
+
+    Args:
+        seed: other numbers give other logs and metrics of the same story.
+    """
+    return _Story(Random(seed)).tell()
 
 
 class _Story:

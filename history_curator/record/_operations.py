@@ -1,0 +1,95 @@
+"""Runs one body of logic over a store's operations, sync or async."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from typing import Any, TypeVar
+
+R = TypeVar("R")
+
+Steps = Generator[tuple[str, tuple[Any, ...]], Any, R]
+"""Yields (operation, arguments), is sent the outcome or thrown the error, returns the result."""
+
+
+class Operations:
+    """A store's operations by name; bodies of logic run over them one at a time.
+
+    Args:
+        name: the store's name in errors.
+        plain: the operations as functions; None where there is none.
+        awaited: the same as coroutine functions; where None the plain one runs in a thread.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        plain: Mapping[str, Callable[..., Any] | None],
+        awaited: Mapping[str, Callable[..., Awaitable[Any]] | None],
+    ) -> None:
+        self._name = name
+        self._plain = plain
+        self._awaited = awaited
+        self._lock = threading.Lock()
+
+    def offers(self, operation: str) -> bool:
+        """Whether the store has this operation."""
+        return bool(self._plain[operation] or self._awaited[operation])
+
+    def run(self, steps: Steps[R]) -> R:
+        """Run a body to its end."""
+        with self._lock:
+            try:
+                operation, arguments = next(steps)
+                while True:
+                    try:
+                        outcome = self._find(operation)(*arguments)
+                    except Exception as error:  # noqa: BLE001, PERF203
+                        operation, arguments = steps.throw(error)
+                    else:
+                        operation, arguments = steps.send(outcome)
+            except StopIteration as finished:
+                result: R = finished.value
+                return result
+
+    async def arun(self, steps: Steps[R]) -> R:
+        """Run a body to its end, awaiting the operations."""
+        # One lock for threads and tasks of any loop; a task must not block its loop for it.
+        while not self._lock.acquire(blocking=False):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        try:
+            operation, arguments = next(steps)
+            while True:
+                try:
+                    outcome = await self._call(operation, arguments)
+                except Exception as error:  # noqa: BLE001, PERF203
+                    operation, arguments = steps.throw(error)
+                else:
+                    operation, arguments = steps.send(outcome)
+        except StopIteration as finished:
+            result: R = finished.value
+            return result
+        finally:
+            self._lock.release()
+
+    async def _call(self, operation: str, arguments: tuple[Any, ...]) -> Any:
+        awaited = self._awaited[operation]
+        if awaited is not None:
+            return await awaited(*arguments)
+        # A thread cannot be cancelled, so its write has to end before the lock is let go.
+        running = asyncio.ensure_future(asyncio.to_thread(self._find(operation), *arguments))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait([running])
+            raise
+
+    def _find(self, operation: str) -> Callable[..., Any]:
+        function = self._plain[operation]
+        if function is None:
+            raise NotImplementedError(
+                f"{self._name} was given no way to {operation}. "
+                f"Fix: pass {operation}= to WriteBehind."
+            )
+        return function

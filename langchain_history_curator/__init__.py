@@ -1,0 +1,50 @@
+"""History Curator for LangChain: chains, agents and chat histories.
+
+`HistoryCurator` is a step of a chain, `HistoryCuratorMiddleware` sits in ``create_agent``,
+`CuratedChatMessageHistory` wraps a chat history, `pre_model_hook` and `model_node` are for
+langgraph. Only langchain-core is needed; the middleware needs ``langchain``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from langchain_history_curator._budget import Budget, budget_for_model
+from langchain_history_curator._cache import mark_cache
+from langchain_history_curator._dialect import LangChainDialect
+from langchain_history_curator._events import EVENT_NAME
+from langchain_history_curator._history import CuratedChatMessageHistory
+from langchain_history_curator._hook import model_node, pre_model_hook
+from langchain_history_curator._recall import recall_tool
+from langchain_history_curator._runnable import HistoryCurator
+
+if TYPE_CHECKING:
+    from langchain_history_curator._middleware import HistoryCuratorMiddleware
+
+__all__ = [
+    "EVENT_NAME",
+    "Budget",
+    "CuratedChatMessageHistory",
+    "HistoryCurator",
+    "HistoryCuratorMiddleware",
+    "LangChainDialect",
+    "budget_for_model",
+    "mark_cache",
+    "model_node",
+    "pre_model_hook",
+    "recall_tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "HistoryCuratorMiddleware":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = import_module("langchain_history_curator._middleware")
+    except ImportError as error:
+        raise ImportError(
+            "HistoryCuratorMiddleware needs langchain and langgraph. "
+            "Fix: pip install 'history-curator[agents]'"
+        ) from error
+    return module.HistoryCuratorMiddleware

@@ -1,0 +1,121 @@
+"""A budget from what a model says about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from history_curator.errors import ConfigurationError
+from history_curator.tokens import find_family
+from langchain_history_curator._options import model_name, schemas_of, unwrap
+
+MARGIN = 0.95
+"""Counters differ from providers by a few percent, so not all of the window is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A token budget and where it came from.
+
+    Attributes:
+        max_tokens: the most a request may hold: messages and tool schemas.
+        limit: the model's own input limit.
+        output: tokens left for the answer.
+        source: which numbers were used, in words.
+        tools: schemas of the tools bound to the model, which count towards `max_tokens`.
+        counter: what to count with.
+    """
+
+    max_tokens: int
+    limit: int
+    output: int
+    source: str
+    tools: tuple[dict[str, Any], ...] = ()
+    counter: str = "o200k_base"
+
+
+def budget_for_model(
+    model: Any, *, tools: Sequence[Any] | None = None, output: int | None = None
+) -> Budget:
+    """Return the budget a chat model's profile allows: 95 % of its window, less its output.
+
+    Bindings, retries and fallbacks are seen through; with fallbacks the smallest window counts.
+
+    Args:
+        model: a chat model, or a runnable around one.
+        tools: tools sent along; those bound to the model are found by themselves.
+        output: tokens to leave for the answer, instead of what the model may write.
+
+    Raises:
+        ConfigurationError: when the model does not say how much it takes.
+    """
+    candidates = _candidates(model)
+    known = [(candidate, profile_of(candidate)) for candidate in candidates]
+    if not all(profile.get("max_input_tokens") for _, profile in known):
+        unknown = next(c for c, profile in known if not profile.get("max_input_tokens"))
+        raise ConfigurationError(
+            f"{describe(unknown)} does not say how many tokens it takes (its profile has no "
+            "max_input_tokens). Fix: pass max_tokens=…, or profile={'max_input_tokens': …} to "
+            "the model."
+        )
+    smallest, profile = min(known, key=lambda pair: int(pair[1]["max_input_tokens"]))
+    limit = int(profile["max_input_tokens"])
+    left, why = _output(smallest, profile, limit, output)
+    schemas = schemas_of(tools) or _bound_tools(model)
+    max_tokens = int(limit * MARGIN) - left
+    source = (
+        f"{describe(smallest)}: {MARGIN:.0%} of max_input_tokens {limit} = {int(limit * MARGIN)}, "
+        f"less {left} for the answer ({why}) = {max_tokens}"
+    )
+    return Budget(max_tokens, limit, left, source, tuple(schemas or ()), counter_for(smallest))
+
+
+def profile_of(model: Any) -> dict[str, Any]:
+    """A model's profile, or an empty one."""
+    profile = getattr(model, "profile", None)
+    return dict(profile) if isinstance(profile, dict) else {}
+
+
+def counter_for(model: Any) -> str:
+    """The counter of a model's family, or the default when its name is not known."""
+    name = model_name(unwrap(model))
+    return name if name and find_family(name) else "o200k_base"
+
+
+def describe(model: Any) -> str:
+    """A model in words."""
+    inner = unwrap(model)
+    name = model_name(inner)
+    return f"{type(inner).__name__}({name})" if name else type(inner).__name__
+
+
+def _candidates(model: Any) -> list[Any]:
+    fallbacks = getattr(model, "fallbacks", None)
+    if isinstance(fallbacks, (list, tuple)) and hasattr(model, "runnable"):
+        return [unwrap(model.runnable), *(unwrap(fallback) for fallback in fallbacks)]
+    return [unwrap(model)]
+
+
+def _output(model: Any, profile: dict[str, Any], limit: int, output: int | None) -> tuple[int, str]:
+    if output is not None:
+        return output, "as asked"
+    for field in ("max_output_tokens", "max_completion_tokens", "max_tokens"):
+        configured = getattr(model, field, None)
+        if isinstance(configured, int) and configured > 0:
+            return min(configured, limit // 2), f"the model's {field}"
+    stated = profile.get("max_output_tokens")
+    if isinstance(stated, int) and stated > 0:
+        return min(stated, limit // 2), "the profile's max_output_tokens"
+    return limit // 8, "an eighth, as the profile names no max_output_tokens"
+
+
+def _bound_tools(model: Any) -> list[dict[str, Any]] | None:
+    for _ in range(16):
+        kwargs = getattr(model, "kwargs", None)
+        if isinstance(kwargs, dict) and kwargs.get("tools"):
+            return schemas_of(kwargs["tools"])
+        model = getattr(model, "bound", None) or getattr(model, "runnable", None)
+        if model is None:
+            return None
+    return None

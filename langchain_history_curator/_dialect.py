@@ -1,0 +1,231 @@
+"""LangChain messages to entries and back, losing nothing on the way."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.messages import convert_to_messages as _convert
+from langchain_core.messages import messages_from_dict as _from_stored
+
+from history_curator.errors import ConversionError
+from history_curator.model import ConversationEntry
+from history_curator.read import DictDialect
+from langchain_history_curator import _readers as readers
+from langchain_history_curator._rewrite import adopt, invent, rewrite
+
+_content = attrgetter("content")
+
+Reader = Callable[[Any, int], "tuple[ConversationEntry, ...]"]
+
+
+class LangChainDialect:
+    """Reads `BaseMessage` objects, and whatever LangChain takes in their place.
+
+    Guarantees: an untouched message comes back as the same object; a touched one keeps its id,
+    name, metadata, usage, artifact and every content block that was not the point of the change;
+    a changed tool call is changed in ``tool_calls``, ``additional_kwargs`` and the content blocks
+    alike. Dicts (OpenAI or Anthropic style), ``("human", "hi")`` tuples and strings are
+    understood and come back as messages. A `RemoveMessage` is an instruction, not a message: it
+    reads as nothing (`settle` carries it out).
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> dialect = LangChainDialect()
+        >>> message = HumanMessage("hello")
+        >>> dialect.write(dialect.read(message, 0))[0] is message
+        True
+    """
+
+    name = "langchain"
+
+    def __init__(self) -> None:
+        self._dicts = DictDialect()
+        self._readers: dict[type, Reader] = {}
+        self._classes: set[type] = set()
+
+    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+        """Return the entries of one message."""
+        cls = message.__class__
+        reader = self._readers.get(cls)
+        if reader is None:
+            reader = self._reader_for(message, index)
+            self._readers[cls] = reader
+            if isinstance(message, BaseMessage):
+                self._classes.add(cls)
+        return reader(message, index)
+
+    def write(self, entries: Sequence[ConversationEntry]) -> list[BaseMessage]:
+        """Return messages; untouched entries come back as the very objects they came from."""
+        classes = self._classes
+        out: list[Any] = []
+        skip = 0
+        for position, entry in enumerate(entries):
+            if skip:
+                skip -= 1
+                continue
+            source: Any = entry.source
+            if entry.original is None and source.__class__ in classes:
+                if entry.span is None:
+                    out.append(source)
+                    continue
+                if taken := _whole(entries, position):
+                    out.append(source)
+                    skip = taken - 1
+                    continue
+            out.append(_written(entry))
+        return out
+
+    def glance(self, messages: Sequence[Any]) -> list[Any]:
+        """Return the content object of every message."""
+        try:
+            return list(map(_content, messages))
+        except AttributeError:
+            return [
+                message.get("content")
+                if isinstance(message, dict)
+                else getattr(message, "content", message)
+                for message in messages
+            ]
+
+    def fingerprint(self, message: Any) -> Hashable:
+        """Return everything `read` looks at."""
+        try:
+            fields = message.__dict__
+            content = fields["content"]
+        except (AttributeError, KeyError):
+            if isinstance(message, dict) and "role" in message:
+                return self._dicts.fingerprint(message)
+            return _freeze(message)
+        if content.__class__ is not str:
+            content = _freeze(content)
+        extra = fields["additional_kwargs"]
+        if "tool_calls" in fields:
+            calls, invalid = fields["tool_calls"], fields["invalid_tool_calls"]
+            if calls or invalid or extra:
+                return content, fields["name"], _freeze(calls), _freeze(invalid), _freeze(extra)
+        return content, fields["name"], fields.get("tool_call_id"), fields.get("status")
+
+    def _reader_for(self, message: Any, index: int) -> Reader:
+        if isinstance(message, AIMessage):
+            return readers.read_ai
+        if isinstance(message, ToolMessage):
+            return readers.read_tool
+        if isinstance(message, HumanMessage):
+            return readers.read_human
+        if isinstance(message, SystemMessage):
+            return readers.read_system
+        if isinstance(message, RemoveMessage):
+            return readers.read_nothing
+        if isinstance(message, FunctionMessage):
+            return readers.read_function
+        if isinstance(message, ChatMessage):
+            return readers.read_chat
+        if isinstance(message, dict):
+            return self._read_dict
+        if isinstance(message, (str, tuple, list)):
+            return self._read_shorthand
+        if isinstance(message, ConversationEntry):
+            return readers.read_entry
+        raise ConversionError(
+            f"a {type(message).__name__} is not a message.",
+            index=index,
+            fix="pass BaseMessage objects, dicts with a role, ('human', 'hi') tuples or strings.",
+        )
+
+    def _read_dict(self, message: dict[str, Any], index: int) -> tuple[ConversationEntry, ...]:
+        if "role" in message:
+            return self._dicts.read(message, index)
+        try:
+            stored = "data" in message and "type" in message
+            converted = (_from_stored([message]) if stored else _convert([message]))[0]
+        except Exception as error:
+            raise ConversionError(
+                f"the dict is neither a provider's message nor a stored LangChain one ({error}).",
+                index=index,
+                field="role",
+                fix='give it a "role", or the form messages_to_dict() writes.',
+            ) from error
+        return self.read(converted, index)
+
+    def _read_shorthand(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+        try:
+            converted = _convert([message if isinstance(message, str) else tuple(message)])[0]
+        except Exception as error:
+            raise ConversionError(
+                f"{message!r:.80} is not a message ({error}).",
+                index=index,
+                fix="write ('human', 'hi'), ('ai', ...), ('system', ...), or just the text.",
+            ) from error
+        return self.read(converted, index)
+
+
+def settle(messages: Iterable[Any]) -> list[Any]:
+    """Carry out every `RemoveMessage` the way langgraph's `add_messages` does.
+
+    An id that is not there was removed before, so it is passed over.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage, RemoveMessage
+        >>> settle([HumanMessage("a", id="1"), HumanMessage("b", id="2"), RemoveMessage(id="1")])
+        [HumanMessage(content='b', additional_kwargs={}, response_metadata={}, id='2')]
+    """
+    given = messages if isinstance(messages, list) else list(messages)
+    if RemoveMessage not in set(map(type, given)):
+        return given
+    kept: list[Any] = []
+    for message in given:
+        if not isinstance(message, RemoveMessage):
+            kept.append(message)
+        elif message.id == "__remove_all__":
+            kept.clear()
+        else:
+            kept = [other for other in kept if getattr(other, "id", None) != message.id]
+    return kept
+
+
+def _whole(entries: Sequence[ConversationEntry], start: int) -> int:
+    # How many entries from `start` are all of one untouched message, in order; 0 when some are
+    # missing or changed.
+    first = entries[start]
+    if first.span is None or first.span[0] != 0:
+        return 0
+    count = first.span[1]
+    run = entries[start : start + count]
+    same = len(run) == count and all(
+        entry.source is first.source and entry.original is None and entry.span == (k, count)
+        for k, entry in enumerate(run)
+    )
+    return count if same else 0
+
+
+def _written(entry: ConversationEntry) -> BaseMessage:
+    source = entry.source
+    if source is None:
+        return invent(entry)
+    if entry.span is None and entry.original is None and isinstance(source, BaseMessage):
+        return source
+    if entry.span is not None or not isinstance(source, BaseMessage):
+        message = adopt(entry.root)
+        return message if entry.original is None else rewrite(message, entry)
+    return rewrite(source, entry)
+
+
+def _freeze(value: Any) -> Hashable:
+    # Format 2 writes equal data as equal bytes; later ones depend on which objects are shared.
+    try:
+        return marshal.dumps(value, 2)
+    except ValueError:
+        return repr(value)

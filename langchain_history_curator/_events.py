@@ -1,0 +1,118 @@
+"""Each curation as a custom event inside a run, and as one span in a trace."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.callbacks.manager import adispatch_custom_event, dispatch_custom_event
+from langchain_core.runnables.config import (
+    RunnableConfig,
+    ensure_config,
+    get_callback_manager_for_config,
+    patch_config,
+)
+from langchain_core.tracers.base import BaseTracer
+
+if TYPE_CHECKING:
+    from langchain_core.callbacks import BaseRunManager
+
+    from history_curator.curator import Curation
+
+EVENT_NAME = "history_curated"
+"""The name of the custom event."""
+
+logger = logging.getLogger("history_curator.langchain")
+
+
+def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
+    """What an event says about a curation: counts before and after, and what was done.
+
+    Costs one pass over the view: nothing of the record is counted for it.
+
+    Example:
+        >>> from history_curator import Curator
+        >>> curation = Curator(max_tokens=100).curate([{"role": "user", "content": "hi"}])
+        >>> event_of(curation)["messages_after"]
+        1
+    """
+    report = curation.report
+    actions = Counter(entry.action for entry in curation.entries if entry.action)
+    kept = sum(1 for entry in curation.entries if entry.origin is None)
+    if report.original_count > kept:
+        actions["dropped"] = report.original_count - kept
+    return {
+        "event": EVENT_NAME,
+        "name": name,
+        "messages_before": report.original_count,
+        "messages_after": report.curated_count,
+        "tokens": report.tokens,
+        "max_tokens": report.max_tokens,
+        "prefix_entries": report.prefix_entries,
+        "actions": dict(actions),
+        "strategy": report.strategy,
+        "provider": report.provider,
+    }
+
+
+def dispatch(event: dict[str, Any], config: RunnableConfig | None = None) -> None:
+    """Send a custom event to whoever listens to the current run; silent outside one."""
+    with suppress(RuntimeError):
+        dispatch_custom_event(EVENT_NAME, event, config=config)
+
+
+async def adispatch(event: dict[str, Any], config: RunnableConfig | None = None) -> None:
+    """Send a custom event to whoever listens to the current run; silent outside one."""
+    with suppress(RuntimeError):
+        await adispatch_custom_event(EVENT_NAME, event, config=config)
+
+
+def stream(writer: Callable[[Any], None] | None, event: dict[str, Any]) -> None:
+    """Send an event to an agent's custom stream. A broken writer never breaks the run."""
+    if writer is None:
+        return
+    try:
+        writer(event)
+    except Exception:
+        logger.warning("the stream writer refused a %s event", EVENT_NAME, exc_info=True)
+
+
+@contextmanager
+def span(name: str, messages: int) -> Iterator[dict[str, Any]]:
+    """One run in the trace whose input and output are the counts before and after.
+
+    Yields a dict to fill with the counts after. No run is made when nobody listens.
+    """
+    after: dict[str, Any] = {}
+    config = ensure_config()
+    manager = get_callback_manager_for_config(config)
+    if not manager.handlers:
+        yield after
+        return
+    run = manager.on_chain_start(None, {"messages": messages}, name=name)
+    try:
+        yield after
+    except BaseException as error:
+        run.on_chain_error(error)
+        raise
+    if after:
+        dispatch(after, patch_config(config, callbacks=run.get_child()))
+    run.on_chain_end(after)
+
+
+def annotate(run: BaseRunManager, event: dict[str, Any]) -> None:
+    """Write the counts into the metadata of a run that is being traced."""
+    for handler in run.handlers:
+        if isinstance(handler, BaseTracer):
+            traced = handler.run_map.get(str(run.run_id))
+            if traced is not None:
+                extra = traced.extra if isinstance(traced.extra, dict) else {}
+                metadata = extra.setdefault("metadata", {})
+                metadata.update({f"{EVENT_NAME}.{key}": event[key] for key in _COUNTS})
+                traced.extra = extra
+
+
+_COUNTS = ("messages_before", "messages_after", "tokens", "max_tokens")

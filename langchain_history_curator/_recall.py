@@ -1,0 +1,100 @@
+"""The recall tool: an agent gets back what its view left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.tools import BaseTool, StructuredTool
+
+from history_curator.model import ConversationEntry
+from history_curator.recall import RECALL_DESCRIPTION, RECALL_TOOL_NAME, Recall, RecallRequest
+from langchain_history_curator._options import DIALECT, messages_of
+
+Record = Sequence[Any] | Callable[[], Sequence[Any]] | Any
+
+_NO_LANGGRAPH = (
+    "A recall tool that reads the agent's own state needs langgraph. "
+    "Fix: pip install 'history-curator[agents]', or pass the record: recall_tool(history)."
+)
+
+
+def recall_tool(
+    record: Record | None = None,
+    *,
+    counter: Any = "o200k_base",
+    max_tokens: int = 2_000,
+) -> BaseTool:
+    """Return a tool that answers from one conversation's record, and from nothing else.
+
+    Args:
+        record: a `CuratedChatMessageHistory`, messages, or a callable that returns them. Without
+            one the tool reads the messages of the agent it is called by.
+        counter: an encoding, a model name or a `TokenCounter`.
+        max_tokens: the most one answer may cost.
+
+    Raises:
+        ImportError: without a record, when langgraph is not installed.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> tool = recall_tool([HumanMessage("the code is 4711"), HumanMessage("and now?")])
+        >>> "4711" in tool.invoke({"query": "code"})
+        True
+    """
+    function = (
+        _own_state(counter, max_tokens) if record is None else _bound(record, counter, max_tokens)
+    )
+    return StructuredTool.from_function(
+        function,
+        name=RECALL_TOOL_NAME,
+        description=RECALL_DESCRIPTION,
+        args_schema=RecallRequest,
+    )
+
+
+def _bound(record: Record, counter: Any, max_tokens: int) -> Callable[..., str]:
+    answer = Recall(lambda: _entries(_said(record)), counter=counter, max_tokens=max_tokens)
+
+    def recall(
+        handle: str | None = None, lines: str | None = None, query: str | None = None
+    ) -> str:
+        return answer(handle=handle, lines=lines, query=query)
+
+    return recall
+
+
+def _own_state(counter: Any, max_tokens: int) -> Callable[..., str]:
+    try:
+        from langgraph.prebuilt import ToolRuntime
+    except ImportError as error:
+        raise ImportError(_NO_LANGGRAPH) from error
+
+    def recall(
+        runtime: Any, handle: str | None = None, lines: str | None = None, query: str | None = None
+    ) -> str:
+        answer = Recall(
+            _entries(messages_of(runtime.state)), counter=counter, max_tokens=max_tokens
+        )
+        return answer(handle=handle, lines=lines, query=query)
+
+    # The agent finds what to inject by the annotation itself, not by its name.
+    recall.__annotations__["runtime"] = ToolRuntime
+    return recall
+
+
+def _said(record: Record) -> Sequence[BaseMessage]:
+    if callable(record):
+        record = record()
+    if hasattr(record, "record"):
+        record = record.record
+    elif hasattr(record, "messages"):
+        record = record.messages
+    return messages_of(record)
+
+
+def _entries(messages: Sequence[Any]) -> list[ConversationEntry]:
+    return [
+        entry for index, message in enumerate(messages) for entry in DIALECT.read(message, index)
+    ]

@@ -1,0 +1,339 @@
+"""Messages for entries that were changed, invented, or read from something else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
+from history_curator.write._dicts import text_first
+from langchain_history_curator._blocks import (
+    arguments_object,
+    kind_of,
+    read_call,
+    write_call,
+    write_part,
+)
+
+_KNOWN = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "id", "status"})
+
+
+def invent(entry: ConversationEntry) -> BaseMessage:
+    """A new message for an entry nobody said: a placeholder, a bridge, a summary."""
+    content: Any = entry.content or ""
+    if entry.parts is not None:
+        content = [write_part(part) for part in text_first(entry)]
+    return _build(entry, content, {})
+
+
+def adopt(entry: ConversationEntry) -> BaseMessage:
+    """The message for an entry read from a dict, or from one block of a message."""
+    source = entry.source
+    if not isinstance(source, dict):
+        return invent(entry)
+    content = source.get("content")
+    if entry.span is not None or not isinstance(content, (str, list)):
+        content = entry.content or ""
+        if entry.parts is not None:
+            content = [write_part(part) for part in entry.parts]
+    elif isinstance(content, list):
+        content = list(content)
+    extra = {} if entry.span else {k: v for k, v in source.items() if k not in _KNOWN}
+    if source.get("role") == "developer":
+        extra["__openai_role__"] = "developer"
+    raw = source.get("tool_calls")
+    if raw and isinstance(raw, list) and all(isinstance(call, dict) for call in raw):
+        extra["tool_calls"] = raw
+    message = _build(entry, content, extra)
+    if isinstance(source.get("id"), str) and entry.span is None:
+        message.id = source["id"]
+    return message
+
+
+def rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
+    """A copy of a message that says what the entry now says, and keeps everything else."""
+    before = entry.root
+    update: dict[str, Any] = {}
+    if isinstance(message, FunctionMessage):
+        return ToolMessage(
+            entry.content or "",
+            tool_call_id=entry.tool_call_id or "",
+            name=entry.tool_name,
+            id=message.id,
+            additional_kwargs=message.additional_kwargs,
+            response_metadata=message.response_metadata,
+            status=entry.status or "success",
+        )
+    if isinstance(message, ToolMessage):
+        if entry.tool_call_id != before.tool_call_id:
+            update["tool_call_id"] = entry.tool_call_id or ""
+        if entry.tool_name != before.tool_name:
+            update["name"] = entry.tool_name
+        if entry.status is not None and entry.status != before.status:
+            update["status"] = entry.status
+    elif entry.name != before.name:
+        update["name"] = entry.name
+    if isinstance(message, AIMessage):
+        _rewrite_ai(message, entry, before, update)
+    else:
+        content = _content(message.content, entry, before, None, ())
+        if content is not message.content:
+            update["content"] = content
+    return message.model_copy(update=update)
+
+
+def match_calls(old: Sequence[ToolCall], new: Sequence[ToolCall]) -> list[int | None]:
+    """For each new call, the position of the old one it was made from.
+
+    Same id first; a renamed call is found by its place among the rest, since edits keep order.
+    """
+    taken: set[int] = set()
+    found: list[int | None] = []
+    for call in new:
+        at = next((i for i, o in enumerate(old) if i not in taken and o.id == call.id), None)
+        if at is not None:
+            taken.add(at)
+        found.append(at)
+    free = [i for i in range(len(old)) if i not in taken]
+    for position, call in enumerate(new):
+        if found[position] is not None or not free:
+            continue
+        alike = [i for i in free if old[i].name == call.name] or (
+            free if len(new) == len(old) else []
+        )
+        if alike:
+            found[position] = alike[0]
+            free.remove(alike[0])
+    return found
+
+
+def _rewrite_ai(
+    message: AIMessage,
+    entry: ConversationEntry,
+    before: ConversationEntry,
+    update: dict[str, Any],
+) -> None:
+    old, new = before.tool_calls or (), entry.tool_calls or ()
+    origins: list[int | None] = list(range(len(old)))
+    if new != old:
+        origins = match_calls(old, new)
+        valid, invalid = _split(new, origins, message, old)
+        update["tool_calls"] = valid
+        update["invalid_tool_calls"] = invalid
+        if getattr(message, "tool_call_chunks", None):
+            update["tool_call_chunks"] = _chunks(new)
+        update["additional_kwargs"] = _aside(message.additional_kwargs, old, new, origins)
+    if entry.reasoning != before.reasoning and not entry.reasoning:
+        extra = dict(update.get("additional_kwargs", message.additional_kwargs))
+        for key in ("reasoning_content", "reasoning", "thinking_blocks"):
+            extra.pop(key, None)
+        update["additional_kwargs"] = extra
+    content = _content(message.content, entry, before, new, origins)
+    if content is not message.content:
+        update["content"] = content
+
+
+def _split(
+    calls: Sequence[ToolCall],
+    origins: Sequence[int | None],
+    message: AIMessage,
+    old: Sequence[ToolCall],
+) -> tuple[list[Any], list[Any]]:
+    valid: list[Any] = []
+    invalid: list[Any] = []
+    given = len(message.tool_calls)
+    for call, origin in zip(calls, origins, strict=True):
+        same = origin is not None and old[origin].arguments == call.arguments
+        if origin is not None and origin < given and same:
+            kept: Any = message.tool_calls[origin]
+            valid.append({**kept, "name": call.name, "id": call.id})
+            continue
+        arguments = arguments_object(call.arguments)
+        if arguments is not None:
+            valid.append({"name": call.name, "args": arguments, "id": call.id, "type": "tool_call"})
+            continue
+        known: dict[str, Any] = {"error": None}
+        if origin is not None and 0 <= origin - given < len(message.invalid_tool_calls):
+            known = dict(message.invalid_tool_calls[origin - given])
+        known.update(name=call.name, args=call.arguments, id=call.id, type="invalid_tool_call")
+        invalid.append(known)
+    return valid, invalid
+
+
+def _chunks(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": call.name,
+            "args": call.arguments,
+            "id": call.id,
+            "index": index,
+            "type": "tool_call_chunk",
+        }
+        for index, call in enumerate(calls)
+    ]
+
+
+def _aside(
+    extra: dict[str, Any],
+    old: Sequence[ToolCall],
+    new: Sequence[ToolCall],
+    origins: Sequence[int | None],
+) -> dict[str, Any]:
+    # additional_kwargs["tool_calls"] and every table keyed by call id, such as Gemini's thought
+    # signatures or OpenAI's item ids.
+    changed = dict(extra)
+    changed.pop("function_call", None)
+    now = {
+        old[origin].id: call
+        for call, origin in zip(new, origins, strict=True)
+        if origin is not None
+    }
+    for key, value in extra.items():
+        if key == "tool_calls" and isinstance(value, list):
+            rows = [_row(row, now[row["id"]]) for row in value if row.get("id") in now]
+            if rows:
+                changed[key] = rows
+            else:
+                del changed[key]
+        elif isinstance(value, dict) and value and any(call.id in value for call in old):
+            gone = {call.id for call in old}
+            changed[key] = {
+                (now[k].id if k in now else k): v
+                for k, v in value.items()
+                if k in now or k not in gone
+            }
+    return changed
+
+
+def _row(row: dict[str, Any], call: ToolCall) -> dict[str, Any]:
+    function = {**row.get("function", {}), "name": call.name, "arguments": call.arguments}
+    return {**row, "id": call.id, "function": function}
+
+
+def _content(
+    content: Any,
+    entry: ConversationEntry,
+    before: ConversationEntry,
+    calls: Sequence[ToolCall] | None,
+    origins: Sequence[int | None],
+) -> Any:
+    """The content with its text, parts, thinking and calls as they now are."""
+    if isinstance(content, str):
+        if entry.parts:
+            return [write_part(part) for part in text_first(entry)]
+        return content if (entry.content or "") == content else entry.content or ""
+    if entry.parts is None:
+        if not calls and not entry.reasoning:
+            return entry.content or ""
+        parts: tuple[ContentPart, ...] | None = _plain(entry)
+    elif entry.parts == before.parts and entry.content == before.content:
+        parts = None
+    else:
+        parts = _in_place(entry, text_first(entry))
+    return _blocks(content, parts, entry, before, calls, origins)
+
+
+def _plain(entry: ConversationEntry) -> tuple[ContentPart, ...]:
+    return (ContentPart("text", entry.content),) if entry.content else ()
+
+
+def _in_place(entry: ConversationEntry, parts: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
+    # Text that replaces all text blocks keeps the first one's other fields (annotations, marks).
+    first = next((part for part in entry.parts or () if part.kind == "text"), None)
+    if first is None or first.raw is None:
+        return parts
+    return tuple(
+        ContentPart("text", part.text, first.raw)
+        if part.kind == "text" and part.raw is None and part.text == entry.content
+        else part
+        for part in parts
+    )
+
+
+def _blocks(
+    content: Sequence[Any],
+    parts: tuple[ContentPart, ...] | None,
+    entry: ConversationEntry,
+    before: ConversationEntry,
+    calls: Sequence[ToolCall] | None,
+    origins: Sequence[int | None],
+) -> list[Any]:
+    thinking = {id(item.raw) for item in entry.reasoning or ()}
+    bound = {id(item.raw) for item in before.reasoning or ()}
+    old = before.tool_calls or ()
+    now = {
+        old[origin].id: call
+        for call, origin in zip(calls or (), origins, strict=True)
+        if origin is not None
+    }
+    queue = None if parts is None else list(parts)
+    out = [item.raw for item in entry.reasoning or () if item.raw and id(item.raw) not in bound]
+    last_part = max((i for i, b in enumerate(content) if _is_part(b)), default=-1)
+    for position, block in enumerate(content):
+        kind = kind_of(block)
+        if kind == "reasoning":
+            if id(block) in thinking:
+                out.append(block)
+        elif kind == "call" and calls is not None and isinstance(block, dict):
+            if queue and position > last_part:
+                out.extend(map(write_part, queue))
+                queue.clear()
+            call = now.get(read_call(block).id)
+            if call is not None:
+                unchanged = read_call(block) == call
+                out.append(block if unchanged else write_call(block, call))
+        elif queue is None:
+            out.append(block)
+        else:
+            at = next((i for i, part in enumerate(queue) if part.raw is block), None)
+            if at is not None:
+                out.extend(map(write_part, queue[: at + 1]))
+                del queue[: at + 1]
+    out.extend(map(write_part, queue or ()))
+    return out
+
+
+def _is_part(block: Any) -> bool:
+    return kind_of(block) in ("part", "result")
+
+
+def _build(entry: ConversationEntry, content: Any, extra: dict[str, Any]) -> BaseMessage:
+    if entry.origin is not None:
+        extra = {**extra, "history_curator": {"origin": entry.origin}}
+    if entry.role is MessageRole.USER:
+        return HumanMessage(content, name=entry.name, additional_kwargs=extra)
+    if entry.role is MessageRole.SYSTEM:
+        return SystemMessage(content, name=entry.name, additional_kwargs=extra)
+    if entry.role is MessageRole.TOOL:
+        return ToolMessage(
+            content,
+            tool_call_id=entry.tool_call_id or "",
+            name=entry.tool_name,
+            status=entry.status or "success",
+            additional_kwargs=extra,
+        )
+    valid: list[Any] = []
+    invalid: list[Any] = []
+    for call in entry.tool_calls or ():
+        arguments = arguments_object(call.arguments)
+        row: dict[str, Any] = {"name": call.name, "id": call.id}
+        if arguments is None:
+            invalid.append({**row, "args": call.arguments, "error": None})
+        else:
+            valid.append({**row, "args": arguments})
+    return AIMessage(
+        content,
+        name=entry.name,
+        tool_calls=valid,
+        invalid_tool_calls=invalid,
+        additional_kwargs=extra,
+    )

@@ -1,0 +1,29 @@
+"""History Curator for LlamaIndex: curated memory, agents and LLMs over one complete record."""
+
+from __future__ import annotations
+
+from llamaindex_history_curator._agents import CuratedFunctionAgent, CuratedReActAgent
+from llamaindex_history_curator._audit import Replaced
+from llamaindex_history_curator._budget import budget_for_llm
+from llamaindex_history_curator._cache import mark_cache
+from llamaindex_history_curator._dialect import LlamaIndexDialect
+from llamaindex_history_curator._events import HistoryCuratedEvent
+from llamaindex_history_curator._llm import CuratedLLM
+from llamaindex_history_curator._memory import CuratedMemory
+from llamaindex_history_curator._recall import recall_tool
+from llamaindex_history_curator._serialize import message_from_dict, message_to_dict
+
+__all__ = [
+    "CuratedFunctionAgent",
+    "CuratedLLM",
+    "CuratedMemory",
+    "CuratedReActAgent",
+    "HistoryCuratedEvent",
+    "LlamaIndexDialect",
+    "Replaced",
+    "budget_for_llm",
+    "mark_cache",
+    "message_from_dict",
+    "message_to_dict",
+    "recall_tool",
+]

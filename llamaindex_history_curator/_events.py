@@ -1,0 +1,99 @@
+"""The event LlamaIndex's instrumentation gets for every curation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from llama_index_instrumentation import get_dispatcher
+from llama_index_instrumentation.base.event import BaseEvent
+
+if TYPE_CHECKING:
+    from history_curator.curator import Curation
+
+__all__ = ["HistoryCuratedEvent", "dispatcher", "publish"]
+
+dispatcher = get_dispatcher("llamaindex_history_curator")
+
+
+class HistoryCuratedEvent(BaseEvent):
+    """What one curation did: flat numbers and words, so that every exporter keeps them.
+
+    Dispatched once per curation, inside the span of the memory, agent or LLM that curated.
+
+    Example:
+        >>> event = HistoryCuratedEvent(socket="memory", original_count=9, curated_count=4)
+        >>> event.socket, event.curated_count
+        ('memory', 4)
+    """
+
+    socket: str
+    """Where it happened: ``memory``, ``agent`` or ``llm``."""
+
+    original_count: int
+    """Messages before."""
+
+    curated_count: int
+    """Messages after."""
+
+    dropped_count: int = 0
+    """Messages left out, those merged into others included."""
+
+    truncated_count: int = 0
+    cleared_count: int = 0
+    summarised_count: int = 0
+    inserted_count: int = 0
+    repaired_count: int = 0
+
+    tokens: int = 0
+    """Tokens of the view with tools and reserve, as counted."""
+
+    max_tokens: int = 0
+    """The budget; 0 for none."""
+
+    prefix_count: int = 0
+    """Messages the next call repeats byte for byte unless the cut jumps."""
+
+    prefix_tokens: int = 0
+    """Tokens of those messages."""
+
+    degraded: bool = False
+    """Whether the budget could not be kept and only the latest turn was returned."""
+
+    strategy: str = ""
+    provider: str = ""
+    counter: str = ""
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name exporters show."""
+        return "HistoryCuratedEvent"
+
+
+def publish(curation: Curation, socket: str, *, degraded: bool = False) -> None:
+    """Dispatch the event of one curation to LlamaIndex's handlers."""
+    report = curation.report
+    # Counted on the view: the report's own decisions would tokenise the whole record.
+    actions = Counter(entry.action for entry in curation.entries if entry.action)
+    kept = report.curated_count - actions["inserted"]
+    dispatcher.event(
+        HistoryCuratedEvent(
+            socket=socket,
+            original_count=report.original_count,
+            curated_count=report.curated_count,
+            dropped_count=max(0, report.original_count - kept),
+            truncated_count=actions["truncated"],
+            cleared_count=actions["cleared"],
+            summarised_count=actions["summarised"],
+            inserted_count=actions["inserted"],
+            repaired_count=actions["repaired"],
+            tokens=report.tokens,
+            max_tokens=report.max_tokens or 0,
+            prefix_count=report.prefix_entries,
+            prefix_tokens=report.prefix_tokens,
+            degraded=degraded,
+            strategy=report.strategy,
+            provider=report.provider,
+            counter=report.counter,
+        )
+    )

@@ -1,0 +1,61 @@
+"""Call an async-only store from sync code without losing its connections.
+
+A database driver ties connections to the event loop that opened them, so one ``asyncio.run`` per
+call would leave a pool full of dead ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+__all__ = ["LoopBridge"]
+
+R = TypeVar("R")
+
+
+class LoopBridge:
+    """Runs coroutines for sync and async callers, as far as possible always on one loop.
+
+    An async caller is awaited on its own loop until a sync caller needed a loop of ours; from then
+    on everything goes there.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._own: asyncio.AbstractEventLoop | None = None
+        self._theirs: asyncio.AbstractEventLoop | None = None
+
+    def run(self, make: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Run a coroutine to its end from sync code, also inside a running loop."""
+        loop = self._own
+        if loop is None:
+            theirs = self._theirs
+            usable = theirs is not None and theirs.is_running() and theirs is not _running()
+            loop = theirs if usable and theirs is not None else self._start()
+        return asyncio.run_coroutine_threadsafe(make(), loop).result()
+
+    async def arun(self, make: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Await a coroutine."""
+        if self._own is not None:
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(), self._own))
+        self._theirs = asyncio.get_running_loop()
+        return await make()
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._own is None:
+                loop = asyncio.new_event_loop()
+                name = "history-curator-store"
+                threading.Thread(target=loop.run_forever, name=name, daemon=True).start()
+                self._own = loop
+            return self._own
+
+
+def _running() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,408 @@
+"""`CuratedMemory`: the whole record in any chat store, a curated view for the model."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.llms import LLM
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseMemory
+from llama_index.core.storage.chat_store import SimpleChatStore
+
+from history_curator.config import CuratorConfig, RetentionConfig
+from history_curator.curator import Curator
+from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
+from history_curator.record.resilience import WriteBehind
+from history_curator.record.retention import apply_retention, build_context, retention_due
+from llamaindex_history_curator import _state
+from llamaindex_history_curator._audit import Replaced, missing
+from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
+from llamaindex_history_curator._dialect import LlamaIndexDialect, copy_message
+from llamaindex_history_curator._events import dispatcher, publish
+from llamaindex_history_curator._store import ChatStore, check_store, open_store
+from llamaindex_history_curator._view import Viewer, limit_of, make_curator
+
+__all__ = ["CuratedMemory"]
+
+DEFAULT_TOKEN_LIMIT = 30_000
+
+logger = logging.getLogger("llamaindex_history_curator")
+
+_DIALECT = LlamaIndexDialect()
+
+
+class CuratedMemory(BaseMemory):
+    """A memory whose record is complete and whose view always fits and is never invalid.
+
+    `get` returns a view within `token_limit`, with the system message, the latest question and
+    whole tool exchanges; where even the latest turn is too large it returns that turn rather than
+    raise. `get_all` returns everything ever put. Both return copies and `put` stores one, because
+    LlamaIndex edits messages in place. Safe to share between threads and tasks. While the store
+    is down the conversation goes on from memory, and the store catches up when it is back.
+
+    Example:
+        >>> from llama_index.core.llms import ChatMessage
+        >>> memory = CuratedMemory.from_defaults(token_limit=60)
+        >>> for number in range(9):
+        ...     memory.put(ChatMessage(f"question {number}"))
+        ...     memory.put(ChatMessage(f"answer {number}", role="assistant"))
+        >>> len(memory.get_all()), len(memory.get()) < 18
+        (18, True)
+    """
+
+    token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, gt=0)
+    chat_store: Any = Field(default_factory=SimpleChatStore, exclude=True, repr=False)
+    chat_store_key: str = DEFAULT_CHAT_STORE_KEY
+    curator: Any = Field(default=None, exclude=True, repr=False)
+    retention: RetentionConfig | None = None
+    mark_cache: bool = False
+
+    _settings: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _viewer: Viewer = PrivateAttr()
+    _last_resort: Curator = PrivateAttr()
+    _buffer: WriteBehind[ChatMessage] = PrivateAttr()
+    _mirror: list[ChatMessage] | None = PrivateAttr(default=None)
+    _replaced: list[Replaced] = PrivateAttr(default_factory=list)
+    _live: str = PrivateAttr(default="")
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Open the store."""
+        super().model_post_init(context)
+        if self.curator is None:
+            self.curator = make_curator(token_limit=self.token_limit)
+        self.token_limit = limit_of(self.curator)
+        self._viewer = Viewer(self.curator, "memory", mark_cache=self.mark_cache)
+        self._last_resort = Curator(counter=self.curator.counter, provider=self.curator.profile)
+        self._buffer = open_store(self.chat_store, self.chat_store_key)
+        self._live = _state.remember(self)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name LlamaIndex knows this memory by."""
+        return "CuratedMemory"
+
+    @classmethod
+    def from_defaults(  # noqa: PLR0917 - the first five in the order of ChatMemoryBuffer
+        cls,
+        chat_history: list[ChatMessage] | None = None,
+        llm: LLM | None = None,
+        chat_store: ChatStore | None = None,
+        chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
+        token_limit: int | None = None,
+        managers: Sequence[Any] = (),
+        provider: str = "auto",
+        counter: Any = None,
+        retention: RetentionConfig | dict[str, Any] | None = None,
+        mark_cache: bool = False,
+        curator: Curator | None = None,
+        config: CuratorConfig | dict[str, Any] | str | Path | None = None,
+        **options: Any,
+    ) -> CuratedMemory:
+        """Create a memory.
+
+        Args:
+            chat_history: replaces what the store holds under the key.
+            llm: the budget, the counter and the provider follow it where not given.
+            chat_store: any `BaseChatStore` or `AsyncDBChatStore`; in memory by default.
+            chat_store_key: which conversation of the store.
+            token_limit: the budget of the view; 30,000 without an LLM.
+            managers: history managers, in order.
+            provider: whose rules hold; ``"auto"`` finds out from the LLM.
+            counter: an encoding, a model name or a `TokenCounter`.
+            retention: what the store keeps of older turns' tool details.
+            mark_cache: put a `CachePoint` at the end of the stable prefix.
+            curator: a curator made elsewhere, instead of managers, limit, provider and counter.
+            config: the same as data. Managers given this way survive `to_dict` anywhere.
+            options: further arguments of `Curator`: ``recall``, ``low_water``, ``bus``…
+        """
+        settings: dict[str, Any] = {key: options[key] for key in _state.OPTIONS if key in options}
+        made = [given for given in (config, curator) if given is not None]
+        if len(made) > 1 or (made and (managers or options)):
+            raise ConfigurationError(
+                "a curator or a config is given together with what it is made of. "
+                "Fix: put managers and options into the one, and leave the other out."
+            )
+        if config is not None:
+            config = CuratorConfig.load(config)
+            limit = token_limit or config.max_tokens
+            if limit is None:
+                limit = DEFAULT_TOKEN_LIMIT if llm is None else budget_for_llm(llm)
+            curator = config.build(max_tokens=limit)
+            retention = retention or config.retention
+            settings = {"config": config.to_dict()}
+        elif curator is None:
+            if token_limit is None and llm is None:
+                token_limit = DEFAULT_TOKEN_LIMIT
+            if counter is None:
+                counter = counter_for_llm(llm)
+            if isinstance(counter, str):
+                settings["counter"] = counter
+            curator = make_curator(
+                managers,
+                llm=llm,
+                token_limit=token_limit,
+                provider=provider,
+                counter=counter,
+                **options,
+            )
+        if isinstance(retention, dict):
+            retention = RetentionConfig.from_dict(retention)
+        # Looked at here as well, because pydantic turns what its models raise into its own error.
+        limit_of(curator)
+        memory = cls(
+            chat_store=SimpleChatStore() if chat_store is None else check_store(chat_store),
+            chat_store_key=chat_store_key,
+            curator=curator,
+            retention=retention,
+            mark_cache=mark_cache,
+        )
+        memory._settings = settings
+        if chat_history is not None:
+            memory._write(list(map(copy_message, chat_history)))
+        return memory
+
+    # Reading.
+
+    @dispatcher.span
+    def get(
+        self,
+        input: str | None = None,  # noqa: A002 - the name BaseMemory gives it
+        initial_token_count: int = 0,
+        **kwargs: Any,
+    ) -> list[ChatMessage]:
+        """Return the view.
+
+        Args:
+            input: the question about to be asked; room is left for it unless it is in the record.
+            initial_token_count: tokens the caller adds; room is left for them.
+            kwargs: what other memories take; not used.
+        """
+        messages = self._loaded(self._buffer.read())
+        if not messages:
+            return []
+        try:
+            reserve = self._reserve(messages, input, initial_token_count)
+            return self._copies(self._viewer.view(messages, reserve=reserve, tail="history"))
+        except BudgetUnsatisfiableError as error:
+            return self._degrade(messages, error)
+
+    @dispatcher.span
+    async def aget(
+        self,
+        input: str | None = None,  # noqa: A002 - the name BaseMemory gives it
+        initial_token_count: int = 0,
+        **kwargs: Any,
+    ) -> list[ChatMessage]:
+        """Return the view; see `get`."""
+        messages = self._loaded(await self._buffer.aread())
+        if not messages:
+            return []
+        try:
+            reserve = self._reserve(messages, input, initial_token_count)
+            view = await self._viewer.aview(messages, reserve=reserve, tail="history")
+            return self._copies(view)
+        except BudgetUnsatisfiableError as error:
+            return self._degrade(messages, error)
+
+    def get_all(self) -> list[ChatMessage]:
+        """Return the record: everything put and not reset, oldest first."""
+        return self._copies(self._seen(self._buffer.read()))
+
+    async def aget_all(self) -> list[ChatMessage]:
+        """Return the record: everything put and not reset, oldest first."""
+        return self._copies(self._seen(await self._buffer.aread()))
+
+    # Writing.
+
+    def put(self, message: ChatMessage) -> None:
+        """Add one message to the record."""
+        self.put_messages([message])
+
+    async def aput(self, message: ChatMessage) -> None:
+        """Add one message to the record."""
+        await self.aput_messages([message])
+
+    def put_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the record, all at once."""
+        self._buffer.add(self._noted(messages))
+        if self._prunes:
+            self._buffer.rewrite(self._retain)
+
+    async def aput_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the record, all at once."""
+        await self._buffer.aadd(self._noted(messages))
+        if self._prunes:
+            await self._buffer.arewrite(self._retain)
+
+    def set(self, messages: list[ChatMessage]) -> None:
+        """Replace the record. What is lost by it can be found in `replaced`."""
+        self._write(list(map(copy_message, messages)))
+
+    async def aset(self, messages: list[ChatMessage]) -> None:
+        """Replace the record. What is lost by it can be found in `replaced`."""
+        fresh = list(map(copy_message, messages))
+        if not await self._buffer.arewrite(self._swap(fresh)):
+            await self._buffer.aclear()
+            await self._buffer.aadd(fresh)
+        self._mirror = fresh[:]
+
+    def reset(self) -> None:
+        """Forget everything, the audit of `set` included."""
+        self._buffer.clear()
+        self._forget()
+
+    async def areset(self) -> None:
+        """Forget everything, the audit of `set` included."""
+        await self._buffer.aclear()
+        self._forget()
+
+    @property
+    def replaced(self) -> tuple[Replaced, ...]:
+        """What every `set` took out of the record, oldest first."""
+        return tuple(self._replaced)
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the chat store failed the last time it was asked."""
+        return self._buffer.degraded
+
+    @property
+    def tokenizer_fn(self) -> Callable[[str], Sequence[int]]:
+        """A tokenizer whose tokens can only be counted; chat engines ask for it."""
+        count = self.curator.counter.count
+        return lambda text: range(count(text))
+
+    # State.
+
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the record, the audit and the settings as plain JSON values."""
+        return _state.dump(self, self._snapshot())
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> CuratedMemory:
+        """Return the memory that `to_dict` wrote.
+
+        Args:
+            data: not changed.
+            kwargs: ``chat_store``, ``managers``, ``curator`` or ``counter``, which no text can
+                hold. Within one process they are found again by themselves.
+        """
+        return _state.load(cls, data, **kwargs)
+
+    def to_json(self, **kwargs: Any) -> str:
+        """Return `to_dict` as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, **kwargs)
+
+    @classmethod
+    def from_json(cls, data_str: str, **kwargs: Any) -> CuratedMemory:
+        """Return the memory that `to_json` wrote."""
+        return cls.from_dict(json.loads(data_str), **kwargs)
+
+    def to_string(self) -> str:
+        """Return `to_dict` as JSON text."""
+        return self.to_json()
+
+    @classmethod
+    def from_string(cls, json_str: str, **kwargs: Any) -> CuratedMemory:
+        """Return the memory that `to_string` wrote."""
+        return cls.from_json(json_str, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self).from_dict, (self.to_dict(),))
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> CuratedMemory:
+        return type(self).from_dict(self.to_dict())
+
+    def __repr__(self) -> str:
+        # Traces carry it as a tag.
+        return f"CuratedMemory({self.chat_store_key!r}, token_limit={self.token_limit})"
+
+    __str__ = __repr__
+
+    # Inside.
+
+    def _seen(self, messages: list[ChatMessage]) -> list[ChatMessage]:
+        self._mirror = messages
+        return messages
+
+    def _loaded(self, messages: list[ChatMessage]) -> list[ChatMessage]:
+        self._seen(messages)
+        if self.retention is None or not messages:
+            return messages
+        return _DIALECT.write(build_context(_read(messages), self.retention))
+
+    def _copies(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        return list(map(copy_message, messages))
+
+    def _reserve(self, messages: list[ChatMessage], question: str | None, initial: int) -> int:
+        last = messages[-1]
+        if not question or (last.role.value == "user" and last.content == question):
+            return initial
+        return initial + int(self.curator.counter.count(question)) + 4
+
+    def _degrade(
+        self, messages: list[ChatMessage], error: BudgetUnsatisfiableError
+    ) -> list[ChatMessage]:
+        """Return the latest turn: the provider's refusal says more than an error of ours."""
+        logger.warning("%s: only the latest turn is returned. %s", self, error)
+        users = [place for place, message in enumerate(messages) if message.role.value == "user"]
+        start = users[-1] if users else len(messages) - 1
+        system = [message for message in messages[:start] if message.role.value == "system"]
+        curation = self._last_resort.curate(
+            [*system, *messages[start:]], tail="history", dialect=_DIALECT
+        )
+        publish(curation, "memory", degraded=True)
+        return self._copies(curation.messages)
+
+    def _noted(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        fresh = self._copies(messages)
+        if self._mirror is not None:
+            self._mirror = [*self._mirror, *fresh]
+        return fresh
+
+    @property
+    def _prunes(self) -> bool:
+        return self.retention is not None and self.retention.persist_tool_invocations != "full"
+
+    def _retain(self, stored: list[ChatMessage]) -> list[ChatMessage] | None:
+        entries = _read(stored)
+        if self.retention is None or not retention_due(entries, self.retention):
+            return None
+        return _DIALECT.write(apply_retention(entries, self.retention))
+
+    def _write(self, fresh: list[ChatMessage]) -> None:
+        if not self._buffer.rewrite(self._swap(fresh)):
+            self._buffer.clear()
+            self._buffer.add(fresh)
+        self._mirror = fresh[:]
+
+    def _swap(self, fresh: list[ChatMessage]) -> Callable[[list[ChatMessage]], list[ChatMessage]]:
+        def change(stored: list[ChatMessage]) -> list[ChatMessage]:
+            lost = missing(stored, fresh)
+            if lost:
+                self._replaced.append(Replaced(datetime.now(timezone.utc), tuple(lost)))
+            return fresh
+
+        return change
+
+    def _forget(self) -> None:
+        self._replaced.clear()
+        self._mirror = []
+
+    def _snapshot(self) -> list[ChatMessage]:
+        # A store that needs a loop is not asked: this runs inside the caller's loop.
+        if self._mirror is not None and not isinstance(self.chat_store, SimpleChatStore):
+            return self._mirror
+        return self._buffer.read()
+
+
+def _read(messages: Sequence[ChatMessage]) -> list[Any]:
+    return [
+        entry for index, message in enumerate(messages) for entry in _DIALECT.read(message, index)
+    ]

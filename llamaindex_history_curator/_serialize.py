@@ -1,0 +1,121 @@
+"""Messages as JSON and back without losing a field.
+
+LlamaIndex's own way loses some: the simple chat store's serialiser fails on current pydantic, and
+`ChatMessage` turns the bytes of a thought signature into text for good.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+from llama_index.core.base.llms.types import (
+    AudioBlock,
+    CachePoint,
+    ChatMessage,
+    CitableBlock,
+    CitationBlock,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    VideoBlock,
+)
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_jsonable_python
+
+from history_curator.errors import ConversionError
+
+__all__ = ["message_from_dict", "message_to_dict"]
+
+_BYTES = "__bytes__"
+_BLOCKS: dict[str, type[Any]] = {
+    "audio": AudioBlock,
+    "cache": CachePoint,
+    "citable": CitableBlock,
+    "citation": CitationBlock,
+    "document": DocumentBlock,
+    "image": ImageBlock,
+    "text": TextBlock,
+    "thinking": ThinkingBlock,
+    "tool_call": ToolCallBlock,
+    "video": VideoBlock,
+}
+
+
+def message_to_dict(message: ChatMessage) -> dict[str, Any]:
+    """Return a message as plain JSON values. SDK objects become dicts; bytes stay bytes.
+
+    Example:
+        >>> message_from_dict(message_to_dict(ChatMessage("hi"))) == ChatMessage("hi")
+        True
+    """
+    return {
+        "role": message.role.value,
+        "blocks": [_encode(block.model_dump()) for block in message.blocks],
+        "additional_kwargs": _encode(message.additional_kwargs),
+    }
+
+
+def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
+    """Return the message that `message_to_dict` wrote.
+
+    Raises:
+        ConversionError: when the role is missing or unknown.
+    """
+    try:
+        message = ChatMessage(
+            role=data["role"], blocks=[_block(block) for block in data.get("blocks", ())]
+        )
+    except (KeyError, ValidationError) as error:
+        raise ConversionError(
+            f"not a stored message ({error}).", fix="pass what message_to_dict returned."
+        ) from error
+    # Set afterwards: given to the constructor, a legacy "images" keyword adds its images again.
+    message.additional_kwargs = _decode(data.get("additional_kwargs") or {})
+    return message
+
+
+def _block(data: Mapping[str, Any]) -> Any:
+    fields = _decode(data)
+    kind = _BLOCKS.get(fields.get("block_type", "text"), TextBlock)
+    try:
+        return kind(**fields)
+    except ValidationError:
+        # Such as an image whose file is gone: the record still has to load.
+        return kind.model_construct(**fields)
+
+
+def _encode(value: Any) -> Any:
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value.value if isinstance(value, Enum) else value
+    if isinstance(value, (bytes, bytearray)):
+        return {_BYTES: base64.b64encode(value).decode("ascii")}
+    if isinstance(value, BaseModel):
+        return _encode(value.model_dump())
+    if isinstance(value, Mapping):
+        return {str(key): _encode(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_encode(item) for item in value]
+    if isinstance(value, PurePath):
+        return str(value)
+    return to_jsonable_python(value, fallback=_as_plain)
+
+
+def _as_plain(value: Any) -> Any:
+    fields = getattr(value, "__dict__", None)
+    return _encode(fields) if fields else str(value)
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.keys() == {_BYTES}:
+            return base64.b64decode(value[_BYTES])
+        return {key: _decode(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_decode(item) for item in value]
+    return value

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("typer", reason="typer is absent")
+
+from typer.testing import CliRunner
+
+from history_curator import Curator, check_conversation, count_tokens
+from history_curator.cli._app import app
+from history_curator.lab import sample_conversation
+from tests.support.messages import assistant, call, exchange, result, user
+
+
+def run(*arguments: str | Path, stdin: str | None = None) -> Any:
+    return CliRunner().invoke(app, [str(each) for each in arguments], input=stdin)
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Path:
+    path = tmp_path / "talk.json"
+    path.write_text(json.dumps(sample_conversation()), encoding="utf-8")
+    return path
+
+
+class TestDemo:
+    def test_it_shows_the_decisions_and_writes_the_page(self, tmp_path: Path) -> None:
+        target = tmp_path / "demo.html"
+        done = run("demo", "-o", target)
+        assert done.exit_code == 0, done.output
+        assert str(target) in done.output.replace("\n", "")
+        assert "Checkout p95" in target.read_text(encoding="utf-8")
+        assert "truncated" in done.output or "cleared" in done.output
+
+    def test_without_a_path_it_chooses_one_and_prints_it(self) -> None:
+        lines = run("demo").output.split()
+        assert Path(lines[-1]).is_file()
+
+    def test_the_conversation_is_the_same_every_time_and_valid(self) -> None:
+        assert sample_conversation() == sample_conversation()
+        assert check_conversation(sample_conversation(), "openai") == []
+
+
+class TestCurate:
+    def test_the_view_fits_and_goes_to_standard_output(self, talk: Path) -> None:
+        done = run("curate", talk, "--max-tokens", "6000")
+        assert done.exit_code == 0, done.output
+        view = json.loads(done.stdout)
+        assert count_tokens(view) <= 6_000
+        assert view == Curator(max_tokens=6_000).curate(sample_conversation()).messages
+
+    def test_it_reads_standard_input(self) -> None:
+        done = run("curate", "-", "-n", "500", stdin=json.dumps([user("hi")]))
+        assert json.loads(done.stdout) == [user("hi")]
+
+    def test_it_writes_a_file_in_the_same_layout(self, tmp_path: Path) -> None:
+        source, target = tmp_path / "in.jsonl.gz", tmp_path / "out.jsonl.gz"
+        rows = [{"id": str(n), "messages": [user("hi"), *exchange("a", text="x " * 900)]}
+                for n in range(2)]  # fmt: skip
+        source.write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in rows).encode()))
+        assert run("curate", source, "-n", "300", "-o", target).exit_code == 0
+        written = [json.loads(line) for line in gzip.decompress(target.read_bytes()).splitlines()]
+        assert [row["id"] for row in written] == ["0", "1"]
+        assert all(count_tokens(row["messages"]) <= 300 for row in written)
+
+    def test_a_configuration_file_decides(self, talk: Path, tmp_path: Path) -> None:
+        config = tmp_path / "curator.yaml"
+        config.write_text("max_tokens: 5000\nprovider: openai\n", encoding="utf-8")
+        done = run("curate", talk, "--config", config)
+        assert done.exit_code == 0, done.output
+        assert count_tokens(json.loads(done.stdout)) <= 5_000
+
+    def test_a_budget_nothing_fits_is_one_line_and_code_2(self, talk: Path) -> None:
+        done = run("curate", talk, "-n", "10")
+        assert done.exit_code == 2
+        assert "The smallest view needs" in done.stderr
+        assert "Traceback" not in done.output
+
+    def test_history_may_end_on_an_answer(self) -> None:
+        said = json.dumps([user("hi"), assistant("hello")])
+        assert json.loads(run("curate", "-", "--history", stdin=said).stdout)[-1] == assistant(
+            "hello"
+        )
+        assert json.loads(run("curate", "-", stdin=said).stdout)[-1]["role"] == "user"
+
+
+class TestCheck:
+    def test_a_clean_conversation_is_code_0(self, talk: Path) -> None:
+        done = run("check", talk, "--provider", "anthropic")
+        assert done.exit_code == 0, done.output
+        assert "nothing anthropic refuses" in done.output
+
+    def test_violations_are_a_table_and_code_1(self) -> None:
+        said = json.dumps([user("hi"), result("c9", "stray"), call("c1"), user("so?")])
+        done = run("check", "-", "-p", "openai", stdin=said)
+        assert done.exit_code == 1
+        assert "P6" in done.output
+        assert "2 violations in 1 of 1 conversations" in done.output
+
+    def test_an_unknown_provider_is_code_2(self, talk: Path) -> None:
+        assert run("check", talk, "-p", "acme").exit_code == 2
+
+    def test_a_missing_file_is_code_2(self, tmp_path: Path) -> None:
+        done = run("check", tmp_path / "none.json")
+        assert done.exit_code == 2
+        assert "none.json" in done.stderr
+
+
+class TestExplainAndReport:
+    def test_explain_names_every_decision(self, talk: Path) -> None:
+        done = run("explain", talk, "-n", "6000")
+        assert done.exit_code == 0, done.output
+        assert "of 6,000" in done.output
+        assert "kept" in done.output
+
+    def test_explain_as_json(self, talk: Path) -> None:
+        data = json.loads(run("explain", talk, "-n", "6000", "--json").stdout)
+        assert len(data["decisions"]) >= data["original_count"]
+
+    def test_report_writes_the_page(self, talk: Path, tmp_path: Path) -> None:
+        target = tmp_path / "page.html"
+        assert run("report", talk, "-n", "6000", "-o", target).exit_code == 0
+        assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+    def test_a_conversation_that_is_not_there(self, talk: Path) -> None:
+        assert run("explain", talk, "--which", "7").exit_code == 2
+
+
+class TestCount:
+    def test_it_counts_as_the_library_does(self, talk: Path) -> None:
+        row = json.loads(run("count", talk, "--json").stdout)
+        assert row["tokens"] == count_tokens(sample_conversation())
+
+    def test_several_files_have_a_total(self, talk: Path) -> None:
+        done = run("count", talk, talk)
+        assert f"{2 * count_tokens(sample_conversation()):,}" in done.output
+
+
+class TestCompare:
+    def test_policies_stand_in_one_table_with_advice(self, talk: Path, tmp_path: Path) -> None:
+        target = tmp_path / "results.json"
+        done = run("compare", talk, "-n", "9000", "--policy", "curator", "--policy", "no curation",
+                   "--policy", "trim_messages", "-o", target)  # fmt: skip
+        assert done.exit_code == 0, done.output
+        assert "trim_messages" in done.output
+        assert "Use curator" in done.output
+        names = [row["name"] for row in json.loads(target.read_text())["policies"]]
+        assert names == ["curator", "no curation", "trim_messages"]
+
+    def test_a_configuration_is_a_policy(self, talk: Path, tmp_path: Path) -> None:
+        config = tmp_path / "mine.yaml"
+        config.write_text("max_tokens: 7000\n", encoding="utf-8")
+        done = run("compare", talk, "--policy", f"mine={config}", "-n", "9000")
+        assert done.exit_code == 0, done.output
+        assert "mine" in done.output
+
+    def test_an_unknown_policy_names_the_known(self, talk: Path) -> None:
+        done = run("compare", talk, "--policy", "acme")
+        assert done.exit_code == 2
+        assert "trim_messages" in done.stderr
+
+
+SAID = [user("one"), *exchange("a", text="big " * 200), assistant("done"),
+        user("two"), assistant("ok"), user("three"), assistant("ok")]  # fmt: skip
+
+
+class TestPrune:
+    def test_older_tool_details_go(self, tmp_path: Path) -> None:
+        path = tmp_path / "talk.json"
+        path.write_text(json.dumps(SAID), encoding="utf-8")
+        assert run("prune", path).exit_code == 0
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        assert "big" not in json.dumps(kept)
+        assert [m["content"] for m in kept if m["role"] == "user"] == ["one", "two", "three"]
+
+    def test_a_dry_run_changes_nothing(self, tmp_path: Path) -> None:
+        path = tmp_path / "talk.json"
+        path.write_text(json.dumps(SAID), encoding="utf-8")
+        done = run("prune", path, "--dry-run")
+        assert done.exit_code == 0
+        assert "nothing was written" in done.output
+        assert json.loads(path.read_text(encoding="utf-8")) == SAID
+
+    def test_the_rules_come_from_a_file(self, tmp_path: Path) -> None:
+        path, rules, target = (tmp_path / name for name in ("t.json", "r.yaml", "out.json"))
+        path.write_text(json.dumps(SAID), encoding="utf-8")
+        rules.write_text("conversation:\n  retention:\n    persist_tool_invocations: false\n"
+                         "    preserve_turns: 1\n", encoding="utf-8")  # fmt: skip
+        done = run("prune", path, "-c", rules, "-o", target)
+        assert done.exit_code == 0, done.output
+        assert {m["role"] for m in json.loads(target.read_text())} == {"user", "assistant"}
+
+    @pytest.mark.parametrize("dry", [True, False])
+    def test_a_database_is_cleaned(self, tmp_path: Path, dry: bool) -> None:
+        pytest.importorskip("langchain_community", reason="langchain-community is absent")
+        from langchain_community.chat_message_histories import SQLChatMessageHistory
+        from langchain_core.messages import convert_to_messages
+
+        url = f"sqlite:///{tmp_path / 'chat.db'}"
+        history = SQLChatMessageHistory("s1", connection=url)
+        history.add_messages(convert_to_messages(SAID))
+        done = run("prune", url, *(["--dry-run"] if dry else []))
+        assert done.exit_code == 0, done.output
+        assert "trimmed" in done.output
+        stored = SQLChatMessageHistory("s1", connection=url).messages
+        assert any("big" in str(message.content) for message in stored) == dry
+
+    def test_a_database_that_is_not_there_is_code_2(self, tmp_path: Path) -> None:
+        assert run("prune", f"sqlite:///{tmp_path / 'none.db'}").exit_code == 2
+
+
+def test_the_module_runs_and_lists_its_commands() -> None:
+    done = subprocess.run([sys.executable, "-m", "history_curator.cli", "--help"],
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    for name in ("demo", "curate", "check", "explain", "report", "compare", "count", "prune"):
+        assert name in done.stdout
+
+
+def test_without_typer_the_install_command_is_printed() -> None:
+    code = "import sys; sys.modules['typer'] = None; from history_curator.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert 'pip install "history-curator[lab]"' in done.stderr

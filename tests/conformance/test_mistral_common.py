@@ -1,0 +1,103 @@
+"""Mistral's own validator takes what we repair."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+
+from history_curator.conformance import repair_conversation
+from history_curator.testing import SEQUENCES, parse
+from history_curator.testing.strategies import broken_conversations
+
+pytest.importorskip("mistral_common", reason="mistral_common is not installed")
+
+from mistral_common.protocol.instruct.messages import (  # noqa: E402
+    AssistantMessage,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+)
+from mistral_common.protocol.instruct.tool_calls import FunctionCall, ToolCall  # noqa: E402
+from mistral_common.protocol.instruct.validator import (  # noqa: E402
+    ValidationMode,
+    get_validator,
+)
+from mistral_common.tokens.tokenizers.base import TokenizerVersion  # noqa: E402
+
+VERSIONS = ["v3", "v7", "v11", "v13"]
+CASES = [pytest.param(given, id=str(number)) for number, (given, _) in enumerate(SEQUENCES, 1)]
+
+
+def text_of(content):
+    if isinstance(content, list):
+        return "\n".join(block.get("text") or "[image]" for block in content)
+    return content
+
+
+def to_mistral(message):
+    content = text_of(message["content"])
+    role = message["role"]
+    if role == "system":
+        return SystemMessage(content=content)
+    if role == "user":
+        return UserMessage(content=content)
+    if role == "tool":
+        return ToolMessage(
+            content=content, tool_call_id=message["tool_call_id"], name=message.get("name")
+        )
+    calls = [
+        ToolCall(id=call["id"], function=FunctionCall(**call["function"]))
+        for call in message.get("tool_calls", ())
+    ]
+    for call in calls:
+        assert isinstance(json.loads(call.function.arguments), dict)
+    return AssistantMessage(content=content, tool_calls=calls or None)
+
+
+def validate(messages, version):
+    validator = get_validator(TokenizerVersion(version), ValidationMode.serving)
+    validator.validate_messages([to_mistral(message) for message in messages])
+
+
+def nine(text):
+    """The shorthand with ids Mistral takes, so that a profile has no reason to rename them."""
+    return text.replace("(c", "(callnum0").replace(",c", ",callnum0")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+class TestMistral:
+    @pytest.mark.parametrize("sequence", CASES)
+    def test_takes_every_repaired_sequence(self, sequence, version):
+        validate(repair_conversation(parse(sequence), "mistral"), version)
+
+    @given(messages=broken_conversations())
+    def test_takes_every_repaired_conversation(self, version, messages):
+        validate(repair_conversation(messages, "mistral"), version)
+
+
+class TestPortable:
+    """Portable ids are longer than nine characters, which only the newest tokenizer takes."""
+
+    @pytest.mark.parametrize("sequence", CASES)
+    def test_takes_every_repaired_sequence(self, sequence):
+        validate(repair_conversation(parse(sequence), "portable"), "v13")
+
+    @given(messages=broken_conversations())
+    def test_takes_every_repaired_conversation(self, messages):
+        validate(repair_conversation(messages, "portable"), "v13")
+
+    @pytest.mark.parametrize("version", ["v7", "v11"])
+    @pytest.mark.parametrize("sequence", CASES)
+    def test_older_ones_take_it_where_the_ids_fit(self, sequence, version):
+        repaired = repair_conversation(parse(nine(sequence)), "portable")
+        ids = {call["id"] for each in repaired for call in each.get("tool_calls", ())}
+        if any(len(name) != 9 for name in ids):
+            pytest.skip("a reused id was renamed to a portable one")
+        validate(repaired, version)
+
+
+def test_the_validator_does_refuse():
+    with pytest.raises(Exception, match="function calls and responses"):
+        validate(parse(nine("U A(c1) U")), "v11")

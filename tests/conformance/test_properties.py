@@ -1,0 +1,77 @@
+"""What a repair guarantees, over generated conversations."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given, settings
+
+from history_curator.conformance import check_conversation, repair_conversation
+from history_curator.profiles import PROVIDERS, get_profile
+from history_curator.testing.strategies import broken_conversations, conversations
+from tests.support.messages import entries
+
+TAILS = ("request", "history")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+class TestRepair:
+    @given(messages=broken_conversations())
+    def test_leaves_nothing_to_find(self, provider, messages):
+        for tail in TAILS:
+            repaired = repair_conversation(messages, provider, tail=tail)
+            assert check_conversation(repaired, provider, tail=tail) == []
+
+    @given(messages=broken_conversations())
+    def test_is_idempotent(self, provider, messages):
+        for tail in TAILS:
+            once = get_profile(provider).repair(entries(messages), tail)
+            assert get_profile(provider).repair(once, tail) is once
+            written = repair_conversation(messages, provider, tail=tail)
+            assert repair_conversation(written, provider, tail=tail) == written
+
+    @given(messages=broken_conversations())
+    def test_loses_no_word_of_the_user(self, provider, messages):
+        heard = "\n".join(
+            entry.content or ""
+            for entry in get_profile(provider).repair(entries(messages))
+            if entry.role.value == "user"
+        )
+        for entry in entries(messages):
+            if entry.role.value == "user" and entry.content and entry.content.strip():
+                assert entry.content.strip() in heard
+
+    @given(messages=broken_conversations())
+    def test_changes_nothing_in_place(self, provider, messages):
+        before = copy.deepcopy(messages)
+        repair_conversation(messages, provider)
+        assert messages == before
+
+    @given(messages=broken_conversations())
+    def test_every_change_says_what_and_why(self, provider, messages):
+        read = entries(messages)
+        known = {id(entry) for entry in read}
+        for entry in get_profile(provider).repair(read):
+            if id(entry) not in known:
+                assert entry.action
+                assert entry.reason
+
+    @given(messages=conversations())
+    def test_finds_nothing_in_a_sound_conversation(self, provider, messages):
+        if provider == "mistral":
+            rules = {each.rule for each in check_conversation(messages, provider)}
+            assert rules <= {"P7", "P11"}  # nine-character ids, text beside calls
+        else:
+            read = entries(messages)
+            assert get_profile(provider).repair(read) is read
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("provider", PROVIDERS)
+@settings(max_examples=5_000)
+@given(messages=broken_conversations(max_turns=10))
+def test_long_conversations(provider, messages):
+    repaired = repair_conversation(messages, provider)
+    assert check_conversation(repaired, provider) == []
+    assert repair_conversation(repaired, provider) == repaired

@@ -1,0 +1,149 @@
+"""The sequences that trip trimmers, under every profile."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from history_curator.conformance import check_conversation, repair_conversation
+from history_curator.profiles import PROVIDERS, get_profile
+from history_curator.testing import SEQUENCES, parse, parse_entries, show
+
+CASES = [pytest.param(*pair, id=str(number)) for number, pair in enumerate(SEQUENCES, 1)]
+
+
+@pytest.mark.parametrize(("given", "expected"), CASES)
+class TestPortable:
+    def test_gives_the_documented_result(self, given, expected):
+        assert show(get_profile("portable").repair(parse_entries(given))) == expected
+
+    def test_is_idempotent(self, given, expected):
+        once = get_profile("portable").repair(parse_entries(given))
+        assert get_profile("portable").repair(once) is once
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(("given", "expected"), CASES)
+class TestEveryProfile:
+    def test_leaves_nothing_to_find(self, given, expected, provider):
+        repaired = repair_conversation(parse(given), provider)
+        assert check_conversation(repaired, provider) == []
+
+    def test_a_second_repair_changes_nothing(self, given, expected, provider):
+        once = repair_conversation(parse(given), provider)
+        twice = repair_conversation(once, provider)
+        assert all(new is old for new, old in zip(twice, once, strict=True))
+
+    def test_no_word_of_the_user_is_lost(self, given, expected, provider):
+        messages = parse(given)
+        said = [each["content"] for each in messages if each["role"] == "user"]
+        repaired = repair_conversation(messages, provider)
+        heard = "\n".join(each["content"] for each in repaired if each["role"] == "user")
+        assert [text for text in said if text.strip() and text not in heard] == []
+
+    def test_what_was_given_is_not_changed(self, given, expected, provider):
+        messages = parse(given)
+        before = copy.deepcopy(messages)
+        repair_conversation(messages, provider)
+        assert messages == before
+
+    def test_a_real_result_is_never_replaced(self, given, expected, provider):
+        messages = parse(given)
+        kept = [each["content"] for each in repair_conversation(messages, provider)]
+        invented = sum("[No result" in (text or "") for text in kept)
+        calls = {
+            call["id"] for message in messages for call in message.get("tool_calls", ())
+        }
+        answered = {each.get("tool_call_id") for each in messages} & calls
+        survivors = {
+            each["tool_call_id"] for each in messages if each["content"] in kept and "tool_call_id" in each
+        }
+        # Sequence 18 has its only result before the call: it answers nothing.
+        if given != "U T(c1) A(c1) U":
+            assert survivors == answered
+        assert invented == expected.count("T*")
+
+
+class TestHistories:
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            ("U A", "U A"),
+            ("S U A(c1) T(c1) A", "S U A(c1) T(c1) A"),
+            ("S", "S"),
+            ("", ""),
+            ("S A", "S U* A"),
+            ("U A(c1) U T(c1) A", "U A(c1) T(c1) A* U A"),
+        ],
+    )
+    def test_a_history_may_end_on_the_assistant(self, given, expected):
+        repaired = get_profile("portable").repair(parse_entries(given), tail="history")
+        assert show(repaired) == expected
+
+
+class TestProfilesDiffer:
+    @pytest.mark.parametrize(
+        ("provider", "expected"),
+        [
+            ("core", "S U U A A(c1,c2) T(c1) T(c2) U"),
+            ("portable", "S U A+(c1,c2) T(c1) T(c2) A* U"),
+            ("openai", "S U U A A(c1,c2) T(c2) T(c1) U"),
+            ("anthropic", "S U U A A(c1,c2) T(c2) T(c1) U"),
+            ("gemini", "S U U A+(c1,c2) T(c1) T(c2) U"),
+            ("bedrock", "S U A+(c1,c2) T(c2) T(c1) A* U"),
+            ("mistral", "S U U A A(c1',c2') T(c1') T(c2') A* U"),
+        ],
+    )
+    def test_each_asks_only_for_what_its_provider_needs(self, provider, expected):
+        given = parse_entries("S U U A A(c1,c2) T(c2) T(c1) U")
+        assert show(get_profile(provider).repair(given)) == expected
+
+    def test_openai_takes_a_late_system_message_and_a_greeting(self):
+        assert check_conversation(parse("A U S U"), "openai") == []
+        assert [each.rule for each in check_conversation(parse("A U S U"), "core")] == ["P3", "P2"]
+
+    def test_unused_names_are_refused_with_a_fix(self):
+        with pytest.raises(ValueError, match="Fix: use one of core"):
+            get_profile("acme")
+        with pytest.raises(ValueError, match="'strip', 'keep' or 'refuse'"):
+            get_profile("core", reasoning="burn")
+
+    def test_a_profile_of_your_own_is_used_as_it_is(self):
+        own = get_profile("mistral")
+        assert get_profile(own) is own
+        assert check_conversation(parse("U A U"), own) == []
+
+
+class TestViolations:
+    def test_name_message_rule_and_the_providers_words(self):
+        (found,) = check_conversation(parse("U A(c1) U"), "anthropic")
+        assert (found.index, found.rule) == (1, "P6")
+        assert found.error == "`tool_use` ids were found without `tool_result` blocks immediately after"
+
+    def test_positions_are_those_of_the_messages_not_of_their_blocks(self):
+        results = {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": "a"},
+                {"type": "tool_result", "tool_use_id": "c9", "content": "b"},
+                {"type": "text", "text": "and now?"},
+            ],
+        }
+        use = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}
+        messages = [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": [use]},
+            results,
+            {"role": "tool", "tool_call_id": "c7", "content": "x"},
+        ]
+        assert [each.index for each in check_conversation(messages, "anthropic")] == [2, 3]
+
+    def test_clean_messages_come_back_as_the_same_objects(self):
+        messages = parse("S U A(c1) T(c1) A U")
+        repaired = repair_conversation(messages, "portable")
+        assert all(new is old for new, old in zip(repaired, messages, strict=True))
+        assert repaired is not messages
+
+    def test_entries_are_read_as_they_are(self):
+        assert show(repair_conversation(parse_entries("U A(c1)"), "core")) == "U A(c1) T*(c1)"

@@ -1,0 +1,166 @@
+"""A chat model that follows a script and refuses what OpenAI would refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import Field
+
+from history_curator.tokens import count_tokens
+
+_WORDS = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "omicron",
+]
+
+
+class Refused(Exception):
+    """The 400 a provider answers with."""
+
+
+def refusals(messages: Sequence[BaseMessage]) -> list[str]:
+    """What OpenAI says about these messages; written from its error texts, not from our rules."""
+    problems = []
+    if not messages:
+        problems.append("Invalid 'messages': empty array")
+    open_calls: list[str] = []
+    for index, message in enumerate(messages):
+        if isinstance(message, ToolMessage):
+            if message.tool_call_id not in open_calls:
+                problems.append(f"messages[{index}]: role 'tool' must be a response to a call")
+            else:
+                open_calls.remove(message.tool_call_id)
+            continue
+        if open_calls:
+            problems.append(f"messages[{index}]: no response to {open_calls}")
+            open_calls = []
+        if isinstance(message, AIMessage):
+            open_calls = [str(call["id"]) for call in message.tool_calls]
+            open_calls += [str(call["id"]) for call in message.invalid_tool_calls]
+            if not open_calls and not message.text.strip():
+                problems.append(f"messages[{index}]: assistant with neither content nor calls")
+    if open_calls:
+        problems.append(f"the end: no response to {open_calls}")
+    if len({message.type for message in messages} & {"human"}) == 0:
+        problems.append("no user message")
+    if messages and messages[-1].type not in ("human", "tool"):
+        problems.append("must end with a user or tool message")
+    return problems
+
+
+def shape(messages: Sequence[BaseMessage]) -> list[tuple[Any, ...]]:
+    """A view as plain values, to compare views of different runs."""
+    return [
+        (
+            message.type,
+            message.content,
+            getattr(message, "tool_call_id", None),
+            tuple(str(call["id"]) for call in getattr(message, "tool_calls", ())),
+        )
+        for message in messages
+    ]
+
+
+class ScriptedModel(BaseChatModel):
+    """Calls a tool `steps` times, then answers. Where it stands it reads off the last result.
+
+    Refuses, like OpenAI: orphans, unanswered calls, empty input, and more than `window` tokens.
+    """
+
+    steps: int = 10
+    window: int | None = None
+    calls_per_step: Callable[[int], int] = Field(default=lambda step: 1)
+    crash_at: int | None = None
+    views: list[list[BaseMessage]] = Field(default_factory=list)
+    costs: list[int] = Field(default_factory=list)
+    schemas: list[dict[str, Any]] = Field(default_factory=list)
+    overflow_above: int | None = None
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+        return self.bind(tools=[convert_to_openai_tool(one) for one in tools], **kwargs)
+
+    def _generate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        cost = count_tokens(messages, tools=kwargs.get("tools"))
+        self.views.append(list(messages))
+        self.costs.append(cost)
+        problems = refusals(messages)
+        if self.window is not None and cost > self.window:
+            problems.append(f"{cost} tokens, maximum context length is {self.window}")
+        if problems:
+            raise Refused("; ".join(problems))
+        if self.overflow_above is not None and cost > self.overflow_above:
+            from langchain_core.exceptions import ContextOverflowError
+
+            raise ContextOverflowError(f"{cost} tokens is too many")
+        return ChatResult(generations=[ChatGeneration(message=self._next(messages))])
+
+    def _next(self, messages: list[BaseMessage]) -> AIMessage:
+        step = 0
+        if isinstance(messages[-1], ToolMessage):
+            match = re.match(r"step (\d+)", messages[-1].text)
+            assert match, f"the newest result lost its head: {messages[-1].text[:80]!r}"
+            step = int(match[1]) + 1
+        if step == self.crash_at:
+            raise ConnectionError("the machine went down")
+        if step >= self.steps:
+            return AIMessage(f"done after {step}", id=f"final-{step}")
+        count = self.calls_per_step(step)
+        return AIMessage(
+            "",
+            id=f"ai-{step}",
+            tool_calls=[
+                {"name": "look", "args": {"step": step, "part": part}, "id": f"call_{step}_{part}"}
+                for part in range(count)
+            ],
+        )
+
+
+def text_of(step: int, words: int) -> str:
+    """A text of about `words` tokens that differs from step to step."""
+    line = " ".join(_WORDS[(step + k) % len(_WORDS)] for k in range(12))
+    lines = [f"step {step}"] + [f"{k}: {line}" for k in range(max(1, words // 22))]
+    return "\n".join(lines)
+
+
+def size_of(step: int) -> int:
+    """Result sizes of the long run: mostly some hundred tokens, sometimes 20,000."""
+    if step % 60 == 17:
+        return 20_000
+    return (30, 120, 700, 60, 1_500, 40, 300)[step % 7]
+
+
+@tool
+def look(step: int, part: int = 0) -> str:
+    """Look something up.
+
+    Args:
+        step: which step this is.
+        part: which of several things to look up.
+    """
+    return text_of(step, size_of(step) if part == 0 else 40)

@@ -1,0 +1,362 @@
+"""Real `create_agent` runs with a model that refuses what a provider refuses."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain.agents")
+
+import itertools
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.exceptions import ContextOverflowError
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
+from history_curator.managers import ToolResultTruncator
+from history_curator.tokens import count_tokens
+from langchain_history_curator import EVENT_NAME, HistoryCuratorMiddleware
+from tests.langchain.scripted import Refused, ScriptedModel, look, shape, size_of, text_of
+
+WINDOW = 16_000
+STEPS = 200
+LIMITS: Any = {"recursion_limit": 10 * STEPS}
+PROMPT = "You look things up, step by step."
+
+
+def agent_of(model: ScriptedModel, **settings: Any) -> Any:
+    middleware = HistoryCuratorMiddleware(**{"max_tokens": WINDOW, **settings.pop("ours", {})})
+    return create_agent(model, [look], system_prompt=PROMPT, middleware=[middleware], **settings)
+
+
+def model_of(**fields: Any) -> ScriptedModel:
+    return ScriptedModel(
+        steps=STEPS, window=WINDOW, calls_per_step=lambda s: 3 if s % 25 == 3 else 1, **fields
+    )
+
+
+QUESTION = {"messages": [HumanMessage("Look 200 things up.", id="q")]}
+
+
+@pytest.fixture(scope="module")
+def long_run() -> tuple[ScriptedModel, list[Any]]:
+    model = model_of()
+    state = agent_of(model).invoke(QUESTION, LIMITS)
+    return model, state["messages"]
+
+
+class TestLongToolLoop:
+    def test_every_call_fits_and_none_is_refused(self, long_run: Any) -> None:
+        model, _ = long_run
+        assert len(model.views) == STEPS + 1
+        assert max(model.costs) <= WINDOW
+
+    def test_without_curation_the_same_run_is_refused(self) -> None:
+        model = model_of()
+        agent = create_agent(model, [look], system_prompt=PROMPT)
+        with pytest.raises(Refused, match="maximum context length"):
+            agent.invoke(QUESTION, LIMITS)
+
+    def test_the_state_keeps_the_full_record(self, long_run: Any) -> None:
+        _, messages = long_run
+        results = [m for m in messages if isinstance(m, ToolMessage)]
+        calls = [c for m in messages if isinstance(m, AIMessage) for c in m.tool_calls]
+        assert (
+            len(results) == len(calls) == STEPS + 2 * len([s for s in range(STEPS) if s % 25 == 3])
+        )
+        for result in results:
+            _, step, part = result.tool_call_id.split("_")
+            expected = text_of(int(step), size_of(int(step)) if part == "0" else 40)
+            assert result.content == expected
+        assert messages[-1].text == f"done after {STEPS}"
+
+    def test_system_prompt_and_question_are_always_there(self, long_run: Any) -> None:
+        model, _ = long_run
+        for view in model.views:
+            assert isinstance(view[0], SystemMessage)
+            assert view[0].text == PROMPT
+            assert any(m.text == "Look 200 things up." for m in view if m.type == "human")
+
+    def test_most_of_a_view_repeats_the_one_before(self, long_run: Any) -> None:
+        model, _ = long_run
+        views = [shape(view) for view in model.views]
+        shares = []
+        for before, now in itertools.pairwise(views):
+            same = next(
+                (k for k, (old, new) in enumerate(zip(before, now, strict=False)) if old != new),
+                len(before),
+            )
+            shares.append(same / len(before))
+        assert sum(shares) / len(shares) > 0.8
+
+    async def test_async_gives_the_same_views(self, long_run: Any) -> None:
+        model = model_of()
+        state = await agent_of(model).ainvoke(QUESTION, LIMITS)
+        assert [shape(view) for view in model.views] == [shape(v) for v in long_run[0].views]
+        assert shape(state["messages"]) == shape(long_run[1])
+
+    def test_a_restart_in_the_middle_gives_the_same_views(
+        self, long_run: Any, tmp_path: Path
+    ) -> None:
+        sqlite = pytest.importorskip("langgraph.checkpoint.sqlite")
+        thread: Any = {**LIMITS, "configurable": {"thread_id": "t"}}
+        views = []
+        for crash_at, question in ((97, QUESTION), (None, None)):
+            connection = sqlite3.connect(tmp_path / "agent.db", check_same_thread=False)
+            model = model_of(crash_at=crash_at)
+            agent = agent_of(model, checkpointer=sqlite.SqliteSaver(connection))
+            if crash_at is not None:
+                with pytest.raises(ConnectionError):
+                    agent.invoke(question, thread, durability="exit")
+                views += model.views[:-1]
+            else:
+                state = agent.invoke(question, thread, durability="exit")
+                views += model.views
+            connection.close()
+        assert [shape(view) for view in views] == [shape(v) for v in long_run[0].views]
+        assert shape(state["messages"]) == shape(long_run[1])
+
+    async def test_an_async_checkpointer_keeps_the_record(
+        self, long_run: Any, tmp_path: Path
+    ) -> None:
+        aio = pytest.importorskip("langgraph.checkpoint.sqlite.aio")
+        thread: Any = {**LIMITS, "configurable": {"thread_id": "t"}}
+        async with aio.AsyncSqliteSaver.from_conn_string(str(tmp_path / "a.db")) as saver:
+            model = model_of()
+            agent = agent_of(model, checkpointer=saver)
+            await agent.ainvoke(QUESTION, thread, durability="exit")
+            kept = await agent.aget_state(thread)
+        assert shape(kept.values["messages"]) == shape(long_run[1])
+        assert [shape(view) for view in model.views] == [shape(v) for v in long_run[0].views]
+
+
+class TestSocket:
+    def test_tools_and_system_prompt_count(self) -> None:
+        model = ScriptedModel(steps=0)
+        agent = create_agent(
+            model,
+            [look],
+            system_prompt="word " * 200,
+            middleware=[HistoryCuratorMiddleware(max_tokens=150)],
+        )
+        with pytest.raises(BudgetUnsatisfiableError) as caught:
+            agent.invoke({"messages": [HumanMessage("hi")]})
+        assert caught.value.needed > 200
+        assert caught.value.overhead > 30
+
+    def test_budget_comes_from_the_model(self) -> None:
+        model = ScriptedModel(
+            steps=40, profile={"max_input_tokens": 8_000, "max_output_tokens": 1_000}
+        )
+        agent = create_agent(model, [look], middleware=[HistoryCuratorMiddleware()])
+        state = agent.invoke({"messages": [HumanMessage("go")]}, LIMITS)
+        assert max(model.costs) <= 6_600 < count_tokens(state["messages"])
+
+    def test_a_model_without_a_profile_asks_for_a_budget(self) -> None:
+        agent = create_agent(ScriptedModel(), [look], middleware=[HistoryCuratorMiddleware()])
+        with pytest.raises(ConfigurationError, match="pass max_tokens"):
+            agent.invoke({"messages": [HumanMessage("go")]})
+
+    def test_two_of_them_need_two_names(self) -> None:
+        first = HistoryCuratorMiddleware(max_tokens=WINDOW, name="outer")
+        second = HistoryCuratorMiddleware(max_tokens=WINDOW)
+        agent = create_agent(ScriptedModel(steps=1), [look], middleware=[first, second])
+        assert agent.invoke({"messages": [HumanMessage("go")]})["messages"][-1].text
+
+    def test_managers_run_in_front_of_the_ladder(self) -> None:
+        model = ScriptedModel(steps=6)
+        middleware = HistoryCuratorMiddleware(ToolResultTruncator(max_tokens=50), max_tokens=WINDOW)
+        create_agent(model, [look], middleware=[middleware]).invoke(
+            {"messages": [HumanMessage("go")]}
+        )
+        longest = max(len(m.text) for view in model.views for m in view if m.type == "tool")
+        assert longest < 600
+
+    def test_a_cancelled_runs_dangling_call_is_answered_in_the_view(self) -> None:
+        model = ScriptedModel(steps=0)
+        asked = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "x"}])
+        agent = agent_of(model)
+        state = agent.invoke(
+            {"messages": [HumanMessage("go"), asked, HumanMessage("never mind, hello")]}
+        )
+        result = next(m for m in model.views[0] if isinstance(m, ToolMessage))
+        assert (result.tool_call_id, result.status) == ("x", "error")
+        assert not any(isinstance(m, ToolMessage) for m in state["messages"])
+
+    def test_system_messages_in_the_conversation_are_merged_into_the_prompt(self) -> None:
+        model = ScriptedModel(steps=0)
+        agent_of(model).invoke(
+            {"messages": [HumanMessage("go"), SystemMessage("Be brief."), HumanMessage("now")]}
+        )
+        assert [m.type for m in model.views[0]].count("system") == 1
+        assert "Be brief." in model.views[0][0].text
+
+    def test_structured_answers_count(self) -> None:
+        from langchain.agents.structured_output import ToolStrategy
+        from pydantic import BaseModel
+
+        class Answer(BaseModel):
+            """The answer."""
+
+            text: str
+
+        plain = HistoryCuratorMiddleware(max_tokens=WINDOW)
+        seen: list[Any] = []
+
+        class Spy(AgentMiddleware):
+            def wrap_model_call(self, request: Any, handler: Any) -> Any:
+                seen.append(plain.schemas(request))
+                return handler(request)
+
+        agent = create_agent(
+            ScriptedModel(steps=0), [look], middleware=[Spy()], response_format=ToolStrategy(Answer)
+        )
+        agent.invoke({"messages": [HumanMessage("go")]}, {"recursion_limit": 5})
+        assert [form.get("name") or form["function"]["name"] for form in seen[0]] == [
+            "look",
+            "Answer",
+        ]
+
+
+class TestOverflow:
+    def test_a_refused_request_is_repeated_smaller(self) -> None:
+        model = ScriptedModel(steps=30, overflow_above=3_000)
+        agent_of(model, ours={"max_tokens": 8_000, "retries": 3}).invoke(
+            {"messages": [HumanMessage("go")]}, LIMITS
+        )
+        assert max(model.costs) > 3_000
+        assert model.costs[-1] <= 3_000
+
+    async def test_async_too(self) -> None:
+        model = ScriptedModel(steps=30, overflow_above=3_000)
+        await agent_of(model, ours={"max_tokens": 8_000, "retries": 3}).ainvoke(
+            {"messages": [HumanMessage("go")]}, LIMITS
+        )
+        assert model.costs[-1] <= 3_000
+
+    def test_it_gives_up_after_the_retries(self) -> None:
+        model = ScriptedModel(steps=0, overflow_above=1)
+        with pytest.raises(ContextOverflowError):
+            agent_of(model, ours={"retries": 2}).invoke(
+                {"messages": [HumanMessage("a " * 50), AIMessage("b"), HumanMessage("c")]}
+            )
+        assert 1 <= len(model.views) <= 3
+
+    def test_the_providers_error_stands_when_nothing_smaller_is_left(self) -> None:
+        model = ScriptedModel(steps=0, overflow_above=1)
+        with pytest.raises(ContextOverflowError):
+            agent_of(model, ours={"retries": 50, "shrink": 0.5}).invoke(
+                {"messages": [HumanMessage("hi")]}
+            )
+        assert len(model.views) < 20
+
+    @pytest.mark.parametrize("settings", [{"shrink": 0}, {"shrink": 1}, {"retries": -1}])
+    def test_wrong_settings_are_refused_at_once(self, settings: dict[str, Any]) -> None:
+        with pytest.raises(ConfigurationError):
+            HistoryCuratorMiddleware(max_tokens=100, **settings)
+
+
+class TestEvents:
+    def test_each_curation_reaches_the_custom_stream(self) -> None:
+        agent = agent_of(ScriptedModel(steps=3))
+        events = list(agent.stream({"messages": [HumanMessage("go")]}, stream_mode="custom"))
+        assert [event["event"] for event in events] == [EVENT_NAME] * 4
+        assert [event["messages_before"] for event in events] == [2, 4, 6, 8]
+        assert all(event["tokens"] <= WINDOW for event in events)
+
+    async def test_async_stream(self) -> None:
+        agent = agent_of(ScriptedModel(steps=2))
+        stream = agent.astream({"messages": [HumanMessage("go")]}, stream_mode="custom")
+        assert len([event async for event in stream]) == 3
+
+    async def test_custom_events_are_in_the_event_stream(self) -> None:
+        agent = agent_of(ScriptedModel(steps=1))
+        names = [
+            event["name"]
+            async for event in agent.astream_events(
+                {"messages": [HumanMessage("go")]}, version="v2"
+            )
+            if event["event"] == "on_custom_event"
+        ]
+        assert names == [EVENT_NAME] * 2
+
+    def test_one_span_per_curation_with_counts(self) -> None:
+        from langchain_core.tracers import BaseTracer
+
+        class Spans(BaseTracer):
+            def __init__(self) -> None:
+                super().__init__()
+                self.seen: list[Any] = []
+
+            def _persist_run(self, run: Any) -> None: ...
+
+            def _on_chain_end(self, run: Any) -> None:
+                if run.name == "HistoryCuratorMiddleware":
+                    self.seen.append((run.inputs, run.outputs))
+
+        spans = Spans()
+        agent_of(ScriptedModel(steps=2)).invoke(
+            {"messages": [HumanMessage("go")]}, {"callbacks": [spans]}
+        )
+        assert [inputs["messages"] for inputs, _ in spans.seen] == [2, 4, 6]
+        assert all(outputs["messages_after"] for _, outputs in spans.seen)
+
+
+class TestRecall:
+    def test_the_agent_gets_back_what_its_view_cleared(self) -> None:
+        import re
+
+        class Curious(ScriptedModel):
+            answers: list[str] = []
+
+            def _next(self, messages: Any) -> AIMessage:
+                last = messages[-1]
+                if isinstance(last, ToolMessage) and last.name == "recall":
+                    self.answers.append(last.text)
+                    return AIMessage("done")
+                for message in messages:
+                    found = re.search(r'recall\(handle="([^"]+)"', message.text)
+                    if found:
+                        call = {"name": "recall", "args": {"handle": found[1]}, "id": "r1"}
+                        return AIMessage("", tool_calls=[call])
+                return super()._next(messages)
+
+        model = Curious(steps=60)
+        agent = create_agent(
+            model,
+            [look],
+            middleware=[HistoryCuratorMiddleware(max_tokens=6_000, recall=True)],
+        )
+        state = agent.invoke({"messages": [HumanMessage("go")]}, LIMITS)
+        assert model.answers, "no placeholder with a handle was ever shown"
+        assert "step" in model.answers[0]
+        assert not model.answers[0].startswith("Refused")
+        assert state["messages"][-1].text == "done"
+
+    def test_without_recall_there_is_no_tool(self) -> None:
+        assert HistoryCuratorMiddleware(max_tokens=100).tools == []
+        assert [t.name for t in HistoryCuratorMiddleware(max_tokens=100, recall=True).tools] == [
+            "recall"
+        ]
+
+
+class TestDeepAgents:
+    def test_a_long_run_inside_deepagents(self) -> None:
+        deepagents = pytest.importorskip("deepagents")
+        model = ScriptedModel(steps=60, window=24_000)
+        agent = deepagents.create_deep_agent(
+            model=model,
+            tools=[look],
+            middleware=[
+                HistoryCuratorMiddleware(max_tokens=24_000, name="SummarizationMiddleware")
+            ],
+        )
+        state = agent.invoke({"messages": [HumanMessage("go")]}, LIMITS)
+        assert state["messages"][-1].text == "done after 60"
+        assert max(model.costs) <= 24_000
+        assert len([m for m in state["messages"] if isinstance(m, ToolMessage)]) == 60

@@ -1,0 +1,107 @@
+"""langgraph: the hook of the prebuilt agent and a node of a StateGraph."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langgraph.prebuilt")
+
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, create_react_agent, tools_condition
+
+from history_curator.errors import ConfigurationError
+from langchain_history_curator import model_node, pre_model_hook
+from tests.langchain.factories import human
+from tests.langchain.scripted import ScriptedModel, look, shape
+
+LIMITS: Any = {"recursion_limit": 1_000}
+WINDOW = 8_000
+
+
+def agent_of(model: ScriptedModel, **settings: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return create_react_agent(
+            model,
+            [look],
+            prompt="You look things up.",
+            pre_model_hook=pre_model_hook(WINDOW, prompt="You look things up.", tools=[look]),
+            **settings,
+        )
+
+
+class TestHook:
+    def test_a_long_loop_fits_and_the_state_is_complete(self) -> None:
+        model = ScriptedModel(steps=50, window=WINDOW)
+        state = agent_of(model).invoke({"messages": [HumanMessage("go")]}, LIMITS)
+        assert max(model.costs) <= WINDOW
+        assert len([m for m in state["messages"] if isinstance(m, ToolMessage)]) == 50
+        assert state["messages"][-1].text == "done after 50"
+
+    async def test_async_with_a_checkpointer(self) -> None:
+        sync = ScriptedModel(steps=20, window=WINDOW)
+        agent_of(sync).invoke({"messages": [HumanMessage("go")]}, LIMITS)
+        model = ScriptedModel(steps=20, window=WINDOW)
+        agent = agent_of(model, checkpointer=InMemorySaver())
+        await agent.ainvoke(
+            {"messages": [HumanMessage("go")]}, {**LIMITS, "configurable": {"thread_id": "t"}}
+        )
+        assert [shape(view) for view in model.views] == [shape(view) for view in sync.views]
+
+    def test_the_view_is_never_empty(self) -> None:
+        for said in ([], [AIMessage("only me")], [ToolMessage("r", tool_call_id="x")]):
+            assert pre_model_hook(500).invoke({"messages": said})["llm_input_messages"]
+
+    def test_another_key(self) -> None:
+        assert "view" in pre_model_hook(500, key="view").invoke({"messages": ["hi"]})
+
+    def test_remove_messages_are_carried_out(self) -> None:
+        said = [human("a", id="1"), human("b", id="2"), RemoveMessage(id="1")]
+        view = pre_model_hook(500).invoke({"messages": said})["llm_input_messages"]
+        assert [message.text for message in view] == ["b"]
+
+
+class TestNode:
+    def graph(self, model: ScriptedModel, node: Any, **settings: Any) -> Any:
+        builder = StateGraph(MessagesState)
+        builder.add_node("model", node)
+        builder.add_node("tools", ToolNode([look]))
+        builder.add_edge(START, "model")
+        builder.add_conditional_edges("model", tools_condition, {"tools": "tools", END: END})
+        builder.add_edge("tools", "model")
+        return builder.compile(**settings)
+
+    def test_in_a_state_graph_with_a_checkpointer(self) -> None:
+        model = ScriptedModel(steps=50, window=WINDOW)
+        node = model_node(
+            model.bind_tools([look]), WINDOW, prompt="You look things up.", tools=[look]
+        )
+        graph = self.graph(model, node, checkpointer=InMemorySaver())
+        state = graph.invoke(
+            {"messages": [HumanMessage("go")]}, {**LIMITS, "configurable": {"thread_id": "t"}}
+        )
+        assert max(model.costs) <= WINDOW
+        assert len([m for m in state["messages"] if isinstance(m, ToolMessage)]) == 50
+        assert model.views[0][0].text == "You look things up."
+
+    async def test_async(self) -> None:
+        model = ScriptedModel(steps=5, window=WINDOW)
+        graph = self.graph(model, model_node(model.bind_tools([look]), WINDOW))
+        state = await graph.ainvoke({"messages": [HumanMessage("go")]}, LIMITS)
+        assert state["messages"][-1].text == "done after 5"
+
+    def test_bound_tools_are_counted_by_themselves(self) -> None:
+        profile: Any = {"max_input_tokens": WINDOW, "max_output_tokens": 500}
+        model = ScriptedModel(steps=30, window=WINDOW - 500, profile=profile)
+        graph = self.graph(model, model_node(model.bind_tools([look])))
+        graph.invoke({"messages": [HumanMessage("go")]}, LIMITS)
+        assert max(model.costs) <= int(WINDOW * 0.95) - 500
+
+    def test_an_unknown_model_asks_for_a_budget(self) -> None:
+        with pytest.raises(ConfigurationError, match="pass max_tokens"):
+            model_node(ScriptedModel())

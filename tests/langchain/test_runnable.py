@@ -1,0 +1,289 @@
+"""`HistoryCurator` as a step of a chain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.load import dumpd, dumps, loads
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    trim_messages,
+)
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
+
+from history_curator import Curator
+from history_curator.errors import (
+    BudgetUnsatisfiableError,
+    ConfigurationError,
+    ConversionError,
+)
+from history_curator.managers import SlidingWindowManager, ToolResultTruncator
+from history_curator.tokens import count_tokens
+from langchain_history_curator import EVENT_NAME, HistoryCurator
+from tests.langchain.factories import ai, answer, human, system, tool
+from tests.langchain.scripted import ScriptedModel, look, refusals, shape, text_of
+
+
+def conversation(turns: int = 40) -> list[BaseMessage]:
+    said: list[BaseMessage] = [system("be brief")]
+    for turn in range(turns):
+        said += [
+            human(f"question {turn}"),
+            ai(f"c{turn}", args={"n": turn}),
+            tool(f"c{turn}", text_of(turn, 200)),
+            answer(f"answer {turn}"),
+        ]
+    return [*said, human("and now?")]
+
+
+class TestInputs:
+    @pytest.mark.parametrize(
+        "given",
+        [
+            [HumanMessage("hi")],
+            {"messages": [HumanMessage("hi")]},
+            ChatPromptTemplate.from_messages([("human", "hi")]).invoke({}),
+            "hi",
+            HumanMessage("hi"),
+            ("human", "hi"),
+            [("human", "hi")],
+            {"role": "user", "content": "hi"},
+            [{"role": "user", "content": "hi"}],
+            {"messages": "hi"},
+        ],
+        ids=lambda given: type(given).__name__,
+    )
+    def test_whatever_a_chain_hands_on(self, given: Any) -> None:
+        out = HistoryCurator(max_tokens=100).invoke(given)
+        assert [(type(m), m.content) for m in out] == [(HumanMessage, "hi")]
+
+    def test_a_state_object(self) -> None:
+        class State:
+            messages = [HumanMessage("hi")]
+
+        assert HistoryCurator(max_tokens=100).invoke(State()) == State.messages
+
+    def test_a_dict_without_messages_says_what_is_missing(self) -> None:
+        with pytest.raises(ConversionError, match='"messages"'):
+            HistoryCurator(max_tokens=100).invoke({"input": "hi"})
+
+    def test_nothing_of_the_input_changes(self) -> None:
+        said = conversation()
+        before = [message.model_dump_json() for message in said]
+        HistoryCurator(max_tokens=2_000).invoke(said)
+        assert [message.model_dump_json() for message in said] == before
+
+    def test_untouched_messages_are_the_same_objects(self) -> None:
+        said = conversation(3)
+        assert all(a is b for a, b in zip(HistoryCurator().invoke(said), said, strict=True))
+
+
+class TestGuarantees:
+    @pytest.mark.parametrize("budget", [300, 700, 2_000, 5_000])
+    def test_fits_and_is_accepted(self, budget: int) -> None:
+        view = HistoryCurator(max_tokens=budget).invoke(conversation())
+        assert count_tokens(view) <= budget
+        assert refusals(view) == []
+        assert view[-1].text == "and now?"
+
+    def test_equals_the_core(self) -> None:
+        said = conversation()
+        assert HistoryCurator(max_tokens=2_000).invoke(said) == (
+            Curator(max_tokens=2_000).curate(said).messages
+        )
+
+    def test_tools_count(self) -> None:
+        said = conversation()
+        bare = HistoryCurator(max_tokens=2_000).curate(said)
+        with_tools = HistoryCurator(max_tokens=2_000, tools=[look]).curate(said)
+        assert with_tools.report.overhead > bare.report.overhead + 20
+        assert with_tools.tokens <= 2_000
+
+    def test_what_does_not_fit_is_refused(self) -> None:
+        with pytest.raises(BudgetUnsatisfiableError, match="raise max_tokens"):
+            HistoryCurator(max_tokens=20).invoke([human("word " * 100)])
+
+    def test_idempotent(self) -> None:
+        step = HistoryCurator(max_tokens=1_500)
+        once = step.invoke(conversation())
+        assert shape(step.invoke(once)) == shape(once)
+
+    def test_managers(self) -> None:
+        step = HistoryCurator(managers=(SlidingWindowManager(window_size=4),))
+        assert len(step.invoke(conversation())) < 10
+
+    @pytest.mark.parametrize("settings", [{"max_tokens": 0}, {"max_tokens": -5}])
+    def test_a_senseless_budget_is_refused_at_once(self, settings: Any) -> None:
+        with pytest.raises(ConfigurationError):
+            HistoryCurator(**settings)
+
+    def test_an_unknown_setting_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="max_token"):
+            HistoryCurator(max_token=5)
+
+
+class TestRunnable:
+    def chain(self, model: ScriptedModel, budget: int = 1_000) -> Any:
+        prompt = ChatPromptTemplate.from_messages(
+            [("system", "be brief"), MessagesPlaceholder("history"), ("human", "{question}")]
+        )
+        return prompt | HistoryCurator(max_tokens=budget) | model
+
+    def test_in_a_chain(self) -> None:
+        model = ScriptedModel(steps=0, window=1_000)
+        out = self.chain(model).invoke({"history": conversation()[1:-1], "question": "so?"})
+        assert out.text == "done after 0"
+        assert model.views[0][-1].text == "so?"
+        assert model.costs[0] <= 1_000
+
+    async def test_ainvoke(self) -> None:
+        said = conversation()
+        step = HistoryCurator(max_tokens=1_000)
+        assert shape(await step.ainvoke(said)) == shape(step.invoke(said))
+
+    def test_batch(self) -> None:
+        step = HistoryCurator(max_tokens=1_000)
+        assert [len(out) for out in step.batch([["a"], ["b", "c"]])] == [1, 2]
+
+    async def test_abatch(self) -> None:
+        step = HistoryCurator(max_tokens=1_000)
+        assert [len(out) for out in await step.abatch([["a"], ["b", "c"]])] == [1, 2]
+
+    def test_stream_passes_the_models_chunks_through(self) -> None:
+        from langchain_core.language_models import FakeListChatModel
+
+        chain = HistoryCurator(max_tokens=1_000) | FakeListChatModel(responses=["hello"])
+        assert [chunk.text for chunk in chain.stream(conversation()) if chunk.text] == list("hello")
+
+    async def test_astream_passes_the_models_chunks_through(self) -> None:
+        from langchain_core.language_models import FakeListChatModel
+
+        chain = HistoryCurator(max_tokens=1_000) | FakeListChatModel(responses=["hello"])
+        texts = [chunk.text async for chunk in chain.astream(conversation()) if chunk.text]
+        assert texts == list("hello")
+
+    def test_schemas(self) -> None:
+        step = HistoryCurator(max_tokens=1_000)
+        assert "anyOf" in step.get_input_jsonschema()
+        assert step.get_output_jsonschema()["type"] == "array"
+        (step | RunnableLambda(len)).get_graph().to_json()
+
+    def test_the_budget_is_configurable(self) -> None:
+        step = HistoryCurator(max_tokens=5_000).configurable_fields(
+            max_tokens=ConfigurableField(id="budget")
+        )
+        wide = step.invoke(conversation())
+        narrow = step.invoke(conversation(), {"configurable": {"budget": 600}})
+        assert count_tokens(narrow) <= 600 < count_tokens(wide)
+
+    def test_configured_copies_share_one_curator(self) -> None:
+        first = HistoryCurator(max_tokens=5_000)
+        assert HistoryCurator(max_tokens=600).curator is first.curator
+        assert HistoryCurator(max_tokens=600, provider="openai").curator is not first.curator
+
+    def test_dumps_and_loads(self) -> None:
+        step = HistoryCurator(max_tokens=600, provider="openai", reserve=10, tools=[look])
+        again = loads(
+            dumps(step),
+            valid_namespaces=["langchain_history_curator"],
+            allowed_objects=[HistoryCurator],
+        )
+        assert isinstance(again, HistoryCurator)
+        assert shape(again.invoke(conversation())) == shape(step.invoke(conversation()))
+        assert (again.provider, again.reserve, again.tools) == ("openai", 10, step.tools)
+
+    def test_from_config(self) -> None:
+        step = HistoryCurator.from_config(
+            {"managers": [{"tool_result_truncator": {"max_tokens": 30}}], "max_tokens": 4_000}
+        )
+        assert isinstance(step.managers[0], ToolResultTruncator)
+        assert count_tokens(step.invoke(conversation())) <= 4_000
+
+
+class TestEvents:
+    def test_one_named_span_with_counts(self) -> None:
+        collector = RunCollectorCallbackHandler()
+        HistoryCurator(max_tokens=600, name="shorten").invoke(
+            conversation(), {"callbacks": [collector]}
+        )
+        (run,) = collector.traced_runs
+        assert run.name == "shorten"
+        metadata = run.extra["metadata"]
+        assert metadata[f"{EVENT_NAME}.messages_before"] == 162
+        assert 0 < metadata[f"{EVENT_NAME}.messages_after"] < 162
+        assert metadata[f"{EVENT_NAME}.tokens"] <= 600
+
+    def test_a_custom_event_inside_a_run(self) -> None:
+        seen: list[Any] = []
+
+        class Listener(BaseCallbackHandler):
+            def on_custom_event(self, name: str, data: Any, **kwargs: Any) -> None:
+                seen.append((name, data))
+
+        HistoryCurator(max_tokens=600).invoke(conversation(), {"callbacks": [Listener()]})
+        ((name, data),) = seen
+        assert name == EVENT_NAME
+        assert data["messages_before"] > data["messages_after"]
+        assert data["actions"]["dropped"] > 0
+
+    async def test_astream_events(self) -> None:
+        chain = RunnableLambda(lambda x: x) | HistoryCurator(max_tokens=600)
+        names = [
+            event["name"]
+            async for event in chain.astream_events(conversation(), version="v2")
+            if event["event"] == "on_custom_event"
+        ]
+        assert names == [EVENT_NAME]
+
+    def test_silent_outside_a_run(self) -> None:
+        from langchain_history_curator._events import dispatch
+
+        dispatch({"event": EVENT_NAME})
+
+
+class TestLikeNoPeer:
+    """Inputs `trim_messages` gets wrong without a word."""
+
+    def test_a_state_dict(self) -> None:
+        state = {"messages": [HumanMessage("hi")]}
+        trimmed = trim_messages(max_tokens=10, token_counter=len).invoke(state)
+        assert [m.content for m in trimmed] == ["messages"]
+        assert [m.content for m in HistoryCurator().invoke(state)] == ["hi"]
+
+    def test_a_string(self) -> None:
+        trimmed = trim_messages(max_tokens=10, token_counter=len).invoke("hi")
+        assert [m.content for m in trimmed] == ["h", "i"]
+        assert [m.content for m in HistoryCurator().invoke("hi")] == ["hi"]
+
+    def test_one_message(self) -> None:
+        with pytest.raises(Exception):  # noqa: B017, PT011
+            trim_messages(max_tokens=10, token_counter=len).invoke(HumanMessage("hi"))
+        assert HistoryCurator().invoke(HumanMessage("hi")) == [HumanMessage("hi")]
+
+    def test_serialisation(self) -> None:
+        assert dumpd(trim_messages(max_tokens=10, token_counter=len))["type"] == "not_implemented"
+        assert dumpd(HistoryCurator(max_tokens=10))["type"] == "constructor"
+
+    def test_input_schema(self) -> None:
+        with pytest.raises(Exception):  # noqa: B017, PT011
+            trim_messages(max_tokens=10, token_counter=len).get_input_jsonschema()
+        assert HistoryCurator().get_input_jsonschema()
+
+
+def test_shadow_mode_sends_everything() -> None:
+    said = conversation()
+    curation = HistoryCurator(max_tokens=600, mode="shadow").curate(said)
+    assert len(curation.messages) == len(said)
+    assert curation.report.curated_count < len(said)
+
+
+def test_system_message_leads() -> None:
+    view = HistoryCurator().invoke([human("a"), SystemMessage("s"), AIMessage("b"), human("c")])
+    assert [m.type for m in view].index("system") == 0

@@ -1,0 +1,97 @@
+"""LLMs that answer from a script and remember what they were sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from llama_index.core.base.llms.types import ChatMessage, LLMMetadata
+from llama_index.core.llms.mock import MockFunctionCallingLLM
+from pydantic import PrivateAttr
+
+from history_curator import ConversationEntry
+from history_curator.profiles import get_profile
+from history_curator.tokens import get_counter
+from llamaindex_history_curator import LlamaIndexDialect
+from llamaindex_history_curator._budget import tool_schemas
+from tests.llamaindex.factories import assistant
+
+Answer = Callable[[int, Sequence[ChatMessage]], ChatMessage]
+
+
+class RecordingLLM(MockFunctionCallingLLM):
+    """Answers with ``answer(number, messages)`` and keeps what every call was sent."""
+
+    window: int = 128_000
+    output: int = 1_000
+    kind: str = "RecordingLLM"
+
+    _calls: list[tuple[list[ChatMessage], list[Any]]] = PrivateAttr(default_factory=list)
+
+    def __init__(self, answer: Answer | None = None, **data: Any) -> None:
+        super().__init__(is_chat_model=True, **data)
+        script = answer or (lambda number, messages: assistant(f"answer {number}"))
+
+        def respond(messages: Sequence[ChatMessage], **kwargs: Any) -> ChatMessage:
+            tools = list(kwargs.get("tools") or ())
+            self._calls.append((list(messages), tools))
+            return script(len(self._calls) - 1, messages)
+
+        self._response_generator = respond
+
+    @property
+    def sent(self) -> list[list[ChatMessage]]:
+        """The messages of every call."""
+        return [messages for messages, _ in self._calls]
+
+    @property
+    def costs(self) -> list[int]:
+        """The tokens of every call, tools included, counted apart from the adapter."""
+        return [cost(messages, tools) for messages, tools in self._calls]
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(
+            context_window=self.window,
+            num_output=self.output,
+            is_chat_model=True,
+            is_function_calling_model=True,
+            model_name="recording",
+        )
+
+    def class_name(self) -> str:  # type: ignore[override]
+        return self.kind
+
+
+_COUNTER = get_counter("o200k_base")
+_DIALECT = LlamaIndexDialect()
+_read: dict[int, tuple[ChatMessage, ConversationEntry]] = {}
+
+
+def entries(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
+    """The messages as read, each object once: a long run sends most of them again and again."""
+    if len(_read) > 50_000:
+        _read.clear()
+    found = []
+    for index, message in enumerate(messages):
+        known = _read.get(id(message))
+        if known is None:
+            (entry,) = _DIALECT.read(message, index)
+            known = _read[id(message)] = (message, entry)
+        found.append(known[1])
+    return found
+
+
+def cost(messages: Sequence[ChatMessage], tools: Sequence[Any] = ()) -> int:
+    """Tokens of a request: its messages, its tools and the priming."""
+    total = sum(map(_COUNTER.count_entry, entries(messages)))
+    return total + _COUNTER.count_tools(tool_schemas(list(tools))) + _COUNTER.priming
+
+
+def problems(
+    messages: Sequence[ChatMessage], tail: Literal["request", "history"] = "request"
+) -> list[str]:
+    """What a provider would refuse."""
+    read = entries(messages)
+    profile = get_profile("core")
+    return [] if profile.holds(read, tail) else [str(found) for found in profile.find(read, tail)]

@@ -1,0 +1,187 @@
+"""Every chat engine, a hundred turns, sync, async and streaming, over a real small index."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from llama_index.core import Document, MockEmbedding, VectorStoreIndex
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.chat_engine import (
+    CondensePlusContextChatEngine,
+    CondenseQuestionChatEngine,
+    ContextChatEngine,
+    SimpleChatEngine,
+)
+from llama_index.core.memory import ChatMemoryBuffer
+from pydantic import PrivateAttr
+
+from llamaindex_history_curator import CuratedMemory
+from tests.llamaindex.factories import assistant, texts, user
+from tests.llamaindex.models import RecordingLLM, cost, problems
+
+LIMIT = 700
+TURNS = 100
+
+
+class WatchedMemory(CuratedMemory):
+    """Remembers every view it gave."""
+
+    _views: list[list[ChatMessage]] = PrivateAttr(default_factory=list)
+
+    def get(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:  # noqa: A002
+        view = super().get(input, **kwargs)
+        self._views.append(view)
+        return view
+
+    async def aget(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:  # noqa: A002
+        view = await super().aget(input, **kwargs)
+        self._views.append(view)
+        return view
+
+    @property
+    def views(self) -> list[list[ChatMessage]]:
+        return self._views
+
+
+@pytest.fixture(scope="module")
+def index() -> VectorStoreIndex:
+    documents = [Document(text=f"Fact {number}: the sky is blue.") for number in range(3)]
+    return VectorStoreIndex.from_documents(documents, embed_model=MockEmbedding(embed_dim=8))
+
+
+def _simple(index: VectorStoreIndex, **parts: Any) -> Any:
+    return SimpleChatEngine.from_defaults(system_prompt="be brief", **parts)
+
+
+def _context(index: VectorStoreIndex, **parts: Any) -> Any:
+    return ContextChatEngine.from_defaults(retriever=index.as_retriever(), **parts)
+
+
+def _condense(index: VectorStoreIndex, **parts: Any) -> Any:
+    query = index.as_query_engine(llm=parts["llm"])
+    return CondenseQuestionChatEngine.from_defaults(query_engine=query, **parts)
+
+
+def _condense_streaming(index: VectorStoreIndex, **parts: Any) -> Any:
+    query = index.as_query_engine(llm=parts["llm"], streaming=True)
+    return CondenseQuestionChatEngine.from_defaults(query_engine=query, **parts)
+
+
+def _condense_plus(index: VectorStoreIndex, **parts: Any) -> Any:
+    return CondensePlusContextChatEngine.from_defaults(retriever=index.as_retriever(), **parts)
+
+
+def _best(index: VectorStoreIndex, **parts: Any) -> Any:
+    return index.as_chat_engine(chat_mode="best", **parts)
+
+
+ENGINES: dict[str, Callable[..., Any]] = {
+    "simple": _simple,
+    "context": _context,
+    "condense_question": _condense,
+    "condense_plus_context": _condense_plus,
+    "as_chat_engine": _best,
+}
+
+
+def question(number: int) -> str:
+    return f"question {number}: " + "why is it so " * (5 + number % 7 * 8)
+
+
+def answering() -> RecordingLLM:
+    return RecordingLLM(lambda number, messages: assistant("because " * (10 + number % 5 * 20)))
+
+
+async def ask(engine: Any, mode: str, text: str) -> None:
+    if mode == "chat":
+        await asyncio.to_thread(engine.chat, text)
+    elif mode == "achat":
+        await engine.achat(text)
+    elif mode == "stream":
+
+        def consume() -> None:
+            for _ in engine.stream_chat(text).response_gen:
+                pass
+
+        await asyncio.to_thread(consume)
+    else:
+        response = await engine.astream_chat(text)
+        async for _ in response.async_response_gen():
+            pass
+
+
+@pytest.mark.parametrize("mode", ["chat", "achat", "stream", "astream"])
+@pytest.mark.parametrize("name", ENGINES)
+async def test_a_hundred_turns(name: str, mode: str, index: VectorStoreIndex) -> None:
+    llm = answering()
+    memory = WatchedMemory.from_defaults(token_limit=LIMIT)
+    make = ENGINES[name]
+    if name == "condense_question" and "stream" in mode:
+        make = _condense_streaming
+    engine = make(index, llm=llm, memory=memory)
+    for number in range(TURNS):
+        await ask(engine, mode, question(number))
+        await _settle(memory, 2 * number + 2)
+    assert len(memory.views) >= TURNS
+    for view in memory.views:
+        assert cost(view) <= LIMIT
+        assert problems(view, "history") == []
+    record = texts(memory.get_all())
+    assert record[::2] == [question(number) for number in range(TURNS)]
+    assert all(answer and answer.strip() for answer in record[1::2])
+    assert len(record) == 2 * TURNS
+
+
+async def test_the_simple_engine_leaves_room_for_its_system_prompt() -> None:
+    llm = answering()
+    memory = CuratedMemory.from_defaults(token_limit=LIMIT)
+    engine = SimpleChatEngine.from_defaults(
+        llm=llm, memory=memory, system_prompt="be brief " * 100
+    )
+    for number in range(20):
+        await engine.achat(question(number))
+    assert max(llm.costs) <= LIMIT + 8
+
+
+async def test_a_given_history_replaces_the_record_and_leaves_an_audit() -> None:
+    memory = CuratedMemory.from_defaults([user("old"), assistant("answer")], token_limit=LIMIT)
+    engine = SimpleChatEngine.from_defaults(llm=answering(), memory=memory)
+    await engine.achat("next", chat_history=[user("given"), assistant("yes")])
+    assert texts(memory.get_all())[:3] == ["given", "yes", "next"]
+    assert texts(memory.replaced[0].messages) == ["old", "answer"]
+
+
+def test_an_engine_does_not_replace_an_empty_memory() -> None:
+    memory = CuratedMemory.from_defaults(token_limit=LIMIT)
+    engine = SimpleChatEngine.from_defaults(llm=answering(), memory=memory)
+    engine.chat("hello")
+    assert texts(memory.get_all())[0] == "hello"
+
+
+def test_a_long_system_prompt_stops_the_peer_and_not_us() -> None:
+    prompt = "be brief " * 600
+    peer = SimpleChatEngine.from_defaults(
+        llm=answering(),
+        memory=ChatMemoryBuffer.from_defaults(token_limit=LIMIT),
+        system_prompt=prompt,
+    )
+    with pytest.raises(ValueError, match="Initial token count exceeds token limit"):
+        peer.chat("hello")
+    llm = answering()
+    ours = SimpleChatEngine.from_defaults(
+        llm=llm, memory=CuratedMemory.from_defaults(token_limit=LIMIT), system_prompt=prompt
+    )
+    ours.chat("hello")
+    assert llm.sent[0][-1].content == "hello"
+
+
+async def _settle(memory: CuratedMemory, count: int) -> None:
+    """Streaming engines write the answer from the background."""
+    for _ in range(500):
+        if len(await memory.aget_all()) >= count:
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError(f"the record has {len(memory.get_all())} messages, not {count}")

@@ -1,0 +1,367 @@
+"""`CuratedMemory`: a complete record, a view that fits and is never invalid."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import pickle
+import threading
+
+import pytest
+from llama_index.core.base.llms.types import CachePoint, ChatMessage, TextBlock
+from llama_index.core.memory import BaseMemory
+from llama_index.core.storage.chat_store import SimpleChatStore
+
+from history_curator import (
+    ConfigurationError,
+    Curator,
+    RetentionConfig,
+    SlidingWindowManager,
+    ToolResultTruncator,
+)
+from llamaindex_history_curator import CuratedMemory
+from tests.llamaindex.factories import (
+    assistant,
+    call,
+    dumped,
+    orphans,
+    result,
+    roles,
+    system,
+    texts,
+    user,
+)
+from tests.llamaindex.models import RecordingLLM, cost, problems
+
+
+def memory(*messages: ChatMessage, limit: int = 500, **options: object) -> CuratedMemory:
+    return CuratedMemory.from_defaults(list(messages), token_limit=limit, **options)
+
+
+def turns(count: int, words: int = 20) -> list[ChatMessage]:
+    return [
+        message
+        for number in range(count)
+        for message in (user(f"q{number} " + "x " * words), assistant(f"a{number} " + "y " * words))
+    ]
+
+
+class TestView:
+    def test_a_short_record_is_returned_whole(self) -> None:
+        said = [system(), user(), assistant()]
+        assert dumped(memory(*said).get()) == dumped(said)
+
+    def test_it_fits_and_keeps_system_and_question(self) -> None:
+        kept = memory(system("rules"), *turns(50), user("now?"), limit=300)
+        view = kept.get()
+        assert cost(view) <= 300
+        assert view[0].content == "rules"
+        assert view[-1].content == "now?"
+        assert problems(view) == []
+        assert len(kept.get_all()) == 102
+
+    def test_it_never_holds_half_an_exchange(self) -> None:
+        said = [user("task")]
+        for number in range(60):
+            said += [call(f"c{number}"), result(f"c{number}", "w " * 40)]
+        for limit in range(120, 900, 60):
+            view = memory(*said, limit=limit).get()
+            assert orphans(view) == []
+            assert cost(view) <= limit
+
+    def test_it_may_end_on_the_answer_because_the_caller_appends(self) -> None:
+        assert roles(memory(user(), assistant()).get()) == ["user", "assistant"]
+
+    def test_an_empty_memory_gives_nothing_and_is_still_true(self) -> None:
+        empty = memory()
+        assert empty.get() == []
+        assert empty.get(input="hello") == []
+        assert bool(empty) is True
+        assert (empty or None) is empty
+
+    async def test_async_is_the_same(self) -> None:
+        kept = memory(system(), *turns(50), limit=300)
+        assert dumped(await kept.aget()) == dumped(kept.get())
+        assert dumped(await kept.aget_all()) == dumped(kept.get_all())
+
+    def test_managers_run_in_order(self) -> None:
+        view = memory(
+            user("go"),
+            call("c1"),
+            result("c1", "word " * 500),
+            assistant("done"),
+            limit=5_000,
+            managers=[ToolResultTruncator(max_tokens=50)],
+        ).get()
+        assert cost(view) < 120
+        assert orphans(view) == []
+
+    async def test_an_async_manager_works_in_aget(self) -> None:
+        class Slow:
+            async def acurate(self, entries, *, context):  # type: ignore[no-untyped-def]
+                await asyncio.sleep(0)
+                return entries[-1:]
+
+        kept = memory(*turns(5), user("last"), managers=[Slow()])
+        assert texts(await kept.aget()) == ["last"]
+        with pytest.raises(ConfigurationError, match="async"):
+            kept.get()
+
+
+class TestRoomForTheCaller:
+    def test_initial_tokens_are_left_free(self) -> None:
+        kept = memory(*turns(30), user("now?"), limit=400)
+        assert cost(kept.get(initial_token_count=200)) <= 200
+
+    def test_the_coming_question_is_left_room(self) -> None:
+        kept = memory(*turns(30), limit=400)
+        question = "z " * 150
+        assert cost([*kept.get(input=question), user(question)]) <= 400
+
+    def test_a_question_already_in_the_record_is_not_counted_twice(self) -> None:
+        question = "z " * 90
+        kept = memory(user(question), limit=110)
+        assert texts(kept.get(input=question)) == [question]
+
+    @pytest.mark.parametrize("initial", [0, 10_000])
+    def test_it_degrades_to_the_latest_turn_instead_of_raising(
+        self, initial: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        big = "big " * 400
+        kept = memory(system("rules"), *turns(10), user(big), limit=100)
+        with caplog.at_level(logging.WARNING):
+            view = kept.get(initial_token_count=initial)
+        assert texts(view) == ["rules", big]
+        assert "latest turn" in caplog.text
+
+    async def test_it_degrades_in_async_too(self) -> None:
+        kept = memory(*turns(3), call("c1"), limit=20)
+        view = await kept.aget(initial_token_count=99)
+        assert orphans(view) == []
+        assert view[0].content == turns(3)[-2].content
+
+    def test_the_tokenizer_can_only_be_counted_with(self) -> None:
+        assert len(memory().tokenizer_fn("hello world")) == 2
+
+
+class TestRecord:
+    def test_what_is_returned_can_be_edited_without_harm(self) -> None:
+        kept = memory(user("one"), call("c1", q=[1]), result("c1"))
+        before = dumped(kept.get_all())
+        for message in [*kept.get(), *kept.get_all()]:
+            for block in message.blocks:
+                if isinstance(block, TextBlock):
+                    block.text = "changed"
+                else:
+                    block.tool_kwargs["q"].append(2)
+            message.additional_kwargs["tool_call_id"] = "changed"
+            message.blocks.append(TextBlock(text="more"))
+        assert dumped(kept.get_all()) == before
+
+    def test_what_was_put_can_be_edited_without_harm(self) -> None:
+        kept, message = memory(), user("one")
+        kept.put(message)
+        message.blocks[0].text = "changed"
+        assert texts(kept.get_all()) == ["one"]
+
+    def test_an_in_place_edit_of_the_store_is_seen(self) -> None:
+        store = SimpleChatStore()
+        kept = memory(user("one"), chat_store=store)
+        assert texts(kept.get()) == ["one"]
+        store.store["chat_history"][0].blocks[0].text = "two"
+        assert texts(kept.get()) == ["two"]
+
+    async def test_put_and_put_messages(self) -> None:
+        kept = memory()
+        kept.put(user("1"))
+        await kept.aput(assistant("2"))
+        kept.put_messages([user("3"), assistant("4")])
+        await kept.aput_messages([user("5")])
+        assert texts(kept.get_all()) == ["1", "2", "3", "4", "5"]
+
+    def test_two_keys_of_one_store_are_two_conversations(self) -> None:
+        store = SimpleChatStore()
+        first = CuratedMemory.from_defaults(chat_store=store, chat_store_key="a")
+        second = CuratedMemory.from_defaults(chat_store=store, chat_store_key="b")
+        first.put(user("for a"))
+        assert (texts(first.get()), texts(second.get())) == (["for a"], [])
+
+    def test_two_views_over_one_record(self) -> None:
+        store = SimpleChatStore()
+        narrow = CuratedMemory.from_defaults(chat_store=store, token_limit=120)
+        wide = CuratedMemory.from_defaults(chat_store=store, token_limit=9_000)
+        for message in turns(20):
+            narrow.put(message)
+        assert len(narrow.get()) < len(wide.get()) == 40
+
+    def test_many_threads_lose_nothing(self) -> None:
+        kept = memory(limit=300)
+
+        def work(worker: int) -> None:
+            for number in range(25):
+                kept.put(user(f"{worker}-{number}"))
+                assert problems(kept.get(), "history") == []
+
+        threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        said = texts(kept.get_all())
+        assert len(said) == len(set(said)) == 200
+        for worker in range(8):
+            own = [text for text in said if text and text.startswith(f"{worker}-")]
+            assert own == [f"{worker}-{number}" for number in range(25)]
+
+    async def test_tasks_and_threads_mix(self) -> None:
+        kept = memory(limit=300)
+
+        async def work(worker: int) -> None:
+            for number in range(10):
+                await kept.aput(user(f"t{worker}-{number}"))
+                await asyncio.to_thread(kept.put, user(f"s{worker}-{number}"))
+                await kept.aget()
+
+        await asyncio.gather(*(work(worker) for worker in range(6)))
+        assert len(set(texts(kept.get_all()))) == 120
+
+
+class TestSet:
+    def test_it_replaces_and_says_what_was_lost(self) -> None:
+        kept = memory(user("1"), assistant("2"), user("3"))
+        kept.set([user("1"), user("new")])
+        assert texts(kept.get_all()) == ["1", "new"]
+        (lost,) = kept.replaced
+        assert texts(lost.messages) == ["2", "3"]
+        assert lost.at.tzinfo is not None
+
+    async def test_async_too(self) -> None:
+        kept = memory(user("1"))
+        await kept.aset([user("2")])
+        assert texts(kept.replaced[0].messages) == ["1"]
+
+    def test_a_longer_form_of_the_same_history_loses_nothing(self) -> None:
+        kept = memory(user("1"))
+        kept.set([user("1"), assistant("2")])
+        assert kept.replaced == ()
+
+    def test_of_two_equal_messages_one_can_be_lost(self) -> None:
+        kept = memory(user("x"), assistant("y"), user("x"))
+        kept.set([user("x")])
+        assert texts(kept.replaced[0].messages) == ["y", "x"]
+
+    def test_the_given_list_is_not_kept(self) -> None:
+        kept, given = memory(), [user("1")]
+        kept.set(given)
+        given.append(user("2"))
+        assert texts(kept.get_all()) == ["1"]
+
+    async def test_reset_forgets_everything(self) -> None:
+        kept = memory(user("1"))
+        kept.set([user("2")])
+        kept.reset()
+        assert (kept.get_all(), kept.replaced) == ([], ())
+        kept.put(user("3"))
+        await kept.areset()
+        assert kept.get_all() == []
+
+
+class TestRetention:
+    SAID = (
+        user("weather?"),
+        call("c1", city="Oslo"),
+        result("c1", "rain " * 50),
+        assistant("Rain."),
+        user("thanks"),
+    )
+
+    def test_older_turns_are_stored_trimmed(self) -> None:
+        kept = memory(
+            retention=RetentionConfig(preserve_turns=1, persist_tool_invocations="trimmed")
+        )
+        for message in self.SAID:
+            kept.put(message)
+        stored = kept.get_all()
+        assert stored[2].content == '{"name": "look", "status": "success"}'
+        assert stored[1].blocks[0].tool_kwargs == {}
+        assert stored[2].additional_kwargs["tool_call_id"] == "c1"
+
+    async def test_or_not_at_all(self) -> None:
+        kept = memory(retention={"preserve_turns": 1, "persist_tool_invocations": "none"})
+        await kept.aput_messages(list(self.SAID))
+        assert texts(await kept.aget_all()) == ["weather?", "Rain.", "thanks"]
+
+    def test_the_view_shows_older_turns_as_text_while_the_store_keeps_all(self) -> None:
+        kept = memory(retention=RetentionConfig(preserve_turns=1))
+        kept.put_messages(list(self.SAID))
+        assert texts(kept.get()) == ["weather?", "Rain.", "thanks"]
+        assert len(kept.get_all()) == 5
+
+
+class TestConfiguration:
+    def test_the_budget_follows_the_llm(self) -> None:
+        llm = RecordingLLM(window=10_000, output=2_000)
+        assert CuratedMemory.from_defaults(llm=llm).token_limit == 10_000 - 2_000 - 200
+
+    def test_a_given_limit_wins(self) -> None:
+        llm = RecordingLLM(window=10_000)
+        assert CuratedMemory.from_defaults(llm=llm, token_limit=77).token_limit == 77
+
+    @pytest.mark.parametrize(
+        ("kind", "provider"),
+        [("Anthropic", "anthropic"), ("OpenAI", "openai"), ("GoogleGenAI", "gemini"), ("X", "core")],
+    )
+    def test_the_provider_follows_the_llm(self, kind: str, provider: str) -> None:
+        kept = CuratedMemory.from_defaults(llm=RecordingLLM(kind=kind))
+        assert kept.curator.profile.name == provider
+
+    def test_a_curator_made_elsewhere(self) -> None:
+        curator = Curator(SlidingWindowManager(2), max_tokens=400)
+        kept = CuratedMemory.from_defaults(curator=curator)
+        kept.put_messages(turns(9))
+        assert len(kept.get()) <= 3
+        assert kept.token_limit == 400
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"curator": Curator()},
+            {"curator": Curator(max_tokens=9), "managers": [SlidingWindowManager(2)]},
+            {"curator": Curator(max_tokens=9), "recall": True},
+            {"curator": Curator(max_tokens=9), "config": {"max_tokens": 9}},
+            {"chat_store": object()},
+        ],
+        ids=["no-budget", "managers", "options", "both", "store"],
+    )
+    def test_what_cannot_work_is_refused_with_a_fix(self, options: dict[str, object]) -> None:
+        with pytest.raises(ConfigurationError, match="Fix"):
+            CuratedMemory.from_defaults(**options)  # type: ignore[arg-type]
+
+    def test_a_cache_point_is_placed_on_request(self) -> None:
+        view = memory(system(), user("one"), mark_cache=True).get()
+        assert isinstance(view[-1].blocks[-1], CachePoint)
+        assert not any(
+            isinstance(block, CachePoint)
+            for message in memory(system(), user("one")).get()
+            for block in message.blocks
+        )
+
+    def test_it_is_a_llamaindex_memory_with_a_short_name(self) -> None:
+        kept = memory(*turns(50))
+        assert isinstance(kept, BaseMemory)
+        assert kept.class_name() == "CuratedMemory"
+        assert repr(kept) == str(kept) == "CuratedMemory('chat_history', token_limit=500)"
+
+
+class TestCopies:
+    def test_a_deep_copy_has_a_record_of_its_own(self) -> None:
+        kept = memory(user("1"), managers=[SlidingWindowManager(5)])
+        twin = copy.deepcopy(kept)
+        twin.put(assistant("2"))
+        assert (len(kept.get_all()), len(twin.get_all())) == (1, 2)
+        assert twin.curator is kept.curator
+
+    def test_it_can_be_pickled(self) -> None:
+        kept = memory(user("1"), assistant("2"))
+        assert dumped(pickle.loads(pickle.dumps(kept)).get()) == dumped(kept.get())

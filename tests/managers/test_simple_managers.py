@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from history_curator import Curator
+from history_curator.errors import ConfigurationError
+from history_curator.managers import (
+    ComposedManager,
+    CurationContext,
+    DuplicateResultManager,
+    ObservableManager,
+    PassthroughManager,
+    RoleTruncator,
+    SlidingWindowManager,
+    ToolResultClearer,
+    ToolResultTruncator,
+    TurnRetentionManager,
+)
+from history_curator.model import ConversationEntry
+from history_curator.record import EventBus, HistoryCurated
+from history_curator.tokens import HeuristicCounter
+from tests.support.messages import (
+    Message,
+    assistant,
+    call,
+    entries,
+    exchange,
+    result,
+    system,
+    texts,
+    user,
+)
+
+COUNTER = HeuristicCounter()
+
+
+def context(**changes: Any) -> CurationContext:
+    return CurationContext(counter=COUNTER, **changes)
+
+
+def curated(manager: Any, messages: list[Message], **changes: Any) -> list[ConversationEntry]:
+    return list(manager.curate(entries(messages), context=context(**changes)))
+
+
+MANAGERS = [
+    PassthroughManager(),
+    SlidingWindowManager(0),
+    SlidingWindowManager(1),
+    SlidingWindowManager(4),
+    ToolResultTruncator(max_length=30),
+    ToolResultTruncator(max_tokens=8, keep="both"),
+    ToolResultClearer(keep=0, placeholder="[-]"),
+    ToolResultClearer(keep=1, clear_inputs=True, placeholder="[-]"),
+    TurnRetentionManager(0),
+    TurnRetentionManager(1),
+    TurnRetentionManager(1, older="exclude"),
+    RoleTruncator(user=20, assistant=5, tool=10),
+    DuplicateResultManager("[same]"),
+    ComposedManager((ToolResultTruncator(20), SlidingWindowManager(3))),
+]
+
+words = st.text("ab \n", max_size=80)
+ids = st.sampled_from(["c1", "c2", "c3"])
+messages = st.lists(
+    st.one_of(
+        st.builds(system, words),
+        st.builds(user, words),
+        st.builds(assistant, words),
+        st.builds(call, ids),
+        st.builds(lambda first, second: call(first, second, at=7), ids, ids),
+        st.builds(result, ids, words),
+    ),
+    max_size=25,
+)
+
+
+class TestEveryManager:
+    @pytest.mark.parametrize("manager", MANAGERS, ids=repr)
+    @given(said=messages)
+    def test_is_idempotent_and_changes_nothing_it_was_given(
+        self, manager: Any, said: list[Message]
+    ) -> None:
+        before = entries(said)
+        untouched = copy.deepcopy(before)
+        once = list(manager.curate(before, context=context()))
+        assert before == untouched
+        assert list(manager.curate(once, context=context())) == once
+
+    @pytest.mark.parametrize("manager", MANAGERS, ids=repr)
+    @given(said=messages)
+    def test_keeps_order_system_and_edits_only_copies(
+        self, manager: Any, said: list[Message]
+    ) -> None:
+        before = entries(said)
+        after = list(manager.curate(before, context=context()))
+        places = {id(entry): place for place, entry in enumerate(before)}
+        positions = [places[id(entry.root)] for entry in after]
+        assert positions == sorted(set(positions))
+        kept = {id(entry) for entry in after}
+        assert all(id(entry) in kept for entry in before if entry.role.value == "system")
+        for entry in after:
+            if entry.original is not None:
+                assert entry.action
+                assert entry.reason
+
+    @pytest.mark.parametrize("manager", MANAGERS, ids=repr)
+    def test_an_empty_history_stays_empty(self, manager: Any) -> None:
+        assert list(manager.curate([], context=context())) == []
+
+    @pytest.mark.parametrize("manager", MANAGERS, ids=repr)
+    def test_pinned_entries_survive_untouched(self, manager: Any) -> None:
+        from dataclasses import replace
+
+        said = entries(
+            [user("q" * 50), *exchange("c1", text="x" * 500), assistant("y" * 50), user("z")]
+        )
+        pinned = [replace(entry, pinned=True) for entry in said]
+        assert list(manager.curate(pinned, context=context())) == pinned
+
+
+class TestSlidingWindow:
+    def test_keeps_system_and_the_last_entries(self) -> None:
+        said = [system("s"), user("1"), assistant("2"), user("3"), assistant("4"), user("5")]
+        assert texts(curated(SlidingWindowManager(3), said)) == ["s", "3", "4", "5"]
+
+    def test_several_system_messages_all_stay(self) -> None:
+        said = [system("a"), user("1"), system("b"), user("2"), user("3")]
+        assert texts(curated(SlidingWindowManager(1), said)) == ["a", "b", "3"]
+
+    def test_a_window_of_zero_keeps_the_system_message(self) -> None:
+        assert texts(curated(SlidingWindowManager(0), [system("s"), user("1")])) == ["s"]
+
+    def test_an_exchange_that_does_not_fit_is_left_out_whole(self) -> None:
+        said = [user("1"), *exchange("c1", "c2"), user("2"), user("3")]
+        assert texts(curated(SlidingWindowManager(4), said)) == ["2", "3"]
+
+    def test_the_newest_exchange_is_whole_even_when_larger_than_the_window(self) -> None:
+        said = [user("1"), *exchange("c1", "c2", "c3")]
+        kept = curated(SlidingWindowManager(2), said)
+        assert [entry.role.value for entry in kept] == ["assistant", "tool", "tool", "tool"]
+
+    def test_a_late_result_goes_with_its_call(self) -> None:
+        said = [call("c1"), user("1"), user("2"), result("c1", "late"), user("3")]
+        assert texts(curated(SlidingWindowManager(3), said)) == ["1", "2", "3"]
+
+    def test_at_least_the_last_n_the_caller_asked_for(self) -> None:
+        said = [user(str(number)) for number in range(6)]
+        assert texts(curated(SlidingWindowManager(1), said, preserve_last_n=3)) == ["3", "4", "5"]
+
+    def test_says_why_entries_are_missing(self) -> None:
+        told = context()
+        said = entries([user("1"), user("2")])
+        SlidingWindowManager(1).curate(said, context=told)
+        assert "window" in told.reasons[id(said[0])]
+
+    @pytest.mark.parametrize("size", [-1, 1.5, True, "3"])
+    def test_a_size_that_is_no_count_is_refused(self, size: Any) -> None:
+        with pytest.raises(ConfigurationError, match="window_size"):
+            SlidingWindowManager(size)
+
+
+class TestToolResultTruncator:
+    def test_shortens_results_only(self) -> None:
+        said = [user("u" * 99), *exchange("c1", text="r" * 99)]
+        kept = curated(ToolResultTruncator(max_length=40), said)
+        assert kept[0].content == "u" * 99
+        assert kept[2].content == "r" * (40 - len("\n... [truncated]")) + "\n... [truncated]"
+        assert (kept[2].truncated, kept[2].original_length) == (True, 99)
+
+    def test_two_thousand_characters_unless_told(self) -> None:
+        kept = curated(ToolResultTruncator(), exchange("c1", text="r" * 9_000))
+        assert len(kept[1].content or "") == 2_000
+
+    def test_by_tokens(self) -> None:
+        kept = curated(ToolResultTruncator(max_tokens=25), exchange("c1", text="word " * 900))
+        assert COUNTER.count(kept[1].content or "") <= 25
+
+    @pytest.mark.parametrize(("keep", "ends"), [("head", "0…"), ("tail", "…9"), ("both", "0…9")])
+    def test_keeps_the_part_asked_for(self, keep: Any, ends: str) -> None:
+        manager = ToolResultTruncator(max_length=len(ends), keep=keep, suffix="…")
+        assert texts(curated(manager, exchange("c1", text="0123456789")))[1] == ends
+
+    def test_a_tighter_limit_later_remembers_the_first_length(self) -> None:
+        both = ComposedManager((ToolResultTruncator(100), ToolResultTruncator(50)))
+        kept = curated(both, exchange("c1", text="r" * 999))
+        assert (len(kept[1].content or ""), kept[1].original_length) == (50, 999)
+
+    def test_two_limits_at_once_are_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="not both"):
+            ToolResultTruncator(max_length=1, max_tokens=1)
+
+    def test_other_fields_of_the_message_survive(self) -> None:
+        said = [user(), call("c1"), result("c1", "r" * 99, name="look")]
+        view = Curator(ToolResultTruncator(max_length=20)).curate(said).messages
+        assert view[2] == {**said[2], "content": view[2]["content"]}
+        assert view[0] is said[0]
+
+
+class TestToolResultClearer:
+    SAID: ClassVar[list[Message]] = [user("go")] + [
+        m for n in range(5) for m in exchange(f"c{n}", text=f"{n}" * 60)
+    ]
+
+    def cleared(self, manager: ToolResultClearer, said: list[Message] | None = None) -> list[bool]:
+        kept = curated(manager, said or self.SAID)
+        return [
+            entry.content == manager.placeholder for entry in kept if entry.role.value == "tool"
+        ]
+
+    def test_keeps_the_newest(self) -> None:
+        assert self.cleared(ToolResultClearer(keep=2)) == [True, True, True, False, False]
+
+    def test_clears_in_batches(self) -> None:
+        assert self.cleared(ToolResultClearer(keep=1, batch=3)) == [True, True, True, False, False]
+        assert self.cleared(ToolResultClearer(keep=3, batch=3)) == [False] * 5
+
+    def test_excluded_tools_are_left_alone(self) -> None:
+        said = [*exchange("a", text="x" * 60, name="policy"), *exchange("b", text="y" * 60)]
+        assert self.cleared(ToolResultClearer(keep=0, exclude_tools=("policy",)), said) == [
+            False,
+            True,
+        ]
+        assert self.cleared(ToolResultClearer(keep=0, exclude_tools="policy"), said) == [
+            False,
+            True,
+        ]
+
+    def test_inputs_go_with_their_results(self) -> None:
+        said = [call("c1", "c2", query="long"), result("c1", "x" * 60), result("c2", "y" * 60)]
+        kept = curated(ToolResultClearer(keep=1, clear_inputs=True), said)
+        assert [one.arguments for one in kept[0].tool_calls or ()] == ["{}", '{"query": "long"}']
+        assert [one.id for one in kept[0].tool_calls or ()] == ["c1", "c2"]
+
+    def test_a_short_result_is_not_worth_clearing(self) -> None:
+        assert self.cleared(ToolResultClearer(keep=0), exchange("c1", text="ok")) == [False]
+
+    def test_reused_ids_are_told_apart(self) -> None:
+        said = [*exchange("c1", text="old " * 20), *exchange("c1", text="new " * 20)]
+        assert self.cleared(ToolResultClearer(keep=1), said) == [True, False]
+
+
+class TestTurnRetention:
+    SAID: ClassVar[list[Message]] = [
+        system("s"),
+        user("one"),
+        call("c1", text="looking"),
+        result("c1"),
+        call("c2"),
+        result("c2"),
+        assistant("1"),
+        user("two"),
+        *exchange("c3"),
+        assistant("2"),
+        user("three"),
+    ]
+
+    def test_older_turns_keep_what_was_said(self) -> None:
+        kept = curated(TurnRetentionManager(preserve_turns=2), self.SAID)
+        assert texts(kept) == ["s", "one", "looking", "1", "two", None, "found", "2", "three"]
+        assert kept[2].tool_calls is None
+        assert all(entry.original is None for entry in kept[4:])
+
+    def test_older_turns_may_go_altogether(self) -> None:
+        kept = curated(TurnRetentionManager(preserve_turns=1, older="exclude"), self.SAID)
+        assert texts(kept) == ["s", "three"]
+
+    def test_fewer_turns_than_preserved_change_nothing(self) -> None:
+        before = entries(self.SAID)
+        assert TurnRetentionManager(3).curate(before, context=context()) == before
+
+    def test_the_turn_being_answered_is_kept_even_with_zero(self) -> None:
+        said = [user("one"), *exchange("c1"), assistant("1"), user("two"), *exchange("c2")]
+        kept = curated(TurnRetentionManager(0), said)
+        assert texts(kept) == ["one", "1", "two", None, "found"]
+
+    def test_an_answered_turn_is_reduced_with_zero(self) -> None:
+        assert texts(
+            curated(TurnRetentionManager(0), [user("q"), *exchange("c"), assistant("a")])
+        ) == [
+            "q",
+            "a",
+        ]
+
+    def test_a_late_result_goes_with_its_old_call(self) -> None:
+        said = [user("one"), call("c1"), user("two"), result("c1", "late"), assistant("a")]
+        assert texts(curated(TurnRetentionManager(1), said)) == ["one", "two", "a"]
+
+
+class TestRoleTruncator:
+    def test_limits_differ_by_role(self) -> None:
+        said = [
+            system("s" * 99),
+            user("u" * 99),
+            assistant("a" * 99),
+            *exchange("c", text="t" * 99),
+        ]
+        kept = curated(RoleTruncator(user=50, assistant=30), said)
+        assert [len(text or "") for text in texts(kept)] == [99, 50, 30, 0, 99]
+        assert [entry.original_length for entry in kept] == [None, 99, 99, None, None]
+
+    def test_calls_survive_their_text_being_cut(self) -> None:
+        kept = curated(RoleTruncator(assistant=20), [call("c1", text="t" * 99), result("c1")])
+        assert kept[0].tool_calls
+        assert len(kept[0].content or "") == 20
+
+
+class TestDuplicateResults:
+    def test_the_latest_of_the_same_stays(self) -> None:
+        said = [*exchange("a", text="x" * 90), *exchange("b", text="x" * 90)]
+        kept = curated(DuplicateResultManager(), said)
+        assert kept[1].content == DuplicateResultManager().reference
+        assert kept[3].content == "x" * 90
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            exchange("b", text="y" * 90),
+            exchange("b", text="x" * 90, name="other"),
+            [call("b", at=2), result("b", "x" * 90)],
+        ],
+    )
+    def test_another_text_tool_or_argument_is_not_the_same(self, other: list[Message]) -> None:
+        said = [*exchange("a", text="x" * 90), *other]
+        assert curated(DuplicateResultManager(), said) == entries(said)
+
+    def test_parallel_duplicates_collapse_to_the_last(self) -> None:
+        kept = curated(DuplicateResultManager("[same]"), exchange("a", "b", "c", text="x" * 90))
+        assert texts(kept)[1:] == ["[same]", "[same]", "x" * 90]
+
+
+class Shouting:
+    async def curate(
+        self, given: list[ConversationEntry], *, context: CurationContext
+    ) -> list[ConversationEntry]:
+        return given[-1:]
+
+
+class TestComposition:
+    def test_order_is_the_callers(self) -> None:
+        said = [user("1"), user("2"), *exchange("c1", text="x" * 50)]
+        manager = ComposedManager([ToolResultTruncator(10), SlidingWindowManager(2)])
+        kept = curated(manager, said)
+        assert [entry.role.value for entry in kept] == ["assistant", "tool"]
+        assert len(kept[1].content or "") == 10
+
+    def test_an_async_manager_needs_acurate(self) -> None:
+        with pytest.raises(ConfigurationError, match="acurate"):
+            curated(ComposedManager((Shouting(),)), [user()])  # type: ignore[arg-type]
+
+    async def test_sync_and_async_managers_mix(self) -> None:
+        manager = ComposedManager((Shouting(), PassthroughManager()))  # type: ignore[arg-type]
+        kept = await manager.acurate(entries([user("1"), user("2")]), context=context())
+        assert texts(kept) == ["2"]
+
+    def test_something_that_does_not_curate_is_refused_by_position(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"managers\[1\].*Fix"):
+            ComposedManager((PassthroughManager(), object()))  # type: ignore[arg-type]
+
+
+class TestObservation:
+    def test_publishes_what_happened(self) -> None:
+        bus, seen = EventBus(), list[HistoryCurated]()
+        bus.subscribe(HistoryCurated, seen.append)
+        inner = ComposedManager((ToolResultTruncator(10), SlidingWindowManager(2)))
+        said = [user("1"), *exchange("c1", text="x" * 50)]
+        curated(ObservableManager(inner, bus, "support"), said)
+        (event,) = seen
+        assert (event.prompt_name, event.strategy) == ("support", "composed")
+        assert (event.original_count, event.curated_count) == (3, 2)
+        assert event.actions == {"dropped": 1, "kept": 1, "truncated": 1}
+
+    async def test_publishes_for_async_managers_too(self) -> None:
+        bus, seen = EventBus(), list[HistoryCurated]()
+        bus.subscribe(HistoryCurated, seen.append)
+        manager = ObservableManager(Shouting(), bus)  # type: ignore[arg-type]
+        await manager.acurate(entries([user("1"), user("2")]), context=context())
+        assert seen[0].actions == {"dropped": 1, "kept": 1}

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from history_curator import Curator, HistoryCurated, SlidingWindowManager, ToolResultTruncator
+from history_curator.errors import ConfigurationError, ConversionError
+from history_curator.record import ConversationRunner, HistorySession, get_evaluation_history
+from tests.support.messages import Message, assistant, call, system, texts, user
+
+
+class Script:
+    """A model that says what it was told to, and remembers what it was sent."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.sent: list[list[Message]] = []
+
+    def __call__(self, messages: list[Message], tools: Any) -> Any:
+        self.sent.append(list(messages))
+        return self.answers.pop(0)
+
+
+class TestRunning:
+    def test_tools_run_until_the_model_answers(self) -> None:
+        model = Script(call("c1", "c2", name="add", a=1, b=2), assistant("3"))
+        runner = ConversationRunner(model, {"add": lambda a, b: a + b})
+        outcome = runner.run("1 + 2?")
+        assert (outcome.content, outcome.steps, outcome.stopped) == ("3", 2, "answer")
+        assert texts(outcome.messages) == ["1 + 2?", None, "3", "3", "3"]
+        assert [m.get("tool_call_id") for m in model.sent[1]] == [None, None, "c1", "c2"]
+
+    def test_everything_is_recorded_in_order_under_one_run(self) -> None:
+        model = Script(call("c1", name="look"), assistant("ok"), assistant("bye"))
+        runner = ConversationRunner(model, {"look": lambda: {"x": 1}})
+        first = runner.run([system("s"), user("go")])
+        second = runner.run("thanks")
+        assert texts(runner.session.entries) == ["s", "go", None, '{"x": 1}', "ok", "thanks", "bye"]
+        run = first.entries[0].evaluation_id
+        assert run is not None
+        assert get_evaluation_history(runner.session, run) == first.entries
+        assert [entry.sequence for entry in first.entries] == list(range(5))
+        assert second.entries[0].evaluation_id != run
+        assert len(model.sent[-1]) == 6
+
+    def test_the_step_limit_ends_a_run(self) -> None:
+        model = Script(*(call(f"c{n}", name="look") for n in range(9)))
+        outcome = ConversationRunner(model, {"look": str}, max_steps=3).run("go")
+        assert (outcome.content, outcome.steps, outcome.stopped) == (None, 3, "max_steps")
+        with pytest.raises(ConfigurationError, match="max_steps"):
+            ConversationRunner(model, max_steps=0)
+
+    def test_a_manager_decides_what_is_sent_not_what_is_recorded(self) -> None:
+        model = Script(call("c1", name="dump"), assistant("done"))
+        seen = list[HistoryCurated]()
+        runner = ConversationRunner(
+            model, {"dump": lambda: "x" * 9_000}, history_manager=ToolResultTruncator(100)
+        )
+        runner.session.bus.subscribe(HistoryCurated, seen.append)
+        runner.run("go")
+        assert len(model.sent[1][2]["content"]) == 100
+        assert runner.session.entries[2].content == "x" * 9_000
+        assert [event.curated_count for event in seen] == [1, 3]
+
+    def test_a_curator_is_used_as_it_is(self) -> None:
+        session = HistorySession()
+        session.record([m for n in range(9) for m in (user(str(n)), assistant(str(n)))])
+        model = Script(assistant("hi"))
+        curator = Curator(SlidingWindowManager(1))
+        ConversationRunner(model, history_manager=curator, session=session).run("last")
+        assert texts(model.sent[0]) == ["last"]
+        assert len(session) == 20
+
+
+class TestFailures:
+    @pytest.mark.parametrize(
+        ("asked", "expected"),
+        [
+            (call("c1", name="nope"), "unknown tool 'nope'"),
+            (call("c1", name="fail"), "ZeroDivisionError"),
+            (call("c1", name="fail", unexpected=1), "TypeError"),
+        ],
+    )
+    def test_become_results_the_model_can_read(self, asked: Message, expected: str) -> None:
+        model = Script(asked, assistant("sorry"))
+        runner = ConversationRunner(model, {"fail": lambda: 1 / 0})
+        assert runner.run("go").content == "sorry"
+        failed = runner.session.entries[2]
+        assert expected in (failed.content or "")
+        assert failed.status == "error"
+
+    @pytest.mark.parametrize("arguments", ["{not json", "[1, 2]"])
+    def test_malformed_arguments_are_an_error_result(self, arguments: str) -> None:
+        asked = call("c1", name="look")
+        asked["tool_calls"][0]["function"]["arguments"] = arguments
+        runner = ConversationRunner(Script(asked, assistant("ok")), {"look": lambda: "x"})
+        runner.run("go")
+        assert "Error" in (runner.session.entries[2].content or "")
+
+    def test_a_response_without_a_message_is_refused(self) -> None:
+        with pytest.raises(ConversionError, match="assistant message"):
+            ConversationRunner(Script({"role": "user", "content": "?"})).run("go")
+
+
+class Dumped:
+    """Stands for a response object of a client library."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def model_dump(self, **_: Any) -> Any:
+        return self.data
+
+
+class TestClients:
+    def test_an_openai_response(self) -> None:
+        response = Dumped({"id": "x", "choices": [{"message": assistant("hello")}]})
+        assert ConversationRunner(Script(response)).run("hi").content == "hello"
+
+    def test_an_anthropic_response_is_answered_in_blocks(self) -> None:
+        asks = {
+            "id": "msg",
+            "role": "assistant",
+            "stop_reason": "tool_use",
+            "content": [{"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 1, "b": 2}}],
+        }
+        says = {
+            "role": "assistant",
+            "stop_reason": "end_turn",
+            "content": [{"type": "text", "text": "3"}],
+        }
+        model = Script(Dumped(asks), Dumped(says))
+        runner = ConversationRunner(model, {"add": lambda a, b: a + b})
+        assert runner.run("1 + 2?").content == "3"
+        block = model.sent[1][2]["content"][0]
+        assert (block["type"], block["tool_use_id"], block["content"]) == ("tool_result", "t1", "3")
+        assert [entry.role.value for entry in runner.session] == [
+            "user",
+            "assistant",
+            "tool",
+            "assistant",
+        ]
+
+
+class TestAsync:
+    async def test_awaits_the_model_and_the_tools(self) -> None:
+        script = Script(call("c1", "c2", name="wait"), assistant("done"))
+        running = 0
+        most = 0
+
+        async def model(messages: list[Message], tools: Any) -> Any:
+            await asyncio.sleep(0)
+            return script(messages, tools)
+
+        async def wait() -> str:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            await asyncio.sleep(0.01)
+            running -= 1
+            return json.dumps("ok")
+
+        outcome = await ConversationRunner(model, {"wait": wait}).arun("go")
+        assert outcome.content == "done"
+        assert most == 2
+
+    async def test_sync_parts_work_too(self) -> None:
+        runner = ConversationRunner(
+            Script(call("c1", name="look"), assistant("ok")),
+            {"look": lambda: "x"},
+            history_manager=SlidingWindowManager(5),
+        )
+        assert (await runner.arun("go")).content == "ok"
+
+    def test_an_async_model_needs_arun(self) -> None:
+        async def model(messages: list[Message], tools: Any) -> Message:
+            return assistant()
+
+        with pytest.raises(ConfigurationError, match="arun"):
+            ConversationRunner(model).run("go")

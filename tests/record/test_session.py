@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import logging
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import pytest
+
+from history_curator import Curator, SlidingWindowManager
+from history_curator.errors import ConversionError
+from history_curator.model import ConversationEntry, MessageRole
+from history_curator.record import (
+    ConversationRecorded,
+    EventBus,
+    HistoryCurated,
+    HistorySession,
+    get_evaluation_history,
+    select_all,
+    select_where,
+)
+from tests.support.messages import assistant, call, exchange, result, system, texts, user
+
+
+class TestRecording:
+    def test_every_entry_is_stamped(self) -> None:
+        session = HistorySession()
+        recorded = session.record([system("s"), user("hi"), assistant("yo")])
+        assert [entry.sequence for entry in recorded] == [0, 1, 2]
+        assert {entry.evaluation_id for entry in recorded} == {session.evaluation_id}
+        assert all(entry.created_at is not None for entry in recorded)
+
+    def test_sequences_count_per_evaluation(self) -> None:
+        session, run = HistorySession(), uuid4()
+        session.append(user("a"))
+        assert session.append(user("b"), evaluation_id=run).sequence == 0
+        assert session.append(user("c"), evaluation_id=run).sequence == 1
+        assert session.append(user("d")).sequence == 1
+
+    def test_messages_come_back_as_the_same_objects(self) -> None:
+        said = [user("hi"), *exchange("c1")]
+        session = HistorySession()
+        session.record(said)
+        assert all(mine is given for mine, given in zip(session.messages, said, strict=True))
+
+    def test_publishes_each_entry(self) -> None:
+        bus, seen = EventBus(), list[ConversationRecorded]()
+        bus.subscribe(ConversationRecorded, seen.append)
+        session = HistorySession(bus=bus)
+        recorded = session.record([user("a"), user("b")])
+        assert [event.entry for event in seen] == list(recorded)
+        assert {event.session_id for event in seen} == {session.session_id}
+
+    def test_a_message_of_several_entries_is_recorded_as_such(self) -> None:
+        blocks = [
+            {"type": "tool_result", "tool_use_id": "a", "content": "1"},
+            {"type": "tool_result", "tool_use_id": "b", "content": "2"},
+        ]
+        session = HistorySession()
+        with pytest.raises(ConversionError, match=r"session\.record"):
+            session.append({"role": "user", "content": blocks})
+        assert len(session.record([{"role": "user", "content": blocks}])) == 2
+
+    def test_a_bad_message_records_nothing(self) -> None:
+        session = HistorySession()
+        with pytest.raises(ConversionError):
+            session.record([user("ok"), {"role": "nobody", "content": "x"}])
+        assert len(session) == 0
+
+    def test_threads_may_record_at_once(self) -> None:
+        session = HistorySession()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda n: session.append(user(str(n))), range(200)))
+        assert sorted(entry.sequence for entry in session) == list(range(200))
+
+    def test_the_record_is_complete_whatever_the_view(self) -> None:
+        session = HistorySession()
+        session.record([user(str(number)) for number in range(9)])
+        view = Curator(SlidingWindowManager(2)).curate(session.messages, session=session)
+        assert len(view.messages) == 2
+        assert len(select_all(session)) == 9
+
+
+class TestRoundTrip:
+    def test_json(self) -> None:
+        session = HistorySession()
+        session.record([system("s"), user("hi"), call("c1", at=1), result("c1", "é漢")])
+        again = HistorySession.from_json(session.to_json())
+        assert again.entries == session.entries
+        assert (again.session_id, again.evaluation_id) == (
+            session.session_id,
+            session.evaluation_id,
+        )
+        assert again.append(user("more")).sequence == 4
+
+    def test_pickle(self) -> None:
+        session = HistorySession()
+        session.append(user("hi"))
+        assert pickle.loads(pickle.dumps(session)).entries == session.entries
+
+    @pytest.mark.parametrize("text", ["", "[]", "{}", '{"session_id": "x"}'])
+    def test_what_is_no_session_is_refused(self, text: str) -> None:
+        with pytest.raises(ConversionError, match="Fix"):
+            HistorySession.from_json(text)
+
+
+class TestFork:
+    def test_shares_entries_up_to_a_point(self) -> None:
+        session = HistorySession()
+        recorded = session.record([user("a"), assistant("b"), user("c"), assistant("d")])
+        branch = session.fork(at=2)
+        branch.append(user("c, but better"))
+        assert branch.entries[:2] == recorded[:2]
+        assert all(
+            mine is theirs for mine, theirs in zip(branch.entries, recorded[:2], strict=False)
+        )
+        assert texts(session.entries) == ["a", "b", "c", "d"]
+        assert texts(branch.entries) == ["a", "b", "c, but better"]
+        assert branch.parent_id == session.session_id != branch.session_id
+
+    def test_at_an_entry_leaves_it_out(self) -> None:
+        session = HistorySession()
+        recorded = session.record([user("a"), assistant("b"), user("c")])
+        assert texts(session.fork(at=recorded[1]).entries) == ["a"]
+        assert texts(session.fork(at=-1).entries) == ["a", "b"]
+        assert len(session.fork()) == 3
+
+    def test_at_a_stranger_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="not of this session"):
+            HistorySession().fork(at=ConversationEntry(MessageRole.USER, "x"))
+
+
+class TestSelecting:
+    def test_by_predicate_and_by_run(self) -> None:
+        session, run = HistorySession(), uuid4()
+        session.append(user("a"))
+        session.record([user("b"), assistant("c")], evaluation_id=run)
+        said = select_where(session, ConversationEntry, lambda e: e.role is MessageRole.ASSISTANT)
+        assert texts(said) == ["c"]
+        assert texts(get_evaluation_history(session, run)) == ["b", "c"]
+        assert texts(select_all(session, ConversationEntry)) == ["a", "b", "c"]
+
+
+class TestEvents:
+    def test_a_handler_that_raises_disturbs_nobody(self, caplog: pytest.LogCaptureFixture) -> None:
+        bus, seen = EventBus(), list[str]()
+
+        def fail(event: str) -> None:
+            raise RuntimeError("no")
+
+        bus.subscribe(str, fail)
+        bus.subscribe(str, seen.append)
+        with caplog.at_level(logging.ERROR, "history_curator.events"):
+            bus.publish("x")
+        assert seen == ["x"]
+        assert "raised" in caplog.text
+
+    def test_a_handler_only_gets_its_type(self) -> None:
+        bus, seen, everything = EventBus(), list[int](), list[object]()
+        bus.subscribe(int, seen.append)
+        stop = bus.subscribe(object, everything.append)
+        bus.publish("x")
+        bus.publish(1)
+        stop()
+        bus.publish(2)
+        assert (seen, everything) == ([1, 2], ["x", 1])
+
+    def test_a_curator_announces_its_work(self) -> None:
+        bus, seen = EventBus(), list[HistoryCurated]()
+        bus.subscribe(HistoryCurated, seen.append)
+        session = HistorySession()
+        curator = Curator(SlidingWindowManager(1), bus=bus, name="support")
+        curation = curator.curate([user("1"), user("2"), user("3")], session=session)
+        (event,) = seen
+        assert (event.original_count, event.curated_count) == (3, 1)
+        assert (event.tokens, event.prompt_name) == (curation.tokens, "support")
+        assert event.session_id == session.session_id
+        assert event.actions == curation.report.actions
+        assert event.to_dict()["actions"] == {"dropped": 2, "kept": 1}

@@ -1,0 +1,228 @@
+"""One face for a stored conversation, whatever the framework and its store package."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from tests.stores.servers import Server
+
+
+class Conversation(Protocol):
+    """A conversation of texts behind an adapter of ours."""
+
+    def begin(self, texts: Sequence[str]) -> None:
+        """Start with messages said elsewhere."""
+
+    def say(self, texts: Sequence[str]) -> None:
+        """Add messages."""
+
+    async def asay(self, texts: Sequence[str]) -> None:
+        """Add messages."""
+
+    def heard(self) -> list[str]:
+        """Everything said."""
+
+    async def aheard(self) -> list[str]:
+        """Everything said."""
+
+    def view(self) -> list[str]:
+        """What the model sees."""
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the store failed last time."""
+
+
+class LangChainConversation:
+    """`CuratedChatMessageHistory` over a chat history of the framework's."""
+
+    def __init__(self, store: Any) -> None:
+        from langchain_history_curator import CuratedChatMessageHistory
+
+        self.history = CuratedChatMessageHistory(store, max_tokens=2_000)
+
+    def begin(self, texts: Sequence[str]) -> None:
+        self.say(texts)
+
+    def say(self, texts: Sequence[str]) -> None:
+        self.history.add_messages(self._messages(texts))
+
+    async def asay(self, texts: Sequence[str]) -> None:
+        await self.history.aadd_messages(self._messages(texts))
+
+    def heard(self) -> list[str]:
+        return [str(message.content) for message in self.history.record]
+
+    async def aheard(self) -> list[str]:
+        return [str(message.content) for message in await self.history.aget_record()]
+
+    def view(self) -> list[str]:
+        return [str(message.content) for message in self.history.messages]
+
+    @property
+    def degraded(self) -> bool:
+        return self.history.degraded
+
+    def _messages(self, texts: Sequence[str]) -> list[Any]:
+        from langchain_core.messages import HumanMessage
+
+        return [HumanMessage(text) for text in texts]
+
+
+class LlamaIndexConversation:
+    """`CuratedMemory` over a chat store of the framework's."""
+
+    def __init__(self, store: Any, key: str) -> None:
+        from llamaindex_history_curator import CuratedMemory
+
+        self.memory = CuratedMemory.from_defaults(
+            chat_store=store, chat_store_key=key, token_limit=2_000
+        )
+
+    def begin(self, texts: Sequence[str]) -> None:
+        self.memory.set(self._messages(texts))
+
+    def say(self, texts: Sequence[str]) -> None:
+        self.memory.put_messages(self._messages(texts))
+
+    async def asay(self, texts: Sequence[str]) -> None:
+        await self.memory.aput_messages(self._messages(texts))
+
+    def heard(self) -> list[str]:
+        return [str(message.content) for message in self.memory.get_all()]
+
+    async def aheard(self) -> list[str]:
+        return [str(message.content) for message in await self.memory.aget_all()]
+
+    def view(self) -> list[str]:
+        return [str(message.content) for message in self.memory.get()]
+
+    @property
+    def degraded(self) -> bool:
+        return self.memory.degraded
+
+    def _messages(self, texts: Sequence[str]) -> list[Any]:
+        from llama_index.core.llms import ChatMessage
+
+        return [ChatMessage(text) for text in texts]
+
+
+Opener = Callable[[Server, str], Conversation]
+
+
+def langchain_sql(server: Server, key: str) -> Conversation:
+    """``SQLChatMessageHistory`` of langchain-community."""
+    from langchain_community.chat_message_histories import SQLChatMessageHistory
+
+    return LangChainConversation(SQLChatMessageHistory(key, connection=_sync(server.url)))
+
+
+def langchain_postgres(server: Server, key: str) -> Conversation:
+    """``PostgresChatMessageHistory`` of langchain-postgres, which holds one connection."""
+    import psycopg
+    from langchain_core.chat_history import BaseChatMessageHistory
+    from langchain_core.messages import BaseMessage
+    from langchain_postgres import PostgresChatMessageHistory
+
+    class Reconnecting(BaseChatMessageHistory):
+        """Opens a new connection once the old one is broken."""
+
+        async_mode = False
+
+        def __init__(self) -> None:
+            self.connection = psycopg.connect(server.url)
+            PostgresChatMessageHistory.create_tables(self.connection, "chat_messages")
+
+        @property
+        def opened(self) -> Any:
+            if self.connection.closed or self.connection.broken:
+                self.connection = psycopg.connect(server.url)
+            session = str(uuid.uuid5(uuid.NAMESPACE_OID, key))
+            return PostgresChatMessageHistory(
+                "chat_messages", session, sync_connection=self.connection
+            )
+
+        @property
+        def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+            found: list[BaseMessage] = self.opened.get_messages()
+            self.connection.commit()
+            return found
+
+        def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+            self.opened.add_messages(messages)
+
+        def clear(self) -> None:
+            self.opened.clear()
+
+    return LangChainConversation(Reconnecting())
+
+
+def langchain_redis(server: Server, key: str) -> Conversation:
+    """``RedisChatMessageHistory`` of langchain-community, which needs no search module."""
+    from langchain_community.chat_message_histories import RedisChatMessageHistory
+
+    store = RedisChatMessageHistory(key, url=server.url)
+    store.redis_client = _impatient_redis(server)
+    return LangChainConversation(store)
+
+
+def llamaindex_sql(server: Server, key: str) -> Conversation:
+    """``SQLAlchemyChatStore`` of llama-index-core."""
+    from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+
+    store = SQLAlchemyChatStore(table_name="chat", async_database_uri=_async(server.url))
+    return LlamaIndexConversation(store, key)
+
+
+def llamaindex_postgres(server: Server, key: str) -> Conversation:
+    """``PostgresChatStore``, which keeps a conversation in one row."""
+    from llama_index.storage.chat_store.postgres import PostgresChatStore
+
+    store = PostgresChatStore.from_params(
+        connection_string=_sync(server.url), async_connection_string=_async(server.url)
+    )
+    return LlamaIndexConversation(store, key)
+
+
+def llamaindex_redis(server: Server, key: str) -> Conversation:
+    """``RedisChatStore``."""
+    from llama_index.storage.chat_store.redis import RedisChatStore
+    from redis.asyncio import Redis
+
+    store = RedisChatStore(
+        redis_client=_impatient_redis(server), aredis_client=Redis.from_url(server.url)
+    )
+    return LlamaIndexConversation(store, key)
+
+
+def _impatient_redis(server: Server) -> Any:
+    """A client that reports a dead server at once instead of after its own retries."""
+    from redis import Redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    return Redis.from_url(server.url, retry=Retry(NoBackoff(), 0))
+
+
+def _sync(url: str) -> str:
+    return url.replace("postgresql://", "postgresql+psycopg://")
+
+
+def _async(url: str) -> str:
+    return url.replace("postgresql://", "postgresql+asyncpg://").replace(
+        "sqlite://", "sqlite+aiosqlite://"
+    )
+
+
+OPENERS: dict[str, tuple[str, Opener]] = {
+    "langchain-sqlite": ("sqlite", langchain_sql),
+    "langchain-postgres": ("postgres", langchain_postgres),
+    "langchain-postgres-sql": ("postgres", langchain_sql),
+    "langchain-redis": ("redis", langchain_redis),
+    "llamaindex-sqlite": ("sqlite", llamaindex_sql),
+    "llamaindex-postgres": ("postgres", llamaindex_postgres),
+    "llamaindex-postgres-sql": ("postgres", llamaindex_sql),
+    "llamaindex-redis": ("redis", llamaindex_redis),
+}

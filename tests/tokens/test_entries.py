@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from history_curator.errors import ConfigurationError
+from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
+from history_curator.tokens import (
+    TiktokenCounter,
+    claude,
+    count_tokens,
+    find_family,
+    gemini,
+    patches,
+    tiles,
+)
+from tests.support.messages import assistant, call, result, system, user
+
+USER, ASSISTANT = MessageRole.USER, MessageRole.ASSISTANT
+
+
+@pytest.fixture
+def counter() -> TiktokenCounter:
+    return TiktokenCounter("o200k_base")
+
+
+class TestEntries:
+    def test_a_message_costs_four_and_its_text(self, counter: TiktokenCounter) -> None:
+        entry = ConversationEntry(USER, "hello world")
+        assert counter.count_entry(entry) == 4 + counter.count("hello world")
+
+    def test_a_name_costs_one_and_its_text(self, counter: TiktokenCounter) -> None:
+        named = ConversationEntry(USER, "hi", name="ada")
+        assert counter.count_entry(named) == 4 + counter.count("hi") + 1 + counter.count("ada")
+
+    def test_every_call_costs_its_name_and_arguments(self, counter: TiktokenCounter) -> None:
+        calls = (ToolCall("c1", "look", '{"at": 1}'), ToolCall("c2", "look", "{}"))
+        entry = ConversationEntry(ASSISTANT, tool_calls=calls)
+        text = sum(counter.count(one.name) + counter.count(one.arguments) for one in calls)
+        assert counter.count_entry(entry) == 4 + text + 2 * 3
+
+    def test_reasoning_and_media_cost_too(self, counter: TiktokenCounter) -> None:
+        bare = counter.count_entry(ConversationEntry(ASSISTANT, "yes"))
+        thought = ConversationEntry(ASSISTANT, "yes", reasoning=(Reasoning("let me think"),))
+        sealed = ConversationEntry(
+            ASSISTANT,
+            "yes",
+            reasoning=(Reasoning(raw={"data": "x" * 1_600}, encrypted=True),),
+        )
+        assert counter.count_entry(thought) == bare + counter.count("let me think")
+        assert counter.count_entry(sealed) == bare + 300
+
+    def test_media_is_priced_by_size_or_estimate(self) -> None:
+        counter = TiktokenCounter("o200k_base", media={"audio": 77})
+        bare = counter.count_entry(ConversationEntry(USER, "see"))
+
+        def extra(part: ContentPart) -> int:
+            return counter.count_entry(ConversationEntry(USER, "see", parts=(part,))) - bare
+
+        assert extra(ContentPart("image", width=1024, height=1024)) == 765
+        assert extra(ContentPart("image", raw={"image_url": {"detail": "low"}})) == 85
+        assert extra(ContentPart("audio")) == 77
+        assert extra(ContentPart("file", tokens=12)) == 12
+        assert extra(ContentPart("text", text="see")) == 0
+        assert extra(ContentPart("other", raw={"type": "citation", "of": "page 3"})) > 3
+
+    def test_the_count_is_remembered_on_the_entry_per_counter(self) -> None:
+        small, large = TiktokenCounter("o200k_base"), TiktokenCounter("o200k_base", factor=2.0)
+        entry = ConversationEntry(USER, "hello world")
+        first = small.count_entry(entry)
+        assert entry.memo == (small.name, first)
+        assert large.count_entry(entry) == 2 * first
+        assert small.count_entry(entry) == first
+        assert small.calls == 1
+
+    def test_an_edited_copy_is_counted_anew(self, counter: TiktokenCounter) -> None:
+        entry = ConversationEntry(USER, "a long story " * 20)
+        counter.count_entry(entry)
+        assert counter.count_entry(entry.evolve(content="short")) == 4 + counter.count("short")
+
+    def test_a_factor_applies_to_the_whole_message_once(self) -> None:
+        plain, scaled = TiktokenCounter("o200k_base"), TiktokenCounter("claude-sonnet-4-5")
+        entry = ConversationEntry(USER, "one two three four five")
+        tokens = plain.count_entry(entry)
+        assert scaled.count_entry(entry) == math.ceil(tokens * 1.25)
+
+
+class TestRequests:
+    def test_is_the_sum_of_its_messages_and_priming(self, counter: TiktokenCounter) -> None:
+        said = [system("s"), user("hi"), call("c1", at=3), result("c1", "found"), assistant("ok")]
+        each = [count_tokens([message], counter) - 3 for message in said]
+        assert count_tokens(said, counter) == sum(each) + 3
+
+    def test_an_empty_request_costs_the_priming(self, counter: TiktokenCounter) -> None:
+        assert count_tokens([], counter) == counter.priming
+
+    def test_tools_are_added(self, counter: TiktokenCounter) -> None:
+        tools = [{"name": "look", "description": "Look around."}]
+        said = [user("hi")]
+        assert count_tokens(said, counter, tools=tools) == (
+            count_tokens(said, counter) + counter.count_tools(tools)
+        )
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "description": "The city."},
+        "unit": {"type": "string", "description": "Unit", "enum": ["celsius", "fahrenheit"]},
+    },
+}
+FUNCTION = {"name": "weather", "description": "Current weather.", "parameters": SCHEMA}
+
+
+class TestToolSchemas:
+    def test_follows_the_published_arithmetic(self, counter: TiktokenCounter) -> None:
+        count = counter.count
+        expected = 7 + count("weather:Current weather") + 3
+        expected += 3 + count("city:string:The city") + 3 + count("unit:string:Unit")
+        expected += -3 + 3 + count("celsius") + 3 + count("fahrenheit") + 12
+        assert counter.count_tools([FUNCTION]) == expected
+
+    def test_every_way_to_write_a_tool_costs_the_same(self, counter: TiktokenCounter) -> None:
+        anthropic = {"name": "weather", "description": "Current weather.", "input_schema": SCHEMA}
+        responses = {"type": "function", **FUNCTION}
+        openai = {"type": "function", "function": FUNCTION}
+        assert (
+            len({counter.count_tools([tool]) for tool in (FUNCTION, anthropic, responses, openai)})
+            == 1
+        )
+
+    def test_nested_objects_and_items_count(self, counter: TiktokenCounter) -> None:
+        nested = {"type": "array", "items": {"type": "object", "properties": SCHEMA["properties"]}}
+        wrapped = {**FUNCTION, "parameters": {"type": "object", "properties": {"all": nested}}}
+        assert counter.count_tools([wrapped]) > counter.count_tools([FUNCTION])
+
+    def test_a_built_in_tool_costs_something(self, counter: TiktokenCounter) -> None:
+        assert counter.count_tools([{"type": "web_search_20250305", "name": "web_search"}]) > 12
+
+    @pytest.mark.parametrize("tools", [None, []])
+    def test_no_tools_cost_nothing(self, counter: TiktokenCounter, tools: None) -> None:
+        assert counter.count_tools(tools) == 0
+
+    def test_a_callable_is_refused_by_position(self, counter: TiktokenCounter) -> None:
+        with pytest.raises(ConfigurationError, match=r"tools\[1\].*Fix"):
+            counter.count_tools([FUNCTION, print])  # type: ignore[list-item]
+
+    def test_a_schema_that_contains_itself_ends(self, counter: TiktokenCounter) -> None:
+        node: dict[str, object] = {"type": "object"}
+        node["properties"] = {"child": node}
+        assert counter.count_tools([{"name": "walk", "parameters": node}]) > 0
+
+
+class TestImages:
+    @pytest.mark.parametrize(
+        ("formula", "size", "tokens"),
+        [
+            (tiles(85, 170), (1024, 1024), 765),
+            (tiles(85, 170), (2048, 4096), 1105),
+            (tiles(85, 170), (300, 300), 255),
+            (tiles(70, 140), (512, 512), 210),
+            (tiles(2833, 5667), (512, 512), 8500),
+            (patches(1.0), (1024, 1024), 1024),
+            (patches(1.62), (1800, 2400), 2489),
+            (claude, (280, 280), 100),
+            (claude, (4000, 4000), 1568),
+            (gemini, (384, 384), 258),
+            (gemini, (1536, 768), 516),
+        ],
+    )
+    def test_formulas(self, formula: tiles, size: tuple[int, int], tokens: int) -> None:
+        assert formula(*size) == tokens
+
+    @pytest.mark.parametrize("formula", [tiles(85, 170), patches(1.0), claude])
+    def test_an_unknown_size_costs_the_most(self, formula: tiles) -> None:
+        sizes = [(100, 100), (1024, 1024), (768, 2048), (5000, 5000)]
+        assert formula(None, None) >= max(formula(*size) for size in sizes)
+
+
+class TestFamilies:
+    @pytest.mark.parametrize(
+        ("model", "family", "factor"),
+        [
+            ("gpt-4o", "gpt-4o", 1.0),
+            ("gpt-4o-mini-2024-07-18", "gpt-4o-mini", 1.0),
+            ("openai/gpt-5.1", "gpt-5", 1.0),
+            ("ft:gpt-4o:acme", "gpt-4o", 1.0),
+            ("gpt-4-turbo", "gpt-4", 1.0),
+            ("azure/gpt-35-turbo", "gpt-4", 1.0),
+            ("gpt-oss-120b", "gpt-oss", 1.0),
+            ("o3", "o-series", 1.0),
+            ("o4-mini", "o4-mini", 1.0),
+            ("claude-3-5-sonnet-latest", "claude", 1.25),
+            ("claude-opus-4-20250514", "claude", 1.25),
+            ("us.anthropic.claude-sonnet-4-20250514-v1:0", "claude", 1.25),
+            ("claude-sonnet-4-6", "claude", 1.25),
+            ("claude-opus-4-7", "claude-new", 1.6),
+            ("models/gemini-2.5-pro", "gemini", 1.15),
+            ("mistral-large-latest", "mistral", 1.3),
+        ],
+    )
+    def test_a_model_finds_its_family(self, model: str, family: str, factor: float) -> None:
+        found = find_family(model)
+        assert found is not None
+        assert (found.name, found.factor) == (family, factor)
+
+    def test_an_unknown_model_finds_none(self) -> None:
+        assert find_family("my-own-model") is None
+
+    def test_tools_of_openai_models_carry_a_margin(self) -> None:
+        plain, model = TiktokenCounter("o200k_base"), TiktokenCounter("gpt-4o")
+        assert model.count("hello world") == plain.count("hello world")
+        assert model.count_tools([FUNCTION]) == math.ceil(plain.count_tools([FUNCTION]) * 1.05)
