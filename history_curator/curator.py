@@ -350,8 +350,10 @@ class Curator:
             overhead=request.overhead,
             provider=self.profile.name,
             strategy="+".join(type(manager).__name__ for manager in self.managers) or "ladder",
-            prefix_entries=_stable_prefix(sealed.entries, scan=bool(self.managers)),
+            prefix_entries=_stable_prefix(sealed, scan=bool(self.managers)),
             cut=0 if fit is None else fit.start,
+            clear=0 if fit is None else fit.clear_start,
+            rung=0 if fit is None else fit.rung,
             orphans=orphans,
             mode=self.mode,
             warnings=tuple(request.context.warnings),
@@ -451,9 +453,12 @@ def _left_out(timeline: Timeline) -> dict[int, str]:
     return left
 
 
-def _stable_prefix(entries: Sequence[ConversationEntry], *, scan: bool) -> int:
-    """How many leading entries the next call repeats: all but an invented tail."""
+def _stable_prefix(sealed: Sealed, *, scan: bool) -> int:
+    """How many leading entries the next call repeats: all but what is bound to change."""
+    entries, fit = sealed.entries, sealed.fit
     count = len(entries)
+    if fit is not None and fit.steady is not None:
+        count -= len(fit.entries) - fit.steady
     while count and entries[count - 1].origin in _VOLATILE:
         count -= 1
     if scan:

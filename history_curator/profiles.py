@@ -154,12 +154,16 @@ class ProviderProfile:
         return current
 
     def _judge(self, entry: ConversationEntry) -> bool:
-        if entry.checked is self:
+        checked = entry.checked
+        if checked is self or (checked.__class__ is dict and self in checked):
             return True
         for look in self._at:
             if look(entry):
                 return False
-        object.__setattr__(entry, "checked", self)
+        if checked.__class__ is dict:
+            checked[self] = True  # Beside what was derived from the entry.
+        else:
+            object.__setattr__(entry, "checked", self)
         return True
 
     def _settle(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -17,14 +18,12 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
-from langchain_core.messages import convert_to_messages as _convert
-from langchain_core.messages import messages_from_dict as _from_stored
 
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry
 from history_curator.read import DictDialect
 from langchain_history_curator import _readers as readers
-from langchain_history_curator._rewrite import adopt, invent, rewrite
+from langchain_history_curator._rewrite import adopt, invent, message_of, rewrite
 
 _content = attrgetter("content")
 
@@ -136,7 +135,7 @@ class LangChainDialect:
         if isinstance(message, dict):
             return self._read_dict
         if isinstance(message, (str, tuple, list)):
-            return self._read_shorthand
+            return self._read_as_message
         if isinstance(message, ConversationEntry):
             return readers.read_entry
         raise ConversionError(
@@ -148,28 +147,20 @@ class LangChainDialect:
     def _read_dict(self, message: dict[str, Any], index: int) -> tuple[ConversationEntry, ...]:
         if "role" in message:
             return self._dicts.read(message, index)
-        try:
-            stored = "data" in message and "type" in message
-            converted = (_from_stored([message]) if stored else _convert([message]))[0]
-        except Exception as error:
-            raise ConversionError(
-                f"the dict is neither a provider's message nor a stored LangChain one ({error}).",
-                index=index,
-                field="role",
-                fix='give it a "role", or the form messages_to_dict() writes.',
-            ) from error
-        return self.read(converted, index)
+        return self._read_as_message(message, index)
 
-    def _read_shorthand(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+    def _read_as_message(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
         try:
-            converted = _convert([message if isinstance(message, str) else tuple(message)])[0]
+            converted = message_of(message)
         except Exception as error:
             raise ConversionError(
                 f"{message!r:.80} is not a message ({error}).",
                 index=index,
-                fix="write ('human', 'hi'), ('ai', ...), ('system', ...), or just the text.",
+                field="role" if isinstance(message, dict) else None,
+                fix="write a dict with a role, the form messages_to_dict() writes, "
+                "('human', 'hi'), or just the text.",
             ) from error
-        return self.read(converted, index)
+        return tuple(replace(entry, source=message) for entry in self.read(converted, index))
 
 
 def settle(messages: Iterable[Any]) -> list[Any]:
@@ -212,15 +203,22 @@ def _whole(entries: Sequence[ConversationEntry], start: int) -> int:
 
 
 def _written(entry: ConversationEntry) -> BaseMessage:
+    known = entry.written
+    if known is not None and known[1] is known[0].content and isinstance(known[0], BaseMessage):
+        message: BaseMessage = known[0]
+        return message
     source = entry.source
     if source is None:
-        return invent(entry)
-    if entry.span is None and entry.original is None and isinstance(source, BaseMessage):
-        return source
-    if entry.span is not None or not isinstance(source, BaseMessage):
+        message = invent(entry)
+    elif entry.span is None and isinstance(source, BaseMessage):
+        message = source if entry.original is None else rewrite(source, entry)
+    else:
         message = adopt(entry.root)
-        return message if entry.original is None else rewrite(message, entry)
-    return rewrite(source, entry)
+        if entry.original is not None:
+            message = rewrite(message, entry)
+    # The content goes with it, as a witness: a caller may have changed the message since.
+    object.__setattr__(entry, "written", (message, message.content))
+    return message
 
 
 def _freeze(value: Any) -> Hashable:

@@ -164,9 +164,12 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             specs = (one,)
         bound = [*request.tools, *specs]
         known = self._schemas
-        if known is not None and len(known[0]) == len(bound):
-            if all(mine is given for mine, given in zip(known[0], bound, strict=True)):
-                return known[1]
+        if (
+            known is not None
+            and len(known[0]) == len(bound)
+            and all(mine is given for mine, given in zip(known[0], bound, strict=True))
+        ):
+            return known[1]
         forms = schemas_of(request.tools) or []
         forms += [
             {"name": s.name, "description": s.description, "parameters": s.json_schema}

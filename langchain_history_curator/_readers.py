@@ -197,8 +197,10 @@ def read_calls(message: Any, in_blocks: Sequence[ToolCall]) -> tuple[ToolCall, .
             text = arguments_text(arguments)
         kept = {"signature": signatures[call_id]} if signatures and call_id in signatures else None
         calls.append(ToolCall(call_id, call["name"] or "", text, kept))
-    for call in fields["invalid_tool_calls"]:
-        calls.append(ToolCall(call["id"] or "", call["name"] or "", call["args"] or ""))
+    calls += [
+        ToolCall(call["id"] or "", call["name"] or "", call["args"] or "")
+        for call in fields["invalid_tool_calls"]
+    ]
     if not calls and extra:
         legacy = extra.get("function_call")
         if isinstance(legacy, dict):

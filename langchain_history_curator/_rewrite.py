@@ -12,6 +12,8 @@ from langchain_core.messages import (
     HumanMessage,
     SystemMessage,
     ToolMessage,
+    convert_to_messages,
+    messages_from_dict,
 )
 
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
@@ -24,6 +26,9 @@ from langchain_history_curator._blocks import (
     write_part,
 )
 
+Renewed = dict[str, list[ToolCall]]
+"""Calls as they now are, by the id they were read with."""
+
 _KNOWN = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "id", "status"})
 
 
@@ -35,11 +40,20 @@ def invent(entry: ConversationEntry) -> BaseMessage:
     return _build(entry, content, {})
 
 
+def message_of(given: Any) -> BaseMessage:
+    """What LangChain makes of a string, a tuple or a stored message."""
+    if isinstance(given, dict) and "data" in given and "type" in given:
+        return messages_from_dict([given])[0]
+    return convert_to_messages([tuple(given) if isinstance(given, list) else given])[0]
+
+
 def adopt(entry: ConversationEntry) -> BaseMessage:
     """The message for an entry read from a dict, or from one block of a message."""
     source = entry.source
-    if not isinstance(source, dict):
+    if isinstance(source, BaseMessage):
         return invent(entry)
+    if not isinstance(source, dict) or "role" not in source:
+        return message_of(source)
     content = source.get("content")
     if entry.span is not None or not isinstance(content, (str, list)):
         content = entry.content or ""
@@ -85,7 +99,7 @@ def rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
     if isinstance(message, AIMessage):
         _rewrite_ai(message, entry, before, update)
     else:
-        content = _content(message.content, entry, before, None, ())
+        content = _content(message.content, entry, before, None)
         if content is not message.content:
             update["content"] = content
     return message.model_copy(update=update)
@@ -131,13 +145,14 @@ def _rewrite_ai(
         update["invalid_tool_calls"] = invalid
         if getattr(message, "tool_call_chunks", None):
             update["tool_call_chunks"] = _chunks(new)
-        update["additional_kwargs"] = _aside(message.additional_kwargs, old, new, origins)
+        renewed = _by_old_id(old, new, origins)
+        update["additional_kwargs"] = _aside(message.additional_kwargs, old, renewed)
     if entry.reasoning != before.reasoning and not entry.reasoning:
         extra = dict(update.get("additional_kwargs", message.additional_kwargs))
         for key in ("reasoning_content", "reasoning", "thinking_blocks"):
             extra.pop(key, None)
         update["additional_kwargs"] = extra
-    content = _content(message.content, entry, before, new, origins)
+    content = _content(message.content, entry, before, _by_old_id(old, new, origins))
     if content is not message.content:
         update["content"] = content
 
@@ -182,34 +197,37 @@ def _chunks(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
     ]
 
 
-def _aside(
-    extra: dict[str, Any],
-    old: Sequence[ToolCall],
-    new: Sequence[ToolCall],
-    origins: Sequence[int | None],
-) -> dict[str, Any]:
+def _by_old_id(
+    old: Sequence[ToolCall], new: Sequence[ToolCall], origins: Sequence[int | None]
+) -> Renewed:
+    renewed: Renewed = {}
+    for call, origin in zip(new, origins, strict=True):
+        if origin is not None:
+            renewed.setdefault(old[origin].id, []).append(call)
+    return renewed
+
+
+def _aside(extra: dict[str, Any], old: Sequence[ToolCall], renewed: Renewed) -> dict[str, Any]:
     # additional_kwargs["tool_calls"] and every table keyed by call id, such as Gemini's thought
     # signatures or OpenAI's item ids.
     changed = dict(extra)
     changed.pop("function_call", None)
-    now = {
-        old[origin].id: call
-        for call, origin in zip(new, origins, strict=True)
-        if origin is not None
-    }
+    gone = {call.id for call in old} - renewed.keys()
     for key, value in extra.items():
         if key == "tool_calls" and isinstance(value, list):
-            rows = [_row(row, now[row["id"]]) for row in value if row.get("id") in now]
+            waiting = {call_id: list(calls) for call_id, calls in renewed.items()}
+            rows = [
+                _row(row, waiting[row["id"]].pop(0)) for row in value if waiting.get(row.get("id"))
+            ]
             if rows:
                 changed[key] = rows
             else:
                 del changed[key]
-        elif isinstance(value, dict) and value and any(call.id in value for call in old):
-            gone = {call.id for call in old}
+        elif isinstance(value, dict) and any(call.id in value for call in old):
             changed[key] = {
-                (now[k].id if k in now else k): v
+                (renewed[k][0].id if k in renewed else k): v
                 for k, v in value.items()
-                if k in now or k not in gone
+                if k not in gone
             }
     return changed
 
@@ -220,11 +238,7 @@ def _row(row: dict[str, Any], call: ToolCall) -> dict[str, Any]:
 
 
 def _content(
-    content: Any,
-    entry: ConversationEntry,
-    before: ConversationEntry,
-    calls: Sequence[ToolCall] | None,
-    origins: Sequence[int | None],
+    content: Any, entry: ConversationEntry, before: ConversationEntry, renewed: Renewed | None
 ) -> Any:
     """The content with its text, parts, thinking and calls as they now are."""
     if isinstance(content, str):
@@ -232,14 +246,14 @@ def _content(
             return [write_part(part) for part in text_first(entry)]
         return content if (entry.content or "") == content else entry.content or ""
     if entry.parts is None:
-        if not calls and not entry.reasoning:
+        if not renewed and not entry.reasoning:
             return entry.content or ""
         parts: tuple[ContentPart, ...] | None = _plain(entry)
     elif entry.parts == before.parts and entry.content == before.content:
         parts = None
     else:
         parts = _in_place(entry, text_first(entry))
-    return _blocks(content, parts, entry, before, calls, origins)
+    return _blocks(content, parts, entry, before, renewed)
 
 
 def _plain(entry: ConversationEntry) -> tuple[ContentPart, ...]:
@@ -264,17 +278,11 @@ def _blocks(
     parts: tuple[ContentPart, ...] | None,
     entry: ConversationEntry,
     before: ConversationEntry,
-    calls: Sequence[ToolCall] | None,
-    origins: Sequence[int | None],
+    renewed: Renewed | None,
 ) -> list[Any]:
     thinking = {id(item.raw) for item in entry.reasoning or ()}
     bound = {id(item.raw) for item in before.reasoning or ()}
-    old = before.tool_calls or ()
-    now = {
-        old[origin].id: call
-        for call, origin in zip(calls or (), origins, strict=True)
-        if origin is not None
-    }
+    waiting = {call_id: list(calls) for call_id, calls in (renewed or {}).items()}
     queue = None if parts is None else list(parts)
     out = [item.raw for item in entry.reasoning or () if item.raw and id(item.raw) not in bound]
     last_part = max((i for i, b in enumerate(content) if _is_part(b)), default=-1)
@@ -283,14 +291,14 @@ def _blocks(
         if kind == "reasoning":
             if id(block) in thinking:
                 out.append(block)
-        elif kind == "call" and calls is not None and isinstance(block, dict):
+        elif kind == "call" and renewed is not None:
             if queue and position > last_part:
                 out.extend(map(write_part, queue))
                 queue.clear()
-            call = now.get(read_call(block).id)
-            if call is not None:
-                unchanged = read_call(block) == call
-                out.append(block if unchanged else write_call(block, call))
+            said = read_call(block)
+            if waiting.get(said.id):
+                call = waiting[said.id].pop(0)
+                out.append(block if said == call else write_call(block, call))
         elif queue is None:
             out.append(block)
         else:

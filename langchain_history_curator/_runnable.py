@@ -187,13 +187,13 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
     ) -> list[BaseMessage]:
         return await self._acall_with_config(self._ainvoke, input, config, **kwargs)
 
-    def curate(self, input: Any) -> Curation:
+    def curate(self, given: Any) -> Curation:
         """Return the whole outcome, report included, for whatever `invoke` takes."""
-        return self.curator.curate(messages_of(input), **self._arguments())
+        return self.curator.curate(messages_of(given), **self._arguments())
 
-    async def acurate(self, input: Any) -> Curation:
+    async def acurate(self, given: Any) -> Curation:
         """Like `curate`, for managers that call a model."""
-        return await self.curator.acurate(messages_of(input), **self._arguments())
+        return await self.curator.acurate(messages_of(given), **self._arguments())
 
     @property
     def curator(self) -> Curator:
@@ -246,9 +246,9 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
         return curation.messages
 
     def _invoke(
-        self, input: Any, run_manager: CallbackManagerForChainRun, config: RunnableConfig
+        self, given: Any, run_manager: CallbackManagerForChainRun, config: RunnableConfig
     ) -> list[BaseMessage]:
-        curation = self.curate(input)
+        curation = self.curate(given)
         if run_manager.handlers:
             event = event_of(curation, self.name or "history")
             annotate(run_manager, event)
@@ -256,9 +256,9 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
         return self._view(curation)
 
     async def _ainvoke(
-        self, input: Any, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
+        self, given: Any, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> list[BaseMessage]:
-        curation = await self.acurate(input)
+        curation = await self.acurate(given)
         if run_manager.handlers:
             event = event_of(curation, self.name or "history")
             annotate(run_manager, event)

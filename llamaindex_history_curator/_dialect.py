@@ -80,13 +80,14 @@ class LlamaIndexDialect:
             )
         blocks, kwargs = message.blocks, message.additional_kwargs
         if not kwargs and len(blocks) == 1 and type(blocks[0]) is TextBlock:
-            return (ConversationEntry(role, blocks[0].text, source=message),)
+            return (ConversationEntry(role, blocks[0].text, sequence=index, source=message),)
         is_tool = role is MessageRole.TOOL
         name = kwargs.get("name")
         return (
             ConversationEntry(
                 role,
                 message.content,
+                sequence=index,
                 tool_calls=(read_calls(message) or None) if role is MessageRole.ASSISTANT else None,
                 tool_call_id=_result_id(message) if is_tool else None,
                 tool_name=name if is_tool else None,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
@@ -12,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from history_curator.report import CurationReport, Decision
+    from history_curator.report import CurationReport
 
 __all__ = ["decision_table", "results_table", "summary_panel", "violation_table"]
 
@@ -53,34 +54,41 @@ def _bar(report: CurationReport, width: int = 56) -> Text:
     return bar
 
 
-def decision_table(report: CurationReport, limit: int | None = None) -> Table:
-    """Return one row per decision, the last ``limit`` of them."""
+def decision_table(report: CurationReport) -> Table:
+    """Return one row per decision."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, how in (("#", "right"), ("role", "left"), ("decision", "left"), ("tokens", "right"),
-                      ("why", "left"), ("text", "left")):  # fmt: skip
-        table.add_column(name, justify=how, no_wrap=True, overflow="ellipsis",  # type: ignore[arg-type]
-                         ratio=2 if name in ("why", "text") else None)  # fmt: skip
-    decisions = report.decisions
-    for decision in decisions if limit is None else decisions[-limit:]:
-        colour = COLOURS.get(decision.action, "white")
+    table.add_column("#", justify="right", no_wrap=True, min_width=3)
+    table.add_column("role", no_wrap=True, min_width=9)
+    table.add_column("decision", no_wrap=True, min_width=10)
+    table.add_column("tokens", justify="right", no_wrap=True, min_width=13)
+    table.add_column("why", no_wrap=True, overflow="ellipsis", max_width=36)
+    table.add_column("text")  # the only column that gives way on a narrow terminal
+    for row in report.to_dict()["decisions"]:
+        action = row["action"]
         table.add_row(
-            "+" if decision.index is None else str(decision.index),
-            decision.role, Text(decision.action, colour), _tokens(decision),
-            "" if decision.action == "kept" else escape(decision.reason),
-            Text(_preview(report, decision), "bright_black" if decision.action == "dropped" else ""),
-        )  # fmt: skip
+            "+" if row["index"] is None else str(row["index"]),
+            row["role"],
+            Text(action, COLOURS.get(action, "white")),
+            _tokens(row["tokens_before"], row["tokens_after"]),
+            Text("" if action == "kept" else row["reason"]),
+            Text(
+                _preview(row),
+                "bright_black" if action == "dropped" else "",
+                no_wrap=True,
+                overflow="ellipsis",
+            ),
+        )
     return table
 
 
-def _tokens(decision: Decision) -> str:
-    if decision.tokens_before == decision.tokens_after:
-        return f"{decision.tokens_after:,}"
-    return f"{decision.tokens_before:,} → {decision.tokens_after:,}"
+def _tokens(before: int, after: int) -> str:
+    return f"{after:,}" if before == after else f"{before:,} → {after:,}"
 
 
-def _preview(report: CurationReport, decision: Decision) -> str:
-    text = "" if decision.index is None else report.original_text(decision.index)
-    return " ".join(text[:200].split())[:120]
+def _preview(row: Mapping[str, Any]) -> str:
+    text = " ".join(str(row.get("before") or row.get("after") or "")[:200].split())
+    calls = ", ".join(f"{call['name']}({call['arguments']})" for call in row["tool_calls"])
+    return (text or calls)[:120]
 
 
 def violation_table(found: Sequence[tuple[str, Any]], provider: str) -> Table:
@@ -97,10 +105,10 @@ def violation_table(found: Sequence[tuple[str, Any]], provider: str) -> Table:
 
 def results_table(results: Any) -> Table:
     """Return the table of a replay."""
-    table = Table(title=f"Replay, {results.seconds:.1f} s", title_justify="left",
-                  header_style="bold")  # fmt: skip
+    title = f"{results.pricing} prices, {results.provider} rules, {results.seconds:.1f} s"
+    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for position, name in enumerate(results.columns()):
-        table.add_column(name, justify="right" if position else "left", overflow="fold")
+        table.add_column(name, justify="right" if position else "left", no_wrap=not position)
     for row, each in zip(results.rows(), results.policies.values(), strict=True):
         table.add_row(*map(escape, row), style=None if each.sound else "bright_black")
     return table

@@ -108,9 +108,9 @@ class Invariant:
 
 def remembered(entry: ConversationEntry, key: Hashable, make: Callable[[], T]) -> T:
     """Return what was derived from an entry before, so that its token count is kept too."""
-    cache: dict[Any, Any] | None = entry.checked
-    if cache is None:
-        cache = {}
+    cache: Any = entry.checked
+    if not isinstance(cache, dict):
+        cache = {} if cache is None else {cache: True}  # the profile that found it clean
         object.__setattr__(entry, "checked", cache)
     if key not in cache:
         cache[key] = make()

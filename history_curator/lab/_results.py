@@ -142,7 +142,7 @@ def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(sorted(total.items()))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReplayResults:
     """All policies of one replay, in the order they were given.
 
@@ -228,10 +228,14 @@ class ReplayResults:
         return recommend(self, max_regret=max_regret)
 
     def columns(self) -> list[str]:
-        """Return the headings of `rows`."""
-        return ["policy", "tokens sent", "peak", "budget", "cached", f"cost ({self.pricing})",
-                "refused", "over", "failed", "regret", "lost ids", "re-calls", "evidence",
-                "ms/view"]  # fmt: skip
+        """Return the headings of `rows`; evidence only where questions are labelled."""
+        heads = ["policy", "tokens sent", "peak", "budget", "cached", "cost", "refused", "over",
+                 "failed", "regret", "lost ids", "re-calls", "ms/view"]  # fmt: skip
+        return [*heads, "evidence"] if self._labelled else heads
+
+    @property
+    def _labelled(self) -> bool:
+        return any(each.questions for each in self.policies.values())
 
     def rows(self) -> list[list[str]]:
         """Return the table as text cells."""
@@ -241,20 +245,25 @@ class ReplayResults:
         if not each.measured:
             return [f"{each.name} (skipped)", *["–"] * (len(self.columns()) - 1)]
         part = f" ({each.sampled:.0%} of calls)" if each.sampled < 1 else ""
-        return [
+        row = [
             each.name + part, _short(each.tokens_sent), f"{each.peak:,}",
             "–" if each.budget_use is None else f"{each.budget_use:.0%}",
             f"{each.cached_share:.0%}", f"{each.cost:.3f}", f"{each.invalid:,}",
             f"{each.over_budget:,}", f"{each.failed:,}", f"{each.regret:.2%}",
             f"{each.lost_identifiers:,}/{each.identifiers:,}",
             f"{each.repeated_calls:,}/{each.repeats:,}",
-            "–" if each.evidence_recall is None else f"{each.evidence_recall:.0%}",
             f"{each.ms_per_view:.2f}",
         ]  # fmt: skip
+        if self._labelled:
+            row.append("–" if each.evidence_recall is None else f"{each.evidence_recall:.0%}")
+        return row
 
     def notes(self) -> list[str]:
         """Return one line per policy that has something to say."""
         return [f"{each.name}: {each.note}" for each in self.policies.values() if each.note]
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         table = [self.columns(), *self.rows()]

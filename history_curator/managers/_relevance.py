@@ -5,14 +5,20 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
+from history_curator.managers._cut import fits, kept_before_cut, ladder_for, place_of
 from history_curator.managers._protocol import CurationContext
-from history_curator.model import ConversationEntry, MessageRole
-from history_curator.relevance import query_at, rank, rank_identifiers
-from history_curator.relevance import resolve_scorer, spread, take
+from history_curator.model import ConversationEntry
+from history_curator.relevance import (
+    query_at,
+    rank,
+    rank_identifiers,
+    resolve_scorer,
+    spread,
+    take,
+)
 from history_curator.relevance._compose import (
     RECOLLECTION_HEAD,
     RECOLLECTION_TAIL,
@@ -23,7 +29,7 @@ from history_curator.relevance._compose import (
 from history_curator.relevance._memory import Memories, Memory
 from history_curator.relevance._select import NEIGHBOURS
 from history_curator.relevance._text import numpy
-from history_curator.seal import Fit, Ladder
+from history_curator.seal import Fit
 from history_curator.structure import Unit
 from history_curator.tokens import TokenCounter
 
@@ -31,10 +37,10 @@ __all__ = ["RelevanceManager"]
 
 CHAT_SHARE = 0.6
 AGENT_SHARE = 0.1
-AGENT_GRID = 1.2
+AGENT_GRID = 1.35
 """With tools the grid is laid wider than the budget, so that a window that is smaller by the
 blocks does not jump more often than one without them."""
-BLOCKS = 2
+BLOCKS = 3
 SMALLEST = 64
 MOST_IDENTIFIERS = 1_000
 _SLACK = 24
@@ -116,7 +122,8 @@ class RelevanceManager:
             return entries
         memory = self._memories.open(entries)
         with memory.lock:
-            if _fits(memory, self._ladder(context, room), context.counter, room):
+            ladder = ladder_for(context, room, self.low_water)
+            if fits(memory.timeline, ladder, context.counter, room):
                 return entries
             plan = self._plan(memory, context, room)
             return entries if plan is None else self._compose(memory, plan, context)
@@ -130,13 +137,13 @@ class RelevanceManager:
         blocks = int(room * share)
         for part in (1, 2, 4):
             window = room - (blocks + note) // part - _SLACK
-            ladder = self._ladder(context, int(room * AGENT_GRID) if tools else window)
+            ladder = ladder_for(context, int(room * AGENT_GRID) if tools else window, self.low_water)
             try:
                 fit = ladder.fit(memory.timeline, window, context.preserve_last_n)
             except BudgetUnsatisfiableError:
                 continue
             blocks, note = blocks // part, note // part
-            kept = _kept_before_cut(memory, fit)
+            kept = kept_before_cut(memory.timeline, fit)
             asked = _questions(memory, fit, kept)
             if not tools:
                 asked = asked[-1:]
@@ -145,12 +152,6 @@ class RelevanceManager:
                     blocks = room - fit.tokens - _SLACK
             return _Plan(fit, kept, tuple(asked), blocks, note)
         return None
-
-    def _ladder(self, context: CurationContext, room: int) -> Ladder:
-        low_water = self.low_water
-        if low_water is None:
-            low_water = getattr(context, "low_water", None)
-        return _ladder(context.counter, room, low_water, getattr(context, "recall", False))
 
     def _compose(
         self, memory: Memory, plan: _Plan, context: CurationContext
@@ -163,11 +164,11 @@ class RelevanceManager:
         note = self._note(memory, plan, context.counter)
         if note is not None:
             # At the clear line: everything before it stays as it is when that line moves.
-            view.insert(_place(view, units[fit.clear].head), note)
+            view.insert(place_of(view, units[fit.clear].head), note)
         for recollected in found:
             if recollected.block is not None:
                 asked = memory.timeline.entries[recollected.asked]
-                view.insert(_place(view, asked), recollected.block)
+                view.insert(place_of(view, asked), recollected.block)
                 for position in recollected.chosen:
                     for entry in units[position].entries:
                         context.explain(entry, "before the cut; quoted in the recollection")
@@ -191,7 +192,8 @@ class RelevanceManager:
                 break
             key = (asked, plan.fit.start, plan.kept, room, counter.name, seen)
             if key not in memory.made:
-                memory.keep(key, self._recollect(memory, plan, asked, room, counter, seen))
+                order = [p for p in self._order(memory, plan, asked) if p not in seen]
+                memory.keep(key, self._recollect(memory, asked, order, room, counter))
             recollected: _Recollected = memory.made[key]
             found.append(recollected)
             left -= recollected.tokens
@@ -201,14 +203,12 @@ class RelevanceManager:
     def _recollect(
         self,
         memory: Memory,
-        plan: _Plan,
         asked: int,
+        order: Sequence[int],
         room: int,
         counter: TokenCounter,
-        seen: frozenset[int],
     ) -> _Recollected:
         units = memory.timeline.pairing.units
-        order = [position for position in self._order(memory, plan, asked) if position not in seen]
         if self.placement == "in_order":
             taken, left = take(order, lambda p: _cost(units[p], counter), room)
             return _Recollected(asked, tuple(taken), None, room - left)
@@ -285,50 +285,12 @@ class _Recollected:
     tokens: int
 
 
-@lru_cache(maxsize=64)
-def _ladder(
-    counter: TokenCounter, room: int, low_water: float | None, recall: bool
-) -> Ladder:
-    return Ladder(counter, room, low_water, recall=recall)
-
-
-def _place(view: Sequence[ConversationEntry], wanted: ConversationEntry) -> int:
-    """Where an entry stands in a view, in whatever form."""
-    root = wanted.root
-    return next((i for i, entry in enumerate(view) if entry.root is root), len(view))
-
-
-def _kept_before_cut(memory: Memory, fit: Fit) -> tuple[int, ...]:
-    """Positions of the units before the cut that the ladder kept."""
-    pairing = memory.timeline.pairing
-    first = len(pairing.system)
-    last = _place(fit.entries, pairing.units[fit.cut].head)
-    heads = [entry.root for entry in fit.entries[first:last] if entry.role is not MessageRole.TOOL]
-    found: list[int] = []
-    position = fit.cut - 1
-    for head in reversed(heads):
-        while position >= 0 and pairing.units[position].head.root is not head:
-            position -= 1
-        found.append(position)
-    return tuple(reversed([position for position in found if position >= 0]))
-
-
 def _questions(memory: Memory, fit: Fit, kept: Sequence[int]) -> list[int]:
     """Positions of the entries that ask: the one whose turn is cut, and all after the cut."""
     pairing = memory.timeline.pairing
     inside = bisect_left(pairing.users, fit.cut)
     before = [position for position in pairing.users[:inside][-1:] if position in kept]
     return [pairing.units[position].start for position in (*before, *pairing.users[inside:])]
-
-
-def _fits(memory: Memory, ladder: Ladder, counter: TokenCounter, room: int) -> bool:
-    pairing = memory.timeline.pairing
-    left = room - sum(counter.count_entry(entry) for _, entry in pairing.system)
-    for unit in reversed(pairing.units):
-        if left < 0:
-            break
-        left -= ladder.forms.full(unit, left)
-    return left >= 0
 
 
 def _cost(unit: Unit, counter: TokenCounter) -> int:
@@ -351,6 +313,6 @@ def _in_order(memory: Memory, plan: _Plan, chosen: Sequence[int]) -> list[Conver
     later = [*plan.kept, plan.fit.cut]
     for position in chosen:
         following = later[bisect_left(later, position)]
-        place = _place(view, units[following].head)
+        place = place_of(view, units[following].head)
         view[place:place] = units[position].entries
     return view

@@ -29,6 +29,7 @@ KNOWN_KEYS = frozenset(
     "role content name tool_calls tool_call_id function_call refusal audio reasoning_content "
     "reasoning thinking_blocks annotations cache_control status is_error id".split()
 )
+PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id"))
 _REASONING_BLOCKS = {"thinking", "redacted_thinking", "reasoning"}
 _content = itemgetter("content")
 
@@ -46,7 +47,13 @@ class DictDialect:
 
     def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
         """Return the entries of one dict."""
-        if not isinstance(message, Mapping):
+        if message.__class__ is dict:
+            content = message.get("content")
+            if content.__class__ is str and message.keys() <= PLAIN_KEYS:
+                role = ROLES.get(message.get("role"))  # type: ignore[arg-type]
+                if role is not None and role is not MessageRole.ASSISTANT:
+                    return (_plain_entry(message, role, content, index),)
+        elif not isinstance(message, Mapping):
             raise ConversionError(
                 f"expected a mapping, got {type(message).__name__}.",
                 index=index,
@@ -154,6 +161,25 @@ def _read_role(message: Mapping[str, Any], index: int) -> MessageRole:
     return role
 
 
+def _plain_entry(
+    message: Mapping[str, Any], role: MessageRole, content: str, index: int
+) -> ConversationEntry:
+    """The common case, text and nothing else, without looking for anything else."""
+    if role is not MessageRole.TOOL:
+        return ConversationEntry(
+            role, content, sequence=index, name=message.get("name"), source=message
+        )
+    call_id = message.get("tool_call_id")
+    return ConversationEntry(
+        role,
+        content,
+        sequence=index,
+        tool_call_id=call_id if call_id is None or call_id.__class__ is str else str(call_id),
+        tool_name=message.get("name"),
+        source=message,
+    )
+
+
 def _entry(
     message: Mapping[str, Any],
     role: MessageRole,
@@ -213,7 +239,7 @@ def _read_calls(message: Mapping[str, Any], index: int) -> tuple[ToolCall, ...]:
         )
     calls = []
     for position, call in enumerate(listed):
-        if not isinstance(call, Mapping):
+        if call.__class__ is not dict and not isinstance(call, Mapping):
             raise ConversionError(
                 f"the call is a {type(call).__name__}.",
                 index=index,
@@ -221,7 +247,7 @@ def _read_calls(message: Mapping[str, Any], index: int) -> tuple[ToolCall, ...]:
                 fix='use {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.',
             )
         body = call.get("function", call.get("custom", call))
-        if not isinstance(body, Mapping):
+        if body.__class__ is not dict and not isinstance(body, Mapping):
             body = {}
         arguments = body.get("arguments", body.get("args", body.get("input")))
         calls.append(

@@ -26,7 +26,7 @@ _LONG_LINE = 2_000
 
 
 class Recall:
-    """Answers the recall tool from one conversation's record, and from nothing else.
+    r"""Answers the recall tool from one conversation's record, and from nothing else.
 
     Guaranteed: an answer never holds more than ``max_tokens`` tokens, never a text from outside
     the record given here, and never an exception for what a model may write: a handle that
@@ -40,7 +40,7 @@ class Recall:
 
     Example:
         >>> from history_curator.model import ConversationEntry as E, MessageRole as R
-        >>> said = [E(R.USER, "one\\ntwo\\nthree"), E(R.ASSISTANT, "noted")]
+        >>> said = [E(R.USER, "one\ntwo\nthree"), E(R.ASSISTANT, "noted")]
         >>> recall = Recall(said, counter="heuristic")
         >>> print(recall(handle=handle_of(said[0]), lines="2-3"))
         [user, message 1, lines 2-3 of 3]
@@ -149,9 +149,10 @@ class Recall:
         handles = self._handles
         for position, candidate in enumerate(handles):
             end = position + size
-            if candidate == first and end <= len(handles):
-                if not final or handles[end - 1] == final:
-                    return position, end
+            if candidate != first or end > len(handles):
+                continue
+            if not final or handles[end - 1] == final:
+                return position, end
         return None
 
     def _search(self, query: str) -> list[int]:

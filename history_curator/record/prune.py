@@ -1,8 +1,10 @@
 """Cleans the tool details of older turns out of an existing SQL store.
 
-`prune_store` is what ``history-curator prune`` runs. It knows the tables of LangChain's
+`prune_store` is what ``history-curator prune`` runs; `prune_session` does the same to one
+conversation over an engine that is already there, for adapters. Both know the tables of LangChain's
 ``SQLChatMessageHistory`` (and ``PostgresChatMessageHistory``) and of LlamaIndex's
-``SQLAlchemyChatStore``, needs SQLAlchemy and neither framework.
+``SQLAlchemyChatStore``, need SQLAlchemy and neither framework, and edit rows in place, so
+other writers lose nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from history_curator.model import ConversationEntry
 from history_curator.record._stored import LAYOUTS, Layout, read_stored, write_stored
 from history_curator.record.retention import apply_retention
 
-__all__ = ["PruneDecision", "PruneReport", "prune_store"]
+__all__ = ["PruneDecision", "PruneReport", "prune_session", "prune_store"]
 
 logger = logging.getLogger("history_curator.retention")
 
@@ -173,6 +175,35 @@ def prune_store(
     return report
 
 
+def prune_session(
+    engine: Any, table: Any, session_id: Any, config: RetentionConfig
+) -> tuple[PruneDecision, ...]:
+    """Apply retention to one conversation, in one transaction.
+
+    Rows are edited and removed one by one, never rewritten, so messages that others add meanwhile
+    stay. Calling it again changes nothing.
+
+    Args:
+        engine: a sync SQLAlchemy engine, such as ``SQLChatMessageHistory.engine``.
+        table: an SQLAlchemy ``Table``, or its name.
+        session_id: the conversation.
+        config: what to keep.
+
+    Raises:
+        ConfigurationError: the table does not hold conversations.
+    """
+    sa = _sqlalchemy()
+    if isinstance(table, str):
+        found, layout = _find_table(sa, engine, table)
+    else:
+        found, layout = table, _layout_of(table)
+    with engine.begin() as connection:
+        pruning = _Pruning(sa, connection, found, layout, session_id)
+        decisions = tuple(pruning.decide(config))
+        pruning.write()
+    return decisions
+
+
 class _Pruning:
     """One conversation in one transaction."""
 
@@ -297,6 +328,17 @@ def _find_table(sa: Any, engine: Any, name: str | None) -> tuple[Any, Layout]:
             "Fix: say which with table=."
         )
     return sa.Table(name, sa.MetaData(), autoload_with=engine), fitting[name]
+
+
+def _layout_of(table: Any) -> Layout:
+    names = {column.name for column in table.columns}
+    for layout in LAYOUTS:
+        if layout.columns <= names:
+            return layout
+    raise ConfigurationError(
+        f"Table {table.name!r} does not hold conversations of LangChain or LlamaIndex; "
+        f"it has the columns {_listed(sorted(names))}."
+    )
 
 
 def _sessions(

@@ -17,8 +17,7 @@ def speaker(entry: ConversationEntry) -> str:
 def entry_text(entry: ConversationEntry) -> str:
     """Return everything an entry says as text: its content, its calls, a note for media."""
     pieces = [entry.content] if entry.content else []
-    for call in entry.tool_calls or ():
-        pieces.append(f"{call.name}({call.arguments})")
+    pieces.extend(f"{call.name}({call.arguments})" for call in entry.tool_calls or ())
     pieces.extend(f"[{part.kind}]" for part in entry.parts or () if part.kind != "text")
     return "\n".join(pieces)
 

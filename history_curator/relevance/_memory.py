@@ -14,7 +14,7 @@ from typing import Any
 from history_curator.model import ConversationEntry
 from history_curator.relevance._entry_text import searched_text
 from history_curator.relevance._identifiers import Mentions, identifiers_of
-from history_curator.relevance._scorers import Query, ScoredTexts, Scorer
+from history_curator.relevance._scorers import LexicalScorer, Query, ScoredTexts, Scorer
 from history_curator.structure import Timeline
 
 __all__ = ["Memories", "Memory"]
@@ -31,12 +31,12 @@ class Memory:
             depend on. Only the latest few are kept.
     """
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: Scorer | None = None) -> None:
         self.timeline = Timeline()
         self.tools = False
         self.lock = RLock()
         self.made: OrderedDict[Hashable, Any] = OrderedDict()
-        self._texts: ScoredTexts = scorer.open()
+        self._texts: ScoredTexts = (scorer or LexicalScorer()).open()
         self._mentions: list[Mentions] = []
 
     def follow(self, entries: Sequence[ConversationEntry]) -> bool:
@@ -78,7 +78,7 @@ class Memory:
 class Memories:
     """The latest conversations, found again by their first entries. Bounded."""
 
-    def __init__(self, scorer: Scorer, size: int = 16) -> None:
+    def __init__(self, scorer: Scorer | None = None, size: int = 16) -> None:
         self._scorer = scorer
         self._size = size
         self._known: OrderedDict[Hashable, Memory] = OrderedDict()

@@ -16,9 +16,21 @@ INSTALL_HINT = "Fix: pip install 'history-curator[relevance]' (bm25s, PyStemmer,
 MAX_WORD = 64
 """Longer runs of word characters (base64, hashes of blobs) say nothing a question would ask."""
 
+_EMPTY = """
+a about an and any are as at be been being but by can could did do does done for from had has
+have he her here him his how i if in into is it its may me might my no not of on or our shall
+she should so some such than that the their them then there these they this those to us was we
+were what when where which who whom why will with would you your
+"""
+STOPWORDS = frozenset(_EMPTY.split())
+"""Words that say nothing about what a text is about, question words among them."""
+
+_WORD = 64
+"""Longer runs of word characters (base64, hashes of blobs) say nothing a question would ask."""
+
 STOPWORDS = frozenset(
-    """
-    a about an and any are as at be been being but by can could did do does done for from had has
+    (
+        "a about an and any are as at be been being but by can could did do does done for from had has
     have he her here him his how i if in into is it its may me might my no not of on or our shall
     she should so some such than that the their them then there these they this those to us was we
     were what when where which who whom why will with would you your
@@ -58,10 +70,10 @@ def terms(text: str) -> list[str]:
 def numpy() -> Any:
     """Return numpy, or say what to install."""
     try:
-        import numpy as module
+        import numpy as np
     except ImportError as error:
         raise ConfigurationError(f"Relevance needs numpy. {INSTALL_HINT}") from error
-    return module
+    return np
 
 
 @lru_cache(maxsize=1)

@@ -36,6 +36,9 @@ class CurationReport:
         prefix_entries, prefix_tokens: how much of the view the next call will repeat byte for
             byte, unless the cut jumps.
         cut: position in the record where the cut line lies; 0 when nothing was cut.
+        clear: position in the record where the clear line lies; 0 when nothing was cleared.
+        rung: how far down the ladder the view went: 1 everything, 2 results capped, 3 old results
+            cleared, 4 old exchanges dropped, 5 the newest exchange squeezed; 0 without a budget.
         original_count, curated_count: entries in the record and in the view.
     """
 
@@ -54,6 +57,8 @@ class CurationReport:
         strategy: str,
         prefix_entries: int,
         cut: int = 0,
+        clear: int = 0,
+        rung: int = 0,
         orphans: dict[int, str] | None = None,
         warnings: Sequence[str] = (),
         mode: str = "enforce",
@@ -70,6 +75,8 @@ class CurationReport:
         self.strategy = strategy
         self.prefix_entries = prefix_entries
         self.cut = cut
+        self.clear = clear
+        self.rung = rung
         self.warnings = tuple(warnings)
         self.mode = mode
         self.original_count = count

@@ -50,6 +50,8 @@ class Fit:
         clear: position of the first unit in full.
         start: position in the record of the first entry after the cut line.
         settled: how many leading entries stay as they are while the lines do; None when unknown.
+        steady: how many leading entries the next view repeats while the lines stay; None for all.
+        clear_start: position in the record of the first entry after the clear line.
         lines: names the lines; views with the same name have the same settled entries.
     """
 
@@ -60,6 +62,8 @@ class Fit:
     clear: int = 0
     start: int = 0
     settled: int | None = None
+    steady: int | None = None
+    clear_start: int = 0
     lines: object = None
 
 
@@ -115,6 +119,7 @@ class Ladder:
             entries=system + found.entries,
             tokens=tokens,
             settled=None if found.settled is None else len(system) + found.settled,
+            steady=None if found.steady is None else len(system) + found.steady,
         )
 
     def _full(self, units: list[Unit], left: int) -> int | None:
@@ -276,6 +281,8 @@ class _Search:
             clear,
             self.units[cut].start,
             len(stable.entries),
+            len(stable.entries) + self._lasting(newest[1]),
+            self.units[clear].start,
             key,
         )
 
@@ -286,6 +293,14 @@ class _Search:
         if fresh[0] <= room or self.forms.capped(unit)[0] > room:
             return fresh
         return self.forms.squeezed(unit, room)
+
+    def _lasting(self, newest: Sequence[ConversationEntry]) -> int:
+        """How many entries of the newest unit keep their form when it is no longer the newest."""
+        later = self.forms.capped(self.units[self.last])[1]
+        for count, (now, then) in enumerate(zip(newest, later, strict=False)):
+            if now is not then and now != then:
+                return count
+        return len(newest)
 
     def _settle(self, key: object, cut: int, clear: int, kept: tuple[int, ...]) -> _Stable:
         """The part before the clear line, in the forms it has there."""
@@ -317,5 +332,14 @@ class _Search:
                 continue
             entries = [entry for position in kept for entry in self._kept(position)[1]]
             tokens = self.left - room + newest[0]
-            return Fit([*entries, *newest[1]], tokens, 5, self.last, self.last, last.start)
+            return Fit(
+                [*entries, *newest[1]],
+                tokens,
+                5,
+                self.last,
+                self.last,
+                last.start,
+                steady=len(entries) + self._lasting(newest[1]),
+                clear_start=last.start,
+            )
         return None

@@ -202,6 +202,8 @@ class Pairing:
 
     def _find_slot(self, unit: Unit, entry: ConversationEntry) -> tuple[int, bool]:
         wanted = entry.tool_call_id
+        if len(unit.results) == 1:
+            return 0, unit.results[0] is None
         slots = [
             slot
             for slot, call in enumerate(unit.head.tool_calls or ())

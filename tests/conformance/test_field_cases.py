@@ -146,7 +146,9 @@ def test_f11_a_foreign_signature(provider, block):
 @pytest.mark.parametrize("provider", ["core", "anthropic"])
 def test_f14_the_21st_image_makes_an_old_large_one_fatal(provider):
     def shown(side):
-        return ConversationEntry(MessageRole.USER, parts=(ContentPart("image", None, {}, side, side),))
+        return ConversationEntry(
+            MessageRole.USER, parts=(ContentPart("image", None, {}, side, side),)
+        )
 
     profile = get_profile(provider)
     twenty = [shown(3000), *(shown(500) for _ in range(19))]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 
@@ -13,21 +11,23 @@ from history_curator.testing.strategies import broken_conversations
 
 pytest.importorskip("mistral_common", reason="mistral_common is not installed")
 
-from mistral_common.protocol.instruct.messages import (  # noqa: E402
+from mistral_common.protocol.instruct.messages import (
     AssistantMessage,
     SystemMessage,
     ToolMessage,
     UserMessage,
 )
-from mistral_common.protocol.instruct.tool_calls import FunctionCall, ToolCall  # noqa: E402
-from mistral_common.protocol.instruct.validator import (  # noqa: E402
+from mistral_common.protocol.instruct.tool_calls import FunctionCall, ToolCall
+from mistral_common.protocol.instruct.validator import (
     ValidationMode,
     get_validator,
 )
-from mistral_common.tokens.tokenizers.base import TokenizerVersion  # noqa: E402
+from mistral_common.tokens.tokenizers.base import TokenizerVersion
 
 VERSIONS = ["v3", "v7", "v11", "v13"]
 CASES = [pytest.param(given, id=str(number)) for number, (given, _) in enumerate(SEQUENCES, 1)]
+
+KEEP_THEIR_IDS = [given for given, repaired in SEQUENCES if "'" not in repaired]
 
 
 def text_of(content):
@@ -51,8 +51,6 @@ def to_mistral(message):
         ToolCall(id=call["id"], function=FunctionCall(**call["function"]))
         for call in message.get("tool_calls", ())
     ]
-    for call in calls:
-        assert isinstance(json.loads(call.function.arguments), dict)
     return AssistantMessage(content=content, tool_calls=calls or None)
 
 
@@ -89,13 +87,9 @@ class TestPortable:
         validate(repair_conversation(messages, "portable"), "v13")
 
     @pytest.mark.parametrize("version", ["v7", "v11"])
-    @pytest.mark.parametrize("sequence", CASES)
-    def test_older_ones_take_it_where_the_ids_fit(self, sequence, version):
-        repaired = repair_conversation(parse(nine(sequence)), "portable")
-        ids = {call["id"] for each in repaired for call in each.get("tool_calls", ())}
-        if any(len(name) != 9 for name in ids):
-            pytest.skip("a reused id was renamed to a portable one")
-        validate(repaired, version)
+    @pytest.mark.parametrize("sequence", KEEP_THEIR_IDS)
+    def test_older_ones_take_it_where_no_id_is_renamed(self, sequence, version):
+        validate(repair_conversation(parse(nine(sequence)), "portable"), version)
 
 
 def test_the_validator_does_refuse():

@@ -52,12 +52,12 @@ class TestEveryProfile:
         messages = parse(given)
         kept = [each["content"] for each in repair_conversation(messages, provider)]
         invented = sum("[No result" in (text or "") for text in kept)
-        calls = {
-            call["id"] for message in messages for call in message.get("tool_calls", ())
-        }
+        calls = {call["id"] for message in messages for call in message.get("tool_calls", ())}
         answered = {each.get("tool_call_id") for each in messages} & calls
         survivors = {
-            each["tool_call_id"] for each in messages if each["content"] in kept and "tool_call_id" in each
+            each["tool_call_id"]
+            for each in messages
+            if each["content"] in kept and "tool_call_id" in each
         }
         # Sequence 18 has its only result before the call: it answers nothing.
         if given != "U T(c1) A(c1) U":
@@ -119,7 +119,10 @@ class TestViolations:
     def test_name_message_rule_and_the_providers_words(self):
         (found,) = check_conversation(parse("U A(c1) U"), "anthropic")
         assert (found.index, found.rule) == (1, "P6")
-        assert found.error == "`tool_use` ids were found without `tool_result` blocks immediately after"
+        assert (
+            found.error
+            == "`tool_use` ids were found without `tool_result` blocks immediately after"
+        )
 
     def test_positions_are_those_of_the_messages_not_of_their_blocks(self):
         results = {

@@ -111,7 +111,9 @@ class TestBlanks:
         assert NothingIsBlank().find(entries([assistant(None, audio={"id": "a1"})])) == []
 
     def test_lists_of_text_become_one_string_where_asked(self):
-        given = entries([result("c1", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])])
+        given = entries(
+            [result("c1", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])]
+        )
         assert NothingIsBlank().find(given) == []
         (repaired,) = NothingIsBlank(flat_results=True).repair(given)
         assert (repaired.parts, repaired.content) == (None, "a\nb")

@@ -142,7 +142,9 @@ class TestIds:
         fresh = CallIdsAreUnique().repair(parse_entries("U A(c1) T(c1) A(c1) T(c1)"))
         taken = fresh[3].tool_calls[0].id
         given = parse_entries(f"U A({taken}) T({taken}) A(c1) T(c1) A(c1) T(c1)")
-        ids = [each.tool_calls[0].id for each in CallIdsAreUnique().repair(given) if each.tool_calls]
+        ids = [
+            each.tool_calls[0].id for each in CallIdsAreUnique().repair(given) if each.tool_calls
+        ]
         assert len(set(ids)) == 3
 
     def test_answers_stay_what_they_were(self):

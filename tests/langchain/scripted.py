@@ -57,7 +57,9 @@ def refusals(messages: Sequence[BaseMessage]) -> list[str]:
         if isinstance(message, AIMessage):
             open_calls = [str(call["id"]) for call in message.tool_calls]
             open_calls += [str(call["id"]) for call in message.invalid_tool_calls]
-            if not open_calls and not message.text.strip():
+            blocks = message.content if isinstance(message.content, list) else []
+            opaque = any(isinstance(b, dict) and b.get("type") != "text" for b in blocks)
+            if not open_calls and not opaque and not message.text.strip():
                 problems.append(f"messages[{index}]: assistant with neither content nor calls")
     if open_calls:
         problems.append(f"the end: no response to {open_calls}")

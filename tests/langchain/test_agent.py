@@ -16,6 +16,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from pydantic import BaseModel, Field
 
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers import ToolResultTruncator
@@ -198,7 +199,6 @@ class TestSocket:
 
     def test_structured_answers_count(self) -> None:
         from langchain.agents.structured_output import ToolStrategy
-        from pydantic import BaseModel
 
         class Answer(BaseModel):
             """The answer."""
@@ -312,7 +312,7 @@ class TestRecall:
         import re
 
         class Curious(ScriptedModel):
-            answers: list[str] = []
+            answers: list[str] = Field(default_factory=list)
 
             def _next(self, messages: Any) -> AIMessage:
                 last = messages[-1]

@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import convert_to_messages
 
 from history_curator import Curator
+from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry
 from langchain_history_curator import HistoryCurator
 from tests.langchain.scripted import refusals
@@ -84,6 +85,24 @@ class TestSameViewAsTheCore:
         core = outcome(lambda: CORE.curate(dicts, max_tokens=budget))
         ours = outcome(lambda: OURS.model_copy(update={"max_tokens": budget}).curate(messages))
         assert ours == core
+
+
+@pytest.mark.parametrize("name", ["edge_openai", "edge_anthropic"])
+def test_broken_conversations_become_acceptable_messages(name: str) -> None:
+    for conversation in load(name):
+        given = conversation["messages"]
+        try:
+            core = CORE.curate(given)
+        except ConversionError:
+            continue
+        ours = OURS.curate(given)
+        assert said(ours.entries) == said(core.entries)
+        assert refusals(ours.messages) == [], conversation["id"]
+        again = OURS.curate(ours.messages)
+        assert [entry.content or "" for entry in again.entries] == [
+            entry.content or "" for entry in ours.entries
+        ]
+        assert again.messages == ours.messages
 
 
 CORE = Curator()

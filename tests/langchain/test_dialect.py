@@ -368,6 +368,23 @@ class TestTouchedMessages:
         assert "tool_calls" not in written.additional_kwargs
         assert written.content == [{"type": "text", "text": "x"}]
 
+    def test_a_call_listed_twice_is_written_once(self) -> None:
+        block = {"type": "tool_use", "id": "a", "name": "t", "input": {}}
+        row = {"id": "a", "type": "function", "function": {"name": "t", "arguments": "{}"}}
+        message = AIMessage(
+            [block, dict(block)],
+            tool_calls=[{"name": "t", "args": {}, "id": "a"}] * 2,
+            additional_kwargs={"tool_calls": [row, dict(row)]},
+        )
+        entry = read(message)
+        assert entry.tool_calls
+        assert len(entry.tool_calls) == 2
+        (written,) = write(entry.evolve(tool_calls=entry.tool_calls[:1]))
+        assert isinstance(written, AIMessage)
+        assert len(written.tool_calls) == 1
+        assert written.content == [block]
+        assert written.additional_kwargs["tool_calls"] == [row]
+
     def test_repaired_arguments_move_a_call_from_invalid_to_valid(self) -> None:
         message = AIMessage(
             "", invalid_tool_calls=[{"name": "t", "args": "{", "id": "x", "error": "bad"}]
@@ -522,3 +539,26 @@ def test_round_trip_of_arguments_is_exact() -> None:
     entry = read(ai("x", args=args))
     assert entry.tool_calls
     assert json.loads(entry.tool_calls[0].arguments) == args
+
+
+class TestWrittenOnce:
+    def test_a_touched_entry_is_written_as_one_object(self) -> None:
+        entry = read(tool("a", "long")).evolve(content="short")
+        assert write(entry)[0] is write(entry)[0]
+
+    def test_unless_somebody_changed_that_object(self) -> None:
+        entry = read(tool("a", "long")).evolve(content="short")
+        write(entry)[0].content = "spoiled"
+        assert write(entry)[0].content == "short"
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            "hi",
+            ("human", "hi"),
+            {"role": "user", "content": "hi"},
+            {"type": "human", "content": "hi"},
+        ],
+    )
+    def test_what_is_no_message_is_its_own_source(self, given: Any) -> None:
+        assert read(given).source is given

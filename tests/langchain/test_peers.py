@@ -75,7 +75,7 @@ class TestTrimMessages:
     def test_misreads_a_per_message_counter(self) -> None:
         # Annotations are strings in this module, which the peer does not resolve.
         def per_message(message: BaseMessage) -> int:
-            return 1 if isinstance(message, list) else 1
+            return 1
 
         said = [human(str(k)) for k in range(50)]
         assert len(trim_messages(said, max_tokens=5, token_counter=per_message)) == 50

@@ -66,9 +66,10 @@ class TestInputs:
 
     def test_a_state_object(self) -> None:
         class State:
-            messages = [HumanMessage("hi")]
+            def __init__(self) -> None:
+                self.messages = [HumanMessage("hi")]
 
-        assert HistoryCurator(max_tokens=100).invoke(State()) == State.messages
+        assert HistoryCurator(max_tokens=100).invoke(State()) == State().messages
 
     def test_a_dict_without_messages_says_what_is_missing(self) -> None:
         with pytest.raises(ConversionError, match='"messages"'):

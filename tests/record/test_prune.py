@@ -12,7 +12,7 @@ import pytest
 
 from history_curator.config import RetentionConfig
 from history_curator.errors import ConfigurationError
-from history_curator.record.prune import prune_store
+from history_curator.record.prune import prune_session, prune_store
 
 pytest.importorskip("sqlalchemy")
 
@@ -162,6 +162,38 @@ class TestLangChain:
         with pytest.raises(OSError, match="disk full"):
             prune_store(f"sqlite:///{langchain_store}", config=NONE, dry_run=False)
         assert dump(langchain_store) == before
+
+
+class TestSession:
+    """One conversation over the store's own engine."""
+
+    def test_through_the_engine_of_the_store(self, langchain_store: Path) -> None:
+        stores = pytest.importorskip("langchain_community.chat_message_histories")
+        messages = pytest.importorskip("langchain_core.messages")
+        ann = stores.SQLChatMessageHistory("ann", connection=f"sqlite:///{langchain_store}")
+        table = ann.sql_model_class.__table__
+        decisions = prune_session(ann.engine, table, "ann", NONE)
+        assert {one.action for one in decisions} == {"trimmed", "removed"}
+        ann.add_messages([messages.HumanMessage("more")])
+        assert [message.type for message in ann.messages][-5:] == [
+            "human",
+            "ai",
+            "tool",
+            "ai",
+            "human",
+        ]
+        # The new question made one more turn old.
+        assert len(prune_session(ann.engine, "message_store", "ann", NONE)) == 2
+        assert prune_session(ann.engine, table, "ann", NONE) == ()
+        bob = stores.SQLChatMessageHistory("bob", connection=f"sqlite:///{langchain_store}")
+        assert len(bob.messages) == 16
+
+    def test_other_tables_are_refused(self, tmp_path: Path) -> None:
+        sa = pytest.importorskip("sqlalchemy")
+        engine = sa.create_engine(f"sqlite:///{tmp_path / 'x.db'}")
+        table = sa.Table("stock", sa.MetaData(), sa.Column("id", sa.Integer))
+        with pytest.raises(ConfigurationError, match="'stock' does not hold"):
+            prune_session(engine, table, "ann", NONE)
 
 
 class TestLlamaIndex:

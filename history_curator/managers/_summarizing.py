@@ -1,0 +1,193 @@
+"""`SummarizingManager`: what no longer fits is summarised by a model, once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, MutableMapping, Sequence
+from typing import Any
+
+from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
+from history_curator.managers._cut import fits, kept_before_cut, ladder_for, place_of
+from history_curator.managers._protocol import CurationContext
+from history_curator.model import ConversationEntry, MessageRole
+from history_curator.relevance._entry_text import entry_text, speaker
+from history_curator.relevance._memory import Memories, Memory
+from history_curator.seal import Fit
+from history_curator.structure import Unit
+from history_curator.summaries import DEFAULT_PROMPT, RollingSummary, resolve_summarizer
+from history_curator.summaries._prompt import check_prompt
+
+__all__ = ["SummarizingManager"]
+
+logger = logging.getLogger("history_curator")
+
+SUMMARY_HEAD = "[Summary of earlier parts of this conversation, which are no longer shown]"
+
+_Steps = Generator[str, str, Sequence[ConversationEntry]]
+
+
+class SummarizingManager:
+    """Replaces what is cut by a summary, written by a model of your choice.
+
+    Guaranteed: the model is called only when the history does not fit; everything that is cut
+    reaches it, in chunks where needed; a cell of the grid is summarised once, so the summary and
+    everything after it stay byte for byte the same until the cut jumps; the record is untouched.
+    When the model fails, the entries are handed on as they are, the budget ladder clears and cuts
+    them, and the report carries a warning: the conversation never stops on a summary.
+
+    Args:
+        summarizer: a function from text to text, sync or async, a LangChain chat model or
+            runnable, or a LlamaIndex LLM. Async-only functions need ``Curator.acurate``.
+        max_tokens: the most the summary may cost; never more than a quarter of the budget.
+        chunk_tokens: the most text one prompt carries.
+        prompt: a template with ``{messages}`` and ``{earlier}``, and optionally ``{max_words}``.
+        cache: a mapping that keeps summaries, for instance over a restart.
+        low_water: cut depth, as for `Curator`.
+
+    Example:
+        >>> from history_curator.tokens import get_counter
+        >>> said = [ConversationEntry(MessageRole.USER, f"fact {n}: " + "x " * 50)
+        ...         for n in range(9)]
+        >>> manager = SummarizingManager(lambda prompt: "Facts: many.")
+        >>> context = CurationContext(get_counter("heuristic"), max_tokens=500)
+        >>> view = manager.curate(said, context=context)
+        >>> [entry.content.splitlines()[-1] for entry in view if entry.origin == "summary"]
+        ['Facts: many.']
+    """
+
+    def __init__(
+        self,
+        summarizer: Any,
+        *,
+        max_tokens: int = 1_000,
+        chunk_tokens: int = 8_000,
+        prompt: str = DEFAULT_PROMPT,
+        cache: MutableMapping[str, str] | None = None,
+        low_water: float | None = None,
+    ) -> None:
+        if max_tokens < 50 or chunk_tokens < 100:
+            raise ConfigurationError(
+                f"max_tokens={max_tokens}, chunk_tokens={chunk_tokens}. "
+                "Fix: at least 50 and 100."
+            )
+        self.summarizer = resolve_summarizer(summarizer)
+        self.max_tokens = max_tokens
+        self.low_water = low_water
+        self._rolling = RollingSummary(check_prompt(prompt), chunk_tokens=chunk_tokens, cache=cache)
+        self._memories = Memories()
+
+    def curate(
+        self, entries: Sequence[ConversationEntry], *, context: CurationContext
+    ) -> Sequence[ConversationEntry]:
+        """Return the window with a summary of what came before, or the entries when they fit."""
+        steps = self._steps(entries, context)
+        answer: str | None = None
+        while True:
+            try:
+                prompt = steps.send(answer)  # type: ignore[arg-type]
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            try:
+                answer = self.summarizer.ask(prompt)
+            except Exception as error:  # noqa: BLE001 - whatever a model raises
+                return self._give_up(entries, context, error)
+
+    async def acurate(
+        self, entries: Sequence[ConversationEntry], *, context: CurationContext
+    ) -> Sequence[ConversationEntry]:
+        """Like `curate`, awaiting the model."""
+        steps = self._steps(entries, context)
+        answer: str | None = None
+        while True:
+            try:
+                prompt = steps.send(answer)  # type: ignore[arg-type]
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            try:
+                answer = await self.summarizer.aask(prompt)
+            except Exception as error:  # noqa: BLE001 - whatever a model raises
+                return self._give_up(entries, context, error)
+
+    def _steps(
+        self, entries: Sequence[ConversationEntry], context: CurationContext
+    ) -> _Steps:
+        """Yield prompts, take answers, return the view."""
+        room = context.max_tokens
+        if room is None or not entries:
+            return entries
+        memory = self._memories.open(entries)
+        with memory.lock:
+            ladder = ladder_for(context, room, self.low_water)
+            if fits(memory.timeline, ladder, context.counter, room):
+                return entries
+            most = min(self.max_tokens, room // 4)
+            head = context.counter.count(SUMMARY_HEAD) + 8
+            try:
+                fit = ladder.fit(memory.timeline, room - most - head, context.preserve_last_n)
+            except BudgetUnsatisfiableError:
+                context.warn("No room for a summary: the budget is taken by what must stay.")
+                return entries
+            cut = self._cut_units(memory, fit)
+            cells = [_written(cell) for cell in _cells(cut, ladder.cell)]
+            view = list(fit.entries)
+            place = place_of(view, memory.timeline.pairing.units[fit.cut].head)
+        if not cells:
+            return view
+        # The lock is not held while a model works: other conversations and calls go on.
+        summary = yield from self._rolling.steps(
+            cells, max_tokens=most, counter=context.counter
+        )
+        for unit in cut:
+            for entry in unit.entries:
+                context.explain(entry, "summarised")
+        view.insert(place, _marked(summary, len(cut)))
+        return view
+
+    @staticmethod
+    def _cut_units(memory: Memory, fit: Fit) -> list[Unit]:
+        kept = set(kept_before_cut(memory.timeline, fit))
+        units = memory.timeline.pairing.units[: fit.cut]
+        return [unit for position, unit in enumerate(units) if position not in kept]
+
+    def _give_up(
+        self, entries: Sequence[ConversationEntry], context: CurationContext, error: Exception
+    ) -> Sequence[ConversationEntry]:
+        if isinstance(error, ConfigurationError):
+            raise error
+        warning = (
+            f"The summary failed ({type(error).__name__}: {error}); older entries are cleared and "
+            "cut without one."
+        )
+        logger.warning("%s: %s", self.summarizer.name, warning)
+        context.warn(warning)
+        return entries
+
+
+def _cells(units: Sequence[Unit], size: int) -> list[list[Unit]]:
+    """Group units by the cell of the grid in which they begin, so that a cell never changes."""
+    cells: list[list[Unit]] = []
+    number = -1
+    for unit in units:
+        cell = unit.offset // size if size > 0 else 0
+        if cell != number:
+            cells.append([])
+            number = cell
+        cells[-1].append(unit)
+    return cells
+
+
+def _written(units: Sequence[Unit]) -> str:
+    return "\n".join(
+        f"{speaker(entry)}: {entry_text(entry)}" for unit in units for entry in unit.entries
+    )
+
+
+def _marked(summary: str, count: int) -> ConversationEntry:
+    return ConversationEntry(
+        role=MessageRole.USER,
+        content=f"{SUMMARY_HEAD}\n{summary}",
+        pinned=True,
+        origin="summary",
+        action="inserted",
+        reason=f"summary of {count} units before the cut",
+    )

@@ -1,0 +1,111 @@
+"""Every guarantee of a view, over generated conversations, valid and broken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from history_curator import (
+    ComposedManager,
+    Curator,
+    DuplicateResultManager,
+    RoleTruncator,
+    SlidingWindowManager,
+    ToolResultClearer,
+    ToolResultTruncator,
+    TurnRetentionManager,
+)
+from history_curator.testing.strategies import broken_conversations, conversations
+from tests.support.guarantees import curate_and_check
+
+BUDGETS = st.sampled_from([40, 80, 150, 400, 2_000, None])
+PROFILES = ("core", "portable", "openai", "anthropic", "gemini", "bedrock", "mistral")
+
+
+class KeepEverySecond:
+    """A manager that breaks everything it can."""
+
+    def curate(self, entries: Any, *, context: Any) -> Any:
+        return entries[::2]
+
+
+class Backwards:
+    """Another one."""
+
+    def curate(self, entries: Any, *, context: Any) -> Any:
+        return entries[len(entries) // 2 :]
+
+
+MANAGERS = (
+    (),
+    (SlidingWindowManager(3),),
+    (SlidingWindowManager(0),),
+    (ToolResultTruncator(max_length=20),),
+    (ToolResultClearer(keep=1),),
+    (TurnRetentionManager(preserve_turns=1),),
+    (RoleTruncator(assistant=10),),
+    (DuplicateResultManager(),),
+    (ComposedManager((ToolResultTruncator(max_length=20), SlidingWindowManager(4))),),
+    (KeepEverySecond(),),
+    (Backwards(),),
+)
+
+
+@given(broken_conversations(), BUDGETS, st.sampled_from(PROFILES))
+def test_the_default_keeps_every_guarantee_on_broken_conversations(
+    messages: list[Any], budget: int | None, provider: str
+) -> None:
+    curate_and_check(messages, curator=Curator(max_tokens=budget, provider=provider))
+
+
+@given(conversations(max_turns=8), BUDGETS, st.sampled_from([None, 0.5, 1.0]), st.booleans())
+def test_the_default_keeps_every_guarantee_on_valid_conversations(
+    messages: list[Any], budget: int | None, low_water: float | None, recall: bool
+) -> None:
+    curator = Curator(max_tokens=budget, low_water=low_water, recall=recall)
+    curate_and_check(messages, curator=curator)
+
+
+@given(broken_conversations(), BUDGETS, st.sampled_from(MANAGERS))
+def test_any_manager_is_sealed(messages: list[Any], budget: int | None, managers: Any) -> None:
+    idempotent = not any(isinstance(each, KeepEverySecond | Backwards) for each in managers)
+    curate_and_check(
+        messages, curator=Curator(*managers, max_tokens=budget), idempotent=idempotent
+    )
+
+
+@given(broken_conversations(), st.sampled_from([60, 200, None]))
+def test_a_history_may_end_on_the_assistant(messages: list[Any], budget: int | None) -> None:
+    curate_and_check(messages, curator=Curator(max_tokens=budget), tail="history")
+
+
+@given(conversations(max_turns=8))
+def test_without_pressure_nothing_is_touched(messages: list[Any]) -> None:
+    view = Curator(max_tokens=100_000).curate(messages).messages
+    assert all(mine is given for mine, given in zip(view, messages, strict=True))
+
+
+@given(conversations(max_turns=10), st.sampled_from([80, 200]))
+def test_a_growing_conversation_gives_the_views_of_a_new_curator(
+    messages: list[Any], budget: int
+) -> None:
+    growing = Curator(max_tokens=budget)
+    for end in range(1, len(messages) + 1):
+        views = []
+        for curator in (growing, Curator(max_tokens=budget)):
+            try:
+                views.append(curator.curate(messages[:end]).messages)
+            except Exception as error:  # noqa: BLE001 - both must fail alike
+                views.append([str(error)])
+        assert views[0] == views[1]
+
+
+@pytest.mark.parametrize("provider", PROFILES)
+def test_an_empty_history_is_defined(provider: str) -> None:
+    view = Curator(max_tokens=1_000, provider=provider).curate([]).messages
+    history = Curator(max_tokens=1_000, provider=provider).curate([], tail="history").messages
+    assert len(view) <= 1
+    assert len(history) <= 1

@@ -1,0 +1,68 @@
+"""The same guarantees over real conversations, and what the ladder is worth on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from history_curator import Curation, Curator
+from tests.support import data
+from tests.support.guarantees import curate_and_check
+
+BUDGETS = (1_000, 4_000, 16_000, 64_000)
+SAMPLE = 25
+"""One conversation of so many in the quick run; the nightly run takes all."""
+
+
+def sweep(name: str, step: int) -> None:
+    for conversation in data.load(name)[::step]:
+        messages = conversation["messages"]
+        ends = sorted({*range(5, len(messages) + 1, 5), len(messages)})
+        for budget in BUDGETS:
+            curator = Curator(max_tokens=budget)
+            for end in ends:
+                curate_and_check(messages[:end], curator=curator)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", data.FILES)
+def test_every_guarantee_holds(name: str) -> None:
+    sweep(name, 5 if name in data.EDGE_FILES else SAMPLE)
+
+
+@pytest.mark.data
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", data.FILES)
+def test_every_guarantee_holds_on_all_of_them(name: str) -> None:
+    sweep(name, 1)
+
+
+@pytest.mark.data
+def test_the_reported_prefix_is_what_the_next_call_repeats() -> None:
+    checked = 0
+    for conversation in data.load("coding_sessions")[::12]:
+        messages = conversation["messages"]
+        curator = Curator(max_tokens=32_000)
+        previous: Curation | None = None
+        for end, message in enumerate(messages):
+            if message["role"] != "assistant" or not end:
+                continue
+            current = curator.curate(messages[:end])
+            if previous is not None and _same_cut(previous, current):
+                checked += 1
+                _assert_repeated(previous, current)
+            previous = current
+    assert checked > 100
+
+
+def _same_cut(before: Curation, after: Curation) -> bool:
+    mine, theirs = before.report, after.report
+    return (mine.cut, mine.clear, mine.rung) == (theirs.cut, theirs.clear, theirs.rung)
+
+
+def _assert_repeated(before: Curation, after: Curation) -> None:
+    count = before.report.prefix_entries
+    mine: list[Any] = [entry for entry in before.entries[:count]]
+    theirs: list[Any] = [entry for entry in after.entries[:count]]
+    assert mine == theirs

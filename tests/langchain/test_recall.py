@@ -1,0 +1,66 @@
+"""The recall tool."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from history_curator.recall import RECALL_TOOL_NAME, handle_of
+from langchain_history_curator import LangChainDialect, recall_tool
+from tests.langchain.factories import ai, answer, human, tool
+
+SAID = [human("look"), ai("a"), tool("a", "line one\nthe code is 4711\nline three"), answer("ok")]
+
+
+def handle(index: int) -> str:
+    return handle_of(LangChainDialect().read(SAID[index], index)[0])
+
+
+class TestBoundToARecord:
+    def test_by_handle(self) -> None:
+        out = recall_tool(SAID).invoke({"handle": handle(2)})
+        assert "the code is 4711" in out
+
+    def test_by_handle_and_lines(self) -> None:
+        out = recall_tool(SAID).invoke({"handle": handle(2), "lines": "2"})
+        assert "4711" in out
+        assert "line one" not in out
+
+    def test_by_query(self) -> None:
+        assert "4711" in recall_tool(SAID).invoke({"query": "code"})
+
+    async def test_async(self) -> None:
+        assert "4711" in await recall_tool(SAID).ainvoke({"query": "code"})
+
+    def test_a_foreign_handle_is_refused_in_words(self) -> None:
+        assert recall_tool(SAID).invoke({"handle": "r00000000"}).startswith("Refused")
+
+    def test_a_growing_record(self) -> None:
+        said = [human("hello")]
+        tool_ = recall_tool(lambda: said)
+        assert "Nothing" in tool_.invoke({"query": "zebra"})
+        said.append(HumanMessage("a zebra"))
+        assert "a zebra" in tool_.invoke({"query": "zebra"})
+
+    def test_within_its_limit(self) -> None:
+        from history_curator.tokens import get_counter
+
+        tool_ = recall_tool([human("word " * 5_000)], max_tokens=100)
+        assert get_counter().count(tool_.invoke({"query": "word"})) <= 100
+
+
+class TestInAnAgent:
+    def test_the_model_sees_only_what_it_may_fill_in(self) -> None:
+        pytest.importorskip("langgraph.prebuilt")
+        schema = recall_tool().tool_call_schema.model_json_schema()
+        assert sorted(schema["properties"]) == ["handle", "lines", "query"]
+
+    def test_it_reads_the_agents_own_state(self) -> None:
+        prebuilt = pytest.importorskip("langgraph.prebuilt")
+        graph = pytest.importorskip("langgraph.graph")
+        builder = graph.StateGraph(graph.MessagesState)
+        builder.add_node("tools", prebuilt.ToolNode([recall_tool()]))
+        builder.add_edge(graph.START, "tools")
+        call = ai("x", name=RECALL_TOOL_NAME, args={"query": "code"})
+        state = builder.compile().invoke({"messages": [*SAID, call]})
+        assert "4711" in state["messages"][-1].text

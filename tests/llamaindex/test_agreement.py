@@ -1,0 +1,91 @@
+"""The view of LlamaIndex messages is the core's view of the same conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import ChatMessage
+
+from history_curator import Curator, ToolResultClearer, ToolResultTruncator
+from history_curator.model import ConversationEntry
+from llamaindex_history_curator import CuratedLLM, CuratedMemory, LlamaIndexDialect
+from tests.llamaindex.factories import from_dict
+from tests.llamaindex.models import RecordingLLM
+from tests.support.data import load
+
+BUDGETS = (1_500, 4_000)
+
+
+def messages_of(conversation: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(conversation["messages"])
+
+
+def said(entries: Sequence[ConversationEntry]) -> list[tuple[Any, ...]]:
+    """Everything two dialects can agree on."""
+    return [
+        (
+            entry.role,
+            entry.content,
+            entry.tool_calls,
+            entry.tool_call_id,
+            entry.tool_name,
+            entry.action,
+            entry.origin,
+        )
+        for entry in entries
+    ]
+
+
+def read(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
+    dialect = LlamaIndexDialect()
+    return [entry for n, message in enumerate(messages) for entry in dialect.read(message, n)]
+
+
+@pytest.mark.parametrize("name", ["tau_bench", "tau2_bench"])
+def test_every_conversation_is_curated_as_the_core_does(name: str) -> None:
+    curators = [Curator(max_tokens=budget) for budget in BUDGETS]
+    compared = 0
+    for conversation in load(name):
+        plain = messages_of(conversation)
+        native = [from_dict(message) for message in plain]
+        for curator in curators:
+            ours, core = curator.curate(native), curator.curate(plain)
+            assert said(ours.entries) == said(core.entries)
+            assert ours.tokens == core.tokens
+            assert ours.report.prefix_entries == core.report.prefix_entries
+            # What is written says what was decided.
+            assert [entry[:4] for entry in said(read(ours.messages))] == [
+                entry[:4] for entry in said(core.entries)
+            ]
+            compared += 1
+    assert compared > 0
+
+
+@pytest.mark.parametrize("provider", ["portable", "openai", "anthropic", "mistral"])
+def test_providers_and_managers_agree(provider: str) -> None:
+    curator = Curator(
+        ToolResultTruncator(max_tokens=200),
+        ToolResultClearer(keep_last=3),
+        max_tokens=3_000,
+        provider=provider,
+    )
+    for conversation in load("tau_bench")[:40]:
+        plain = messages_of(conversation)
+        native = [from_dict(message) for message in plain]
+        assert said(curator.curate(native).entries) == said(curator.curate(plain).entries)
+
+
+def test_memory_and_llm_give_the_same_view() -> None:
+    curator = Curator(max_tokens=BUDGETS[0])
+    for conversation in load("tau_bench")[:40]:
+        plain = messages_of(conversation)
+        native = [from_dict(message) for message in plain]
+        memory = CuratedMemory.from_defaults(native, token_limit=BUDGETS[0])
+        expected = said(curator.curate(plain, tail="history").entries)
+        assert [entry[:4] for entry in said(read(memory.get()))] == [row[:4] for row in expected]
+        llm = RecordingLLM()
+        CuratedLLM(llm=llm, token_limit=BUDGETS[0]).chat(native)
+        expected = said(curator.curate(plain).entries)
+        assert [entry[:4] for entry in said(read(llm.sent[0]))] == [row[:4] for row in expected]

@@ -1,0 +1,101 @@
+"""The kit as somebody with a trimmer of their own meets it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import Phase, find, given, settings
+
+from history_curator.conformance import check_conversation, repair_conversation
+from history_curator.profiles import PROVIDERS
+from history_curator.testing import SEQUENCES, assert_conformant, parse, try_trimmer
+from history_curator.testing.strategies import broken_conversations, conversations
+
+pytest_plugins = ["pytester"]
+
+
+def last_two(messages):
+    return messages[-2:]
+
+
+class TestAssertConformant:
+    def test_passes_what_is_sound(self):
+        assert_conformant(parse("S U A(c1) T(c1)"), provider="portable")
+
+    def test_names_every_broken_rule(self):
+        with pytest.raises(AssertionError) as caught:
+            assert_conformant(parse("U A(c1) U S"), provider="anthropic")
+        text = str(caught.value)
+        assert text.startswith("anthropic refuses U A(c1) U S")
+        assert "messages[1] P6" in text
+        assert "messages[3] P2" in text
+
+    def test_a_history_may_end_on_the_assistant(self):
+        assert_conformant(parse("U A"), tail="history")
+        with pytest.raises(AssertionError, match="P4"):
+            assert_conformant(parse("U A"))
+
+
+class TestTryTrimmer:
+    def test_counts_conversations_per_rule(self):
+        given = [parse("U A(c1) T(c1) U"), parse("U A(c1) T(c1) A U"), parse("U A")]
+        trial = try_trimmer(last_two, given)
+        assert trial.cases == 3
+        assert trial.rules == {"P4": 1, "P6": 1}
+        assert [each.returned for each in trial.failures] == ["T(c1) U", "U A"]
+
+    def test_a_trimmer_that_raises_is_a_finding(self):
+        def explode(messages):
+            raise KeyError("content")
+
+        trial = try_trimmer(explode, [parse("U")])
+        assert trial.raised == 1
+        assert trial.failures[0].error == "KeyError: 'content'"
+
+    @pytest.mark.parametrize("provider", PROVIDERS)
+    def test_our_own_repair_has_no_findings(self, provider):
+        given = [parse(sequence) for sequence, _ in SEQUENCES]
+        trial = try_trimmer(
+            lambda messages: repair_conversation(messages, provider), given, provider
+        )
+        assert (trial.cases, trial.failures) == (len(SEQUENCES), ())
+
+
+class TestStrategies:
+    @given(conversations())
+    def test_sound_ones_are_sound(self, messages):
+        assert_conformant(messages, provider="portable")
+
+    @given(conversations(tail="history"))
+    def test_histories_end_on_the_answer(self, messages):
+        assert messages[-1]["role"] == "assistant"
+        assert_conformant(messages, provider="portable", tail="history")
+
+    @pytest.mark.parametrize("rule", [f"P{number}" for number in range(1, 13)])
+    def test_broken_ones_break_every_rule(self, rule):
+        def breaks(messages):
+            return any(each.rule == rule for each in check_conversation(messages, "portable"))
+
+        quick = settings(phases=[Phase.generate], max_examples=2_000, database=None)
+        assert find(broken_conversations(), breaks, settings=quick) is not None
+
+
+class TestFixture:
+    def test_fails_a_trimmer_that_splits_an_exchange(self, pytester):
+        pytester.makeconftest('pytest_plugins = ["history_curator.testing.plugin"]')
+        pytester.makepyfile(
+            """
+            from history_curator.conformance import repair_conversation
+
+            def test_bad(conformance):
+                conformance.check_trimmer(lambda messages: messages[-2:])
+
+            def test_good(conformance):
+                conformance.check_trimmer(repair_conversation, provider="core")
+
+            def test_one(conformance):
+                conformance.check(conformance.parse("U A(c1) T(c1)"), provider="openai")
+            """
+        )
+        outcome = pytester.runpytest("-p", "no:cacheprovider")
+        outcome.assert_outcomes(passed=2, failed=1)
+        outcome.stdout.fnmatch_lines(["*openai refuses * of 46 conversations*"])
