@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from inspect import isawaitable, iscoroutinefunction
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from history_curator.dialect import Dialect
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
@@ -48,6 +48,17 @@ class Curation:
     entries: Sequence[ConversationEntry]
     tokens: int
     report: CurationReport
+
+
+class _Options(NamedTuple):
+    """What `curate` was called with, beside the messages."""
+
+    tools: Sequence[Mapping[str, Any]] | None
+    reserve: int
+    tail: Tail
+    session: Any
+    max_tokens: int | None
+    dialect: Dialect | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +176,10 @@ class Curator:
             BudgetUnsatisfiableError: when what must be sent does not fit.
             ConversionError: when a message cannot be read.
         """
+        options = _Options(tools, reserve, tail, session, max_tokens, dialect)
         if not self.managers:
-            return self._ladder_only(messages, tools, reserve, tail, session, max_tokens, dialect)
-        request = self._read(messages, tools, reserve, tail, session, max_tokens, dialect)
+            return self._ladder_only(messages, options)
+        request = self._read(messages, options)
         request = self._reread_if_edited(request)
         steps: list[Step] = []
         entries: Sequence[ConversationEntry] = request.record
@@ -193,9 +205,10 @@ class Curator:
         dialect: Dialect | None = None,
     ) -> Curation:
         """Like `curate`, for managers that call a model."""
+        options = _Options(tools, reserve, tail, session, max_tokens, dialect)
         if not self.managers:
-            return self._ladder_only(messages, tools, reserve, tail, session, max_tokens, dialect)
-        request = self._read(messages, tools, reserve, tail, session, max_tokens, dialect)
+            return self._ladder_only(messages, options)
+        request = self._read(messages, options)
         request = self._reread_if_edited(request)
         steps: list[Step] = []
         entries: Sequence[ConversationEntry] = request.record
@@ -206,31 +219,23 @@ class Curator:
             steps.append(_step(manager, entries, request.context))
         return self._finish(request, entries, steps)
 
-    def _read(
-        self,
-        messages: Sequence[Any],
-        tools: Sequence[Mapping[str, Any]] | None,
-        reserve: int,
-        tail: Tail,
-        session: Any,
-        max_tokens: int | None,
-        dialect: Dialect | None,
-    ) -> _Request:
+    def _read(self, messages: Sequence[Any], options: _Options) -> _Request:
+        tail, max_tokens = options.tail, options.max_tokens
         if tail not in ("request", "history"):
             raise ConfigurationError(f"tail is {tail!r}. Fix: use 'request' or 'history'.")
-        dialect = dialect or detect(messages)
+        dialect = options.dialect or detect(messages)
         given = messages if type(messages) is list else list(messages)
         with self._lock:
             timeline = self._timelines.lookup(dialect, given)
             record = timeline.entries[:] if self.managers else timeline.entries
             count = len(record)
         limit = self.max_tokens if max_tokens is None else max_tokens
-        priced = self.counter.priming + self._count_tools(tools)
-        overhead = priced + reserve
+        priced = self.counter.priming + self._count_tools(options.tools)
+        overhead = priced + options.reserve
         context = CurationContext(
             counter=self.counter,
             max_tokens=None if limit is None else max(0, limit - overhead),
-            session=session,
+            session=options.session,
             preserve_last_n=self.preserve_last_n,
             tail=tail,
             record=record,
@@ -287,19 +292,10 @@ class Curator:
                 error.needed + request.overhead, limit, error.irreducible, request.overhead
             ) from None
 
-    def _ladder_only(
-        self,
-        messages: Sequence[Any],
-        tools: Sequence[Mapping[str, Any]] | None,
-        reserve: int,
-        tail: Tail,
-        session: Any,
-        max_tokens: int | None,
-        dialect: Dialect | None,
-    ) -> Curation:
+    def _ladder_only(self, messages: Sequence[Any], options: _Options) -> Curation:
         """The default, without managers: works on the timeline itself, so it costs O(view)."""
         with self._lock:
-            request = self._read(messages, tools, reserve, tail, session, max_tokens, dialect)
+            request = self._read(messages, options)
             timeline = request.timeline
             sealed = self._seal(request, timeline, edited=False)
             if not timeline.verify(sealed.entries, request.messages):
@@ -361,7 +357,9 @@ class Curator:
         self._announce(report, request.context.session)
         if self.mode == "shadow":
             whole = list(request.messages)
-            return Curation(whole, record[: request.count], report.tokens_before + request.priced, report)
+            return Curation(
+                whole, record[: request.count], report.tokens_before + request.priced, report
+            )
         messages = request.dialect.write(sealed.entries)
         return Curation(messages, sealed.entries, tokens, report)
 
@@ -468,9 +466,7 @@ def _stable_prefix(sealed: Sealed, *, scan: bool) -> int:
     return count
 
 
-def _step(
-    manager: Any, entries: Sequence[ConversationEntry], context: CurationContext
-) -> Step:
+def _step(manager: Any, entries: Sequence[ConversationEntry], context: CurationContext) -> Step:
     return Step(type(manager).__name__, entries, dict(context.reasons))
 
 

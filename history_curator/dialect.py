@@ -44,9 +44,7 @@ def is_untouched(entry: ConversationEntry) -> bool:
     return entry.original is None and entry.source is not None
 
 
-def write_each(
-    entries: Sequence[ConversationEntry], rebuild: Any
-) -> list[Any]:
+def write_each(entries: Sequence[ConversationEntry], rebuild: Any) -> list[Any]:
     """Write one message per entry: the source where untouched, else ``rebuild(entry)``."""
     return [
         entry.source if entry.original is None and entry.source is not None else rebuild(entry)

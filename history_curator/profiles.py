@@ -237,7 +237,7 @@ def _openai(mode: ReasoningMode) -> list[Invariant]:
 def _anthropic(mode: ReasoningMode) -> list[Invariant]:
     return [
         MessagesAreWellFormed(),
-        OneSystemEntryLeads(),
+        OneSystemEntryLeads(run=True),
         NothingIsBlank(),
         ResultsFollowTheirCalls(ordered=False),
         CallIdsAreUnique(r"[A-Za-z0-9_-]+"),
@@ -274,7 +274,7 @@ def _gemini(mode: ReasoningMode) -> list[Invariant]:
 def _bedrock(mode: ReasoningMode) -> list[Invariant]:
     return [
         MessagesAreWellFormed(),
-        OneSystemEntryLeads(),
+        OneSystemEntryLeads(run=True),
         NothingIsBlank(),
         ResultsFollowTheirCalls(ordered=False),
         CallIdsAreUnique(BEDROCK_ID),

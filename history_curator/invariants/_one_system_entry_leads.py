@@ -28,6 +28,10 @@ class OneSystemEntryLeads(Invariant):
     Repair: the leading run is merged, later system entries are hoisted into it. With
     ``later="demote"`` they become user text where they stand, which keeps the cached prefix.
 
+    Args:
+        later: what becomes of system entries behind the first other one.
+        run: several system entries may lead, where the provider takes a list of blocks.
+
     Example:
         >>> from history_curator.testing import parse_entries, show
         >>> show(OneSystemEntryLeads().repair(parse_entries("S U A S U")))
@@ -44,17 +48,21 @@ class OneSystemEntryLeads(Invariant):
         }
     }
 
-    def __init__(self, later: Literal["hoist", "demote"] = "hoist") -> None:
+    def __init__(self, later: Literal["hoist", "demote"] = "hoist", *, run: bool = False) -> None:
         self.later = later
+        self.run = run
 
     def look_across(self, entries: Entries) -> list[Finding]:
-        """Every system entry but the first of all."""
+        """Every system entry that is not where the instructions belong."""
         found: list[Finding] = []
+        leading = True
         for index, entry in enumerate(entries):
-            if entry.role is SYSTEM and index:
-                second = entries[index - 1].role is SYSTEM
-                message = "a second system message" if second else "a system message after others"
-                found.append((index, "late", message))
+            if entry.role is not SYSTEM:
+                leading = False
+            elif not leading:
+                found.append((index, "late", "a system message after others"))
+            elif index and not self.run:
+                found.append((index, "late", "a second system message"))
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
@@ -70,9 +78,11 @@ class OneSystemEntryLeads(Invariant):
             if entry.role is not SYSTEM:
                 rest.append(entry)
             elif self.later == "hoist":
-                leading.append(entry)
+                leading.append(_hoisted(entry) if self.run else entry)
             else:
                 rest.append(_demoted(entry))
+        if self.run:
+            return leading + rest
         if len(leading) > 1:
             leading = [join_entries(leading, "providers take one system message, at the front")]
         elif leading and lead == 0:

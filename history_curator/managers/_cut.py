@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from history_curator.managers._protocol import CurationContext
@@ -51,13 +52,11 @@ def kept_before_cut(timeline: Timeline, fit: Fit) -> tuple[int, ...]:
     pairing = timeline.pairing
     last = place_of(fit.entries, pairing.units[fit.cut].head)
     front = fit.entries[len(pairing.system) : last]
-    found: list[int] = []
-    position = fit.cut - 1
-    for entry in reversed(front):
-        if entry.role is MessageRole.TOOL:
-            continue
-        while position >= 0 and pairing.units[position].head.root is not entry.root:
-            position -= 1
-        if position >= 0:
-            found.append(position)
-    return tuple(reversed(found))
+    heads = {id(entry.root) for entry in front if entry.role is not MessageRole.TOOL}
+    turn = bisect_left(pairing.users, fit.cut) - 1
+    likely = {*pairing.users[:1], *timeline.pinned, *pairing.users[max(turn, 0) : turn + 1]}
+    for positions in (likely, range(fit.cut)):
+        found = [p for p in positions if p < fit.cut and id(pairing.units[p].head.root) in heads]
+        if len(found) == len(heads):
+            break
+    return tuple(sorted(found))

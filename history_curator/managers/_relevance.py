@@ -24,6 +24,7 @@ from history_curator.relevance._compose import (
     RECOLLECTION_TAIL,
     identifier_note,
     quote,
+    quote_cost,
     recollection,
 )
 from history_curator.relevance._memory import Memories, Memory
@@ -212,41 +213,29 @@ class RelevanceManager:
         if self.placement == "in_order":
             taken, left = take(order, lambda p: _cost(units[p], counter), room)
             return _Recollected(asked, tuple(taken), None, room - left)
-        quotes: dict[int, str] = {}
-
-        def cost(position: int) -> int:
-            unit = units[position]
-            quotes[position] = quote(unit.entries, unit.start)
-            return counter.count(quotes[position]) + 1
-
-        frame = counter.count(RECOLLECTION_HEAD) + counter.count(RECOLLECTION_TAIL) + 8
-        taken, left = take(order, cost, room - frame)
+        room -= counter.count(RECOLLECTION_HEAD) + counter.count(RECOLLECTION_TAIL) + 8
+        taken, _ = take(order, lambda p: quote_cost(units[p].entries, counter), room)
         if not taken:
             return _Recollected(asked, (), None, 0)
-        block = recollection([quotes[position] for position in taken])
+        block = recollection([quote(units[p].entries, units[p].start) for p in taken])
         return _Recollected(asked, tuple(taken), block, counter.count_entry(block))
 
     def _order(self, memory: Memory, plan: _Plan, asked: int) -> list[int]:
         """Return the units that may come back, best first."""
         np = numpy()
         fit = plan.fit
-        entries, units = memory.timeline.entries, memory.timeline.pairing.units
+        entries = memory.timeline.entries
         limit = max(asked, fit.start)
         scores = memory.scores(query_at(entries, asked), limit)
-        starts = np.fromiter((unit.start for unit in units[: fit.cut]), dtype=np.int64)
-        starts = starts[starts < limit]
+        starts, sizes = memory.layout(fit.cut)
         if not len(starts):
             return []
         scores = np.maximum.reduceat(scores, starts)
         scores = spread(scores, NEIGHBOURS[: self.neighbours])
-        sizes = np.fromiter((_size(unit) for unit in units[: len(starts)]), dtype=np.int64)
-        order = rank(scores, sizes)
+        hits = np.flatnonzero(scores > 0)
+        order = hits[rank(scores[hits], sizes[hits])]
         kept = set(plan.kept)
-        return [
-            position
-            for position in order.tolist()
-            if scores[position] > 0 and position not in kept
-        ]
+        return [position for position in order.tolist() if position not in kept]
 
     def _note(
         self, memory: Memory, plan: _Plan, counter: TokenCounter
@@ -295,15 +284,6 @@ def _questions(memory: Memory, fit: Fit, kept: Sequence[int]) -> list[int]:
 
 def _cost(unit: Unit, counter: TokenCounter) -> int:
     return sum(map(counter.count_entry, unit.entries))
-
-
-def _size(unit: Unit) -> int:
-    size = 0
-    for entry in unit.entries:
-        size += len(entry.content or "")
-        for call in entry.tool_calls or ():
-            size += len(call.arguments)
-    return size
 
 
 def _in_order(memory: Memory, plan: _Plan, chosen: Sequence[int]) -> list[ConversationEntry]:

@@ -26,8 +26,24 @@ ROLES: dict[str, MessageRole] = {
 
 # Everything a provider is known to take; other keys are carried as `metadata`.
 KNOWN_KEYS = frozenset(
-    "role content name tool_calls tool_call_id function_call refusal audio reasoning_content "
-    "reasoning thinking_blocks annotations cache_control status is_error id".split()
+    [
+        "role",
+        "content",
+        "name",
+        "tool_calls",
+        "tool_call_id",
+        "function_call",
+        "refusal",
+        "audio",
+        "reasoning_content",
+        "reasoning",
+        "thinking_blocks",
+        "annotations",
+        "cache_control",
+        "status",
+        "is_error",
+        "id",
+    ]
 )
 PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id"))
 _REASONING_BLOCKS = {"thinking", "redacted_thinking", "reasoning"}
@@ -186,6 +202,7 @@ def _entry(
     content: str | None,
     parts: tuple[ContentPart, ...] | None,
     index: int,
+    *,
     calls: tuple[ToolCall, ...] = (),
     reasoning: tuple[Reasoning, ...] = (),
 ) -> ConversationEntry:
@@ -315,10 +332,18 @@ def _read_blocks(
             text = tuple(parts)
             groups.append(
                 _entry(
-                    message, role, join_text(text), text, index, tuple(calls), tuple(reasoning)
+                    message,
+                    role,
+                    join_text(text),
+                    text,
+                    index,
+                    calls=tuple(calls),
+                    reasoning=tuple(reasoning),
                 )
             )
-            parts.clear(), calls.clear(), reasoning.clear()
+            parts.clear()
+            calls.clear()
+            reasoning.clear()
 
     for position, block in enumerate(blocks):
         kind = block.get("type") if isinstance(block, Mapping) else None
@@ -327,7 +352,9 @@ def _read_blocks(
             groups.append(_read_result_block(message, block, index, position))
         elif kind == "tool_use":
             arguments = arguments_text(block.get("input"))
-            calls.append(ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), arguments))
+            calls.append(
+                ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), arguments)
+            )
         elif kind in _REASONING_BLOCKS:
             reasoning.append(_reasoning_block(block))
         else:

@@ -15,6 +15,7 @@ __all__ = [
     "identifier_note",
     "marked_entry",
     "quote",
+    "quote_cost",
     "recollection",
 ]
 
@@ -22,12 +23,23 @@ RECOLLECTION_HEAD = "[Recollection: earlier parts of this conversation that may 
 RECOLLECTION_TAIL = "[End of recollection]"
 IDENTIFIERS_HEAD = "[Identifiers from earlier parts of this conversation, no longer shown]"
 
+_LABEL = 7
+"""Tokens of a label without its speaker: brackets, a place of up to six digits, a line end."""
+
 
 def quote(entries: Iterable[ConversationEntry], start: int) -> str:
     """Return a unit word for word, each entry with its speaker and its place in the record."""
     return "\n".join(
         f"[{start + offset}] {speaker(entry)}: {entry_text(entry)}"
         for offset, entry in enumerate(entries)
+    )
+
+
+def quote_cost(entries: Iterable[ConversationEntry], counter: TokenCounter) -> int:
+    """Return the most a quote costs, from counts that are known already."""
+    return sum(
+        counter.count(entry_text(entry)) + counter.count(speaker(entry)) + _LABEL
+        for entry in entries
     )
 
 

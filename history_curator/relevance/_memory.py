@@ -6,6 +6,7 @@ selections.
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from threading import Lock, RLock
@@ -15,6 +16,7 @@ from history_curator.model import ConversationEntry
 from history_curator.relevance._entry_text import searched_text
 from history_curator.relevance._identifiers import Mentions, identifiers_of
 from history_curator.relevance._scorers import LexicalScorer, Query, ScoredTexts, Scorer
+from history_curator.relevance._text import numpy
 from history_curator.structure import Timeline
 
 __all__ = ["Memories", "Memory"]
@@ -38,6 +40,8 @@ class Memory:
         self.made: OrderedDict[Hashable, Any] = OrderedDict()
         self._texts: ScoredTexts = (scorer or LexicalScorer()).open()
         self._mentions: list[Mentions] = []
+        self._starts: array[int] = array("q")
+        self._offsets: array[int] = array("q")
 
     def follow(self, entries: Sequence[ConversationEntry]) -> bool:
         """Take over what is new; False when these entries contradict what was indexed."""
@@ -49,6 +53,7 @@ class Memory:
             del self._mentions[shared:]
             self.made.clear()
             self.timeline, self.tools = Timeline(), False
+            del self._starts[:], self._offsets[:]
             known = self.timeline.entries
         for entry in entries[len(known) :]:
             self.timeline.add_entry(entry)
@@ -60,6 +65,15 @@ class Memory:
         entries = self.timeline.entries
         self._texts.add([searched_text(entry) for entry in entries[len(self._texts) : limit]])
         return self._texts.scores(query, limit)
+
+    def layout(self, cut: int) -> tuple[Any, Any]:
+        """Return, for each unit before the cut, where it starts and its cheap size, as arrays."""
+        np = numpy()
+        for unit in self.timeline.pairing.units[len(self._starts) :]:
+            self._starts.append(unit.start)
+            self._offsets.append(unit.offset)
+        offsets = np.array(self._offsets[: cut + 1])
+        return np.array(self._starts[:cut]), np.diff(offsets)
 
     def mentions(self, limit: int) -> list[Mentions]:
         """Return the identifiers of each of the first `limit` entries."""

@@ -17,25 +17,13 @@ MAX_WORD = 64
 """Longer runs of word characters (base64, hashes of blobs) say nothing a question would ask."""
 
 _EMPTY = """
-a about an and any are as at be been being but by can could did do does done for from had has
-have he her here him his how i if in into is it its may me might my no not of on or our shall
-she should so some such than that the their them then there these they this those to us was we
-were what when where which who whom why will with would you your
+a about an and any are as at be been being but by can could did do does done for from had has have
+he her here him his how i if in into is it its may me might my no not of on or our shall she should
+so some such than that the their them then there these they this those to us was we were what when
+where which who whom why will with would you your
 """
 STOPWORDS = frozenset(_EMPTY.split())
 """Words that say nothing about what a text is about, question words among them."""
-
-_WORD = 64
-"""Longer runs of word characters (base64, hashes of blobs) say nothing a question would ask."""
-
-STOPWORDS = frozenset(
-    (
-        "a about an and any are as at be been being but by can could did do does done for from had has
-    have he her here him his how i if in into is it its may me might my no not of on or our shall
-    she should so some such than that the their them then there these they this those to us was we
-    were what when where which who whom why will with would you your
-    """.split()
-)
 
 _WORD = re.compile(r"\b\w\w+\b")
 _PIECE = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])|\d{2,}")

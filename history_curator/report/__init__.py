@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from history_curator.report._attribution import Step
 from history_curator.report._decision import Decision
-from history_curator.report._report import CurationReport, Step
+from history_curator.report._report import CurationReport
 
 __all__ = ["CurationReport", "Decision", "Step"]

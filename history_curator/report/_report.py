@@ -143,11 +143,19 @@ class CurationReport:
                 if action == "moved" and not touched:
                     reason = "moved up to the call it answers"
                 by_index[index] = Decision(
-                    index, place, role, action, reason,
+                    index,
+                    place,
+                    role,
+                    action,
+                    reason,
                     edited_by(entry, self._steps, identities) if touched else "seal",
-                    before, count(entry), entry.handle, entry.origin, name,
+                    before,
+                    count(entry),
+                    entry.handle,
+                    entry.origin,
+                    name,
                     entry_to_dict(entry) if touched else None,
-                )  # fmt: skip
+                )
                 continue
             if id(root) in merged:
                 manager, reason, action = "seal", "merged into its neighbour", "merged"
@@ -188,12 +196,19 @@ class CurationReport:
                 continue
             after.setdefault(previous, []).append(
                 Decision(
-                    None, place, entry.role.value, entry.action or "inserted",
+                    None,
+                    place,
+                    entry.role.value,
+                    entry.action or "inserted",
                     entry.reason or "inserted",
                     edited_by(entry, self._steps, identities),
-                    0, self._counter.count_entry(entry), entry.handle, entry.origin,
-                    entry.tool_name or entry.name, entry_to_dict(entry),
-                )  # fmt: skip
+                    0,
+                    self._counter.count_entry(entry),
+                    entry.handle,
+                    entry.origin,
+                    entry.tool_name or entry.name,
+                    entry_to_dict(entry),
+                )
             )
         out.extend(after.get(-1, ()))
         for index in range(len(self._record)):
@@ -293,7 +308,8 @@ def rebuild(messages: Sequence[Any], decisions: Sequence[dict[str, Any]]) -> lis
     view: dict[int, ConversationEntry] = {}
     for decision in decisions:
         place, index, change = decision["position"], decision["index"], decision["change"]
-        if place is None or decision["action"] == "merged" and change is None:
+        absorbed_away = decision["action"] == "merged" and change is None
+        if place is None or absorbed_away:
             continue
         if change is None:
             view[place] = entries[index]

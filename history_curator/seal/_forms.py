@@ -58,9 +58,9 @@ class Forms:
         total = 0
         for entry in unit.entries:
             text = entry.content
-            if text and self._exceeds and len(text) > 4_096 + 2 * limit:
-                if self._exceeds(text, limit):
-                    return limit + 1
+            long = text is not None and len(text) > 4_096 + 2 * limit
+            if text and long and self._exceeds and self._exceeds(text, limit):
+                return limit + 1
             total += self._count(entry)
             if total > limit:
                 return total
@@ -95,9 +95,7 @@ class Forms:
             cost, entries = self.cleared(unit)
         return cost, entries
 
-    def _form(
-        self, unit: Unit, key: str, make: Callable[[Unit], Entries]
-    ) -> tuple[int, Entries]:
+    def _form(self, unit: Unit, key: str, make: Callable[[Unit], Entries]) -> tuple[int, Entries]:
         cache = unit.cache
         if cache is None:
             cache = unit.cache = {}
@@ -200,7 +198,9 @@ def shorten_arguments(call: ToolCall) -> ToolCall:
         return call
     short = {key: _shorten_value(value) for key, value in arguments.items()}
     text = json.dumps(short, ensure_ascii=False)
-    return ToolCall(call.id, call.name, text, call.extra) if len(text) < len(call.arguments) else call
+    return (
+        ToolCall(call.id, call.name, text, call.extra) if len(text) < len(call.arguments) else call
+    )
 
 
 def _shorten_value(value: object) -> object:

@@ -131,9 +131,7 @@ class Ladder:
                 return None
         return left - room
 
-    def _refusal(
-        self, timeline: Timeline, room: int, must: set[int]
-    ) -> BudgetUnsatisfiableError:
+    def _refusal(self, timeline: Timeline, room: int, must: set[int]) -> BudgetUnsatisfiableError:
         units = timeline.pairing.units
         irreducible = [
             (index, "system", self._count(entry)) for index, entry in timeline.pairing.system

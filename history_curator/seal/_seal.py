@@ -78,10 +78,10 @@ def _conform(
     """The view as the profile wants it. What held on the last call is not looked at again."""
     memory, key = timeline.memory, (profile, fit.lines)
     known = memory.get("held")
-    if known is not None and known[0] == key and not timeline.pairing.reused:
-        if profile.still_holds(fit.entries, known[1], tail):
-            memory["held"] = (key, fit.settled)
-            return fit.entries
+    held = known[1] if known is not None and known[0] == key else None
+    if held and not timeline.pairing.reused and profile.still_holds(fit.entries, held, tail):
+        memory["held"] = (key, fit.settled)
+        return fit.entries
     entries = profile.repair(fit.entries, tail=tail, edited=edited or fit.rung > 1)
     if entries is fit.entries and fit.settled is not None:
         memory["held"] = (key, fit.settled)

@@ -14,6 +14,8 @@ from history_curator.model import ConversationEntry, MessageRole
 
 UnitKind = Literal["user", "assistant", "exchange"]
 
+LARGEST = 16_384
+"""Characters that one entry counts for on the grid, at most."""
 MISSING_RESULT = "[No result: the call was not answered.]"
 
 _SYSTEM, _USER, _ASSISTANT = MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT
@@ -82,7 +84,18 @@ class Pairing:
         size: cheap cumulative size of everything so far.
     """
 
-    __slots__ = ("_by_id", "_late", "orphans", "replaced", "reused", "revision", "size", "system", "units", "users")
+    __slots__ = (
+        "_by_id",
+        "_late",
+        "orphans",
+        "replaced",
+        "reused",
+        "revision",
+        "size",
+        "system",
+        "units",
+        "users",
+    )
 
     def __init__(self) -> None:
         self.units: list[Unit] = []
@@ -221,7 +234,7 @@ def weight(entry: ConversationEntry) -> int:
     if entry.tool_calls:
         for call in entry.tool_calls:
             size += len(call.arguments) + len(call.name)
-    return (size if size < 16_384 else 16_384) + 16
+    return min(size, LARGEST) + 16
 
 
 def placeholder(call_id: str, tool_name: str | None) -> ConversationEntry:

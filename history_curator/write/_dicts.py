@@ -17,9 +17,7 @@ def write_dicts(entries: Sequence[ConversationEntry]) -> list[Any]:
         if entry.span is not None or (entry.parts is not None and _in_blocks(entry)):
             return _write_blocks(entries)
     return [
-        entry.source
-        if entry.original is None and entry.source is not None
-        else _written(entry)
+        entry.source if entry.original is None and entry.source is not None else _written(entry)
         for entry in entries
     ]
 
@@ -45,45 +43,48 @@ def _in_blocks(entry: ConversationEntry) -> bool:
 
 def to_openai(entry: ConversationEntry) -> dict[str, Any]:
     """Return an OpenAI-style dict. Fields of the source other than the edited ones survive."""
-    source = entry.source if isinstance(entry.source, Mapping) else {}
     original = entry.original
-    message: dict[str, Any] = dict(source)
-    if original is not None and original.metadata and not entry.metadata:
-        for key in original.metadata:
-            message.pop(key, None)
-    if "role" not in message:
-        message["role"] = entry.role.value
-    elif original is not None and original.role is not entry.role:
+    message = dict(entry.source) if isinstance(entry.source, Mapping) else {}
+    _drop_unknown_keys(message, entry)
+    if original is None or original.role is not entry.role:
         message["role"] = entry.role.value
     if original is None or entry.content != original.content or entry.parts != original.parts:
         message["content"] = _content(entry)
     if original is None or entry.tool_calls != original.tool_calls:
         message.pop("function_call", None)
-        if entry.tool_calls:
-            message["tool_calls"] = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": call.arguments},
-                }
-                for call in entry.tool_calls
-            ]
-        else:
-            message.pop("tool_calls", None)
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in entry.tool_calls or ()
+        ]
     if not message.get("tool_calls", True):
         del message["tool_calls"]
+    _set_author(message, entry)
+    if original is not None and original.reasoning and not entry.reasoning:
+        for key in ("reasoning_content", "reasoning", "thinking_blocks"):
+            message.pop(key, None)
+    return message
+
+
+def _drop_unknown_keys(message: dict[str, Any], entry: ConversationEntry) -> None:
+    """A rule took the keys away that no provider knows."""
+    if entry.original is not None and entry.original.metadata and not entry.metadata:
+        for key in entry.original.metadata:
+            message.pop(key, None)
+
+
+def _set_author(message: dict[str, Any], entry: ConversationEntry) -> None:
     if entry.role is MessageRole.TOOL:
         if message.get("role") == "function" and entry.tool_call_id:
             message["role"] = "tool"
         if entry.tool_call_id is not None:
             message["tool_call_id"] = entry.tool_call_id
         _set(message, "name", entry.tool_name)
-    elif original is None or entry.name != original.name:
+    elif entry.original is None or entry.name != entry.original.name:
         _set(message, "name", entry.name)
-    if original is not None and original.reasoning and not entry.reasoning:
-        for key in ("reasoning_content", "reasoning", "thinking_blocks"):
-            message.pop(key, None)
-    return message
 
 
 def _set(message: dict[str, Any], key: str, value: Any) -> None:
@@ -174,10 +175,8 @@ def _to_anthropic(entry: ConversationEntry) -> dict[str, Any]:
     source = entry.source if isinstance(entry.source, Mapping) else {}
     if not _needs_blocks(entry, source):
         return to_openai(entry)
-    message = {key: value for key, value in source.items() if key not in ("tool_calls",)}
-    if entry.original is not None and entry.original.metadata and not entry.metadata:
-        for key in entry.original.metadata:
-            message.pop(key, None)
+    message = {key: value for key, value in source.items() if key != "tool_calls"}
+    _drop_unknown_keys(message, entry)
     message.setdefault("role", entry.role.value)
     blocks: list[Any] = [_reasoning_block(block) for block in entry.reasoning or ()]
     parts = text_first(entry)

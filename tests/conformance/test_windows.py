@@ -93,7 +93,7 @@ class TestWindows:
 
     def test_w7_trailing_results_are_never_stripped(self, provider):
         given = parse("S U A U A(c1,c2) T(c1) T(c2)")
-        view = view_of(given, provider, SlidingWindowManager(max_messages=4))
+        view = view_of(given, provider, SlidingWindowManager(4))
         assert texts(view)[-2:] == texts(given)[-2:]
 
     def test_w8_thinking_is_never_cut_from_its_tool_loop(self, provider):

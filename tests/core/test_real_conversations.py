@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from history_curator import Curation, Curator
@@ -63,6 +61,4 @@ def _same_cut(before: Curation, after: Curation) -> bool:
 
 def _assert_repeated(before: Curation, after: Curation) -> None:
     count = before.report.prefix_entries
-    mine: list[Any] = [entry for entry in before.entries[:count]]
-    theirs: list[Any] = [entry for entry in after.entries[:count]]
-    assert mine == theirs
+    assert list(before.entries[:count]) == list(after.entries[:count])

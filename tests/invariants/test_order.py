@@ -63,6 +63,15 @@ class TestOneSystemEntryLeads:
         assert repaired[3].role.value == "user"
         assert not repaired[3].is_real_user
 
+    def test_a_leading_run_stays_where_it_may(self):
+        rule = OneSystemEntryLeads(run=True)
+        assert rule.find(parse_entries("S S U A U")) == []
+        given = parse_entries("S S U A S U")
+        repaired = rule.repair(given)
+        assert show(repaired) == "S S S U A U"
+        assert repaired[:2] == given[:2]
+        assert rule.find(repaired) == []
+
     def test_one_at_the_front_is_left_alone(self):
         assert OneSystemEntryLeads().find(parse_entries("S U A U")) == []
 

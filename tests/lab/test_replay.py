@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -278,3 +279,25 @@ def test_real_sessions_keep_the_promise() -> None:
 
 def test_exchange_factory_is_a_conversation() -> None:
     assert run([[user(), *exchange("a"), assistant()]], ["no curation"])["no curation"].calls == 2
+
+
+def test_markdown_has_a_row_per_policy(tmp_path: Path) -> None:
+    results = run([session(3)], {"all": NoCuration()})
+    text = results.to_markdown(tmp_path / "table.md")
+    assert (tmp_path / "table.md").read_text(encoding="utf-8") == text + "\n"
+    assert [line.split("|")[1].strip() for line in text.splitlines()] == ["policy", "---", "all"]
+
+
+@pytest.mark.parametrize(
+    "sessions", [pytest.param(4, id="some"), pytest.param(99, id="all", marks=pytest.mark.nightly)]
+)
+def test_the_default_is_on_the_frontier_of_real_sessions(sessions: int) -> None:
+    from tests.support.data import load
+
+    talks = [
+        row for row in load("coding_sessions") if sessions == 99 or 150 < len(row["messages"]) < 220
+    ]
+    found = run(talks[:sessions], ["curator", *PEERS], max_tokens=32_000, executor=None)
+    assert found["curator"].sound, found.note
+    assert "curator" in found.frontier(), str(found)
+    assert found.recommend().name == "curator"

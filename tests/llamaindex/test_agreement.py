@@ -8,14 +8,20 @@ from typing import Any
 import pytest
 from llama_index.core.base.llms.types import ChatMessage
 
-from history_curator import Curator, ToolResultClearer, ToolResultTruncator
+from history_curator import (
+    BudgetUnsatisfiableError,
+    Curation,
+    Curator,
+    ToolResultClearer,
+    ToolResultTruncator,
+)
 from history_curator.model import ConversationEntry
 from llamaindex_history_curator import CuratedLLM, CuratedMemory, LlamaIndexDialect
 from tests.llamaindex.factories import from_dict
 from tests.llamaindex.models import RecordingLLM
 from tests.support.data import load
 
-BUDGETS = (1_500, 4_000)
+BUDGETS = (2_500, 6_000)
 
 
 def messages_of(conversation: dict[str, Any]) -> list[dict[str, Any]]:
@@ -46,12 +52,17 @@ def read(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
 @pytest.mark.parametrize("name", ["tau_bench", "tau2_bench"])
 def test_every_conversation_is_curated_as_the_core_does(name: str) -> None:
     curators = [Curator(max_tokens=budget) for budget in BUDGETS]
-    compared = 0
+    compared = refused = 0
     for conversation in load(name):
         plain = messages_of(conversation)
         native = [from_dict(message) for message in plain]
         for curator in curators:
-            ours, core = curator.curate(native), curator.curate(plain)
+            core = attempt(curator, plain)
+            ours = attempt(curator, native)
+            if core is None or ours is None:
+                assert core is ours
+                refused += 1
+                continue
             assert said(ours.entries) == said(core.entries)
             assert ours.tokens == core.tokens
             assert ours.report.prefix_entries == core.report.prefix_entries
@@ -60,15 +71,23 @@ def test_every_conversation_is_curated_as_the_core_does(name: str) -> None:
                 entry[:4] for entry in said(core.entries)
             ]
             compared += 1
-    assert compared > 0
+    assert compared > 20 * refused
+
+
+def attempt(curator: Curator, messages: Sequence[Any]) -> Curation | None:
+    """The curation, or None where what must stay does not fit."""
+    try:
+        return curator.curate(messages)
+    except BudgetUnsatisfiableError:
+        return None
 
 
 @pytest.mark.parametrize("provider", ["portable", "openai", "anthropic", "mistral"])
 def test_providers_and_managers_agree(provider: str) -> None:
     curator = Curator(
         ToolResultTruncator(max_tokens=200),
-        ToolResultClearer(keep_last=3),
-        max_tokens=3_000,
+        ToolResultClearer(keep=3),
+        max_tokens=6_000,
         provider=provider,
     )
     for conversation in load("tau_bench")[:40]:
@@ -78,14 +97,14 @@ def test_providers_and_managers_agree(provider: str) -> None:
 
 
 def test_memory_and_llm_give_the_same_view() -> None:
-    curator = Curator(max_tokens=BUDGETS[0])
+    curator = Curator(max_tokens=BUDGETS[1])
     for conversation in load("tau_bench")[:40]:
         plain = messages_of(conversation)
         native = [from_dict(message) for message in plain]
-        memory = CuratedMemory.from_defaults(native, token_limit=BUDGETS[0])
+        memory = CuratedMemory.from_defaults(native, token_limit=BUDGETS[1])
         expected = said(curator.curate(plain, tail="history").entries)
         assert [entry[:4] for entry in said(read(memory.get()))] == [row[:4] for row in expected]
         llm = RecordingLLM()
-        CuratedLLM(llm=llm, token_limit=BUDGETS[0]).chat(native)
+        CuratedLLM(llm=llm, token_limit=BUDGETS[1]).chat(native)
         expected = said(curator.curate(plain).entries)
         assert [entry[:4] for entry in said(read(llm.sent[0]))] == [row[:4] for row in expected]

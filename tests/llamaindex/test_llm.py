@@ -136,12 +136,12 @@ def test_structured_output_is_curated_too() -> None:
     class Verdict(BaseModel):
         """A verdict."""
 
-        text: str = "fine"
+        word: str = "fine"
 
-    inner = RecordingLLM(lambda number, messages: call("v", name="Verdict", text="good"))
+    inner = RecordingLLM(lambda number, messages: call("v", name="Verdict", word="good"))
     llm = CuratedLLM(llm=inner, token_limit=LIMIT)
     response = llm.as_structured_llm(Verdict).chat(long_history())
-    assert response.raw == Verdict(text="good")
+    assert response.raw == Verdict(word="good")
     assert max(inner.costs) <= LIMIT
 
 

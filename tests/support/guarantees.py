@@ -26,7 +26,11 @@ def curate_and_check(
     try:
         curation = curator.curate(messages, tail=tail)
     except BudgetUnsatisfiableError as error:
-        assert error.needed > error.max_tokens
+        refusal: BudgetUnsatisfiableError | None = error
+    else:
+        refusal = None
+    if refusal is not None:
+        assert refusal.needed > refusal.max_tokens
         assert messages == before
         return None
     assert messages == before, "the input was changed"
@@ -55,9 +59,7 @@ def assert_guarantees(
         counted = count_tokens(curation.messages, counter=curator.counter)
         assert counted == curation.tokens, "the count in the report is not the view's"
         assert counted <= curator.max_tokens, "over budget"
-    violations = check_conversation(
-        curation.messages, provider=curator.profile.name, tail=tail
-    )
+    violations = check_conversation(curation.messages, provider=curator.profile.name, tail=tail)
     assert not violations, violations[:3]
     record = _read(messages)
     view = curation.entries
@@ -100,7 +102,8 @@ def _assert_order(record: list[ConversationEntry], view: Sequence[ConversationEn
     assert spoken == sorted(spoken), "chronological order is broken"
     for entry in view:
         if entry.origin is not None:
-            assert entry.source is None and entry.action, "an unmarked invention"
+            assert entry.source is None, "an invention with a source"
+            assert entry.action, "an unmarked invention"
 
 
 def _assert_identity(messages: Sequence[Any], curation: Curation) -> None:

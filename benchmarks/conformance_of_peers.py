@@ -1,0 +1,328 @@
+"""What the conformance kit finds in the trimmers people use.
+
+Every trimmer gets the same conversations: 46 sequences that turn up in practice, and generated
+tool conversations that are whole, have results that come late, or have results missing. A view is
+refused when it breaks a rule of the provider's profile. Runs offline and is deterministic.
+
+    python benchmarks/conformance_of_peers.py [--count 100] [--out docs/generated]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # stay offline
+
+from history_curator import Curator, count_tokens
+from history_curator.read import detect
+from history_curator.testing import SEQUENCES, parse, try_trimmer
+
+Message = dict[str, Any]
+Trim = Callable[[list[Any]], list[Any]]
+
+PROVIDERS = ("openai", "anthropic")
+KINDS = ("sequences", "whole", "late", "partial")
+SHARES = (0.3, 0.6)
+WORDS = [
+    "the",
+    "order",
+    "was",
+    "sent",
+    "to",
+    "a",
+    "small",
+    "town",
+    "near",
+    "the",
+    "sea",
+    "and",
+    "came",
+    "back",
+    "after",
+    "nine",
+    "days",
+]
+
+ABOUT = """\
+Written by `benchmarks/conformance_of_peers.py`; do not edit.
+
+Views a provider would refuse, of those tried, and how often a trimmer raised.
+
+- *sequences*: the {} conversations of `history_curator.testing.SEQUENCES`, with room for
+  everything, so this column shows what a trimmer mends, not what it cuts.
+- *whole*, *late*, *partial*: generated tool conversations with parallel calls, cut to {} of
+  their tokens. In *late* a user message may stand between results, in *partial* a result may be
+  missing.
+- *lost*: views of *whole* without the system message or without the latest user message.
+
+Trimmers do not set out to repair what they are given, so *whole* and *lost* are the columns that
+are fair to all of them.
+"""
+
+
+class Peer:
+    """A trimmer: how to build it for a budget, and what it takes."""
+
+    def __init__(self, name: str, package: str, build: Callable[[int], Trim], convert: Any) -> None:
+        self.name = name
+        self.package = package
+        self.build = build
+        self.convert = convert
+
+
+def text(dice: random.Random, low: int, high: int) -> str:
+    return " ".join(dice.choice(WORDS) for _ in range(dice.randint(low, high)))
+
+
+def conversation(seed: int, kind: str) -> list[Message]:
+    """A conversation with a system message, six to twelve turns and parallel calls."""
+    dice = random.Random(seed)
+    messages: list[Message] = [{"role": "system", "content": text(dice, 10, 20)}]
+    number = 0
+    for _ in range(dice.randint(6, 12)):
+        messages.append({"role": "user", "content": text(dice, 5, 20)})
+        for _ in range(dice.randint(0, 3)):
+            ids = [f"call_{number + step}" for step in range(dice.randint(1, 4))]
+            number += len(ids)
+            messages.append(
+                {
+                    "role": "assistant",
+                    "content": "",
+                    "tool_calls": [tool_call(name) for name in ids],
+                }
+            )
+            results = [
+                {"role": "tool", "tool_call_id": name, "content": text(dice, 10, 60)}
+                for name in ids
+            ]
+            if kind == "late" and dice.random() < 0.3:
+                results.insert(len(results) // 2, {"role": "user", "content": text(dice, 3, 9)})
+            if kind == "partial" and dice.random() < 0.3:
+                results.pop()
+            messages += results
+        messages.append({"role": "assistant", "content": text(dice, 5, 40)})
+    messages.append({"role": "user", "content": text(dice, 5, 20)})
+    return messages
+
+
+def tool_call(name: str) -> Message:
+    return {"id": name, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+def ours(provider: str) -> Callable[[int], Trim]:
+    return lambda budget: (
+        lambda messages: Curator(max_tokens=budget, provider=provider).curate(messages).messages
+    )
+
+
+def to_langchain(messages: list[Message]) -> list[Any]:
+    from langchain_core.messages import convert_to_messages
+
+    return convert_to_messages([{**each, "content": each["content"] or ""} for each in messages])
+
+
+def to_llamaindex(messages: list[Message]) -> list[Any]:
+    from llama_index.core.llms import ChatMessage
+
+    return [
+        ChatMessage(
+            role=each["role"],
+            content=each["content"],
+            additional_kwargs={
+                key: each[key] for key in ("tool_calls", "tool_call_id") if key in each
+            },
+        )
+        for each in messages
+    ]
+
+
+def trim_messages(**options: Any) -> Callable[[int], Trim]:
+    from langchain_core.messages import trim_messages as trim
+    from langchain_core.messages.utils import count_tokens_approximately
+
+    return lambda budget: (
+        lambda messages: trim(
+            messages, max_tokens=budget, token_counter=count_tokens_approximately, **options
+        )
+    )
+
+
+def chat_memory_buffer(budget: int) -> Trim:
+    from llama_index.core.memory import ChatMemoryBuffer
+
+    return lambda messages: ChatMemoryBuffer.from_defaults(
+        chat_history=messages, token_limit=budget
+    ).get()
+
+
+def memory(budget: int) -> Trim:
+    from llama_index.core.memory import Memory
+
+    def trim(messages: list[Any]) -> list[Any]:
+        kept = Memory.from_defaults(session_id="trial", token_limit=budget)
+        kept.put_messages(messages)
+        return list(kept.get())
+
+    return trim
+
+
+def langmem(budget: int) -> Trim:
+    from langchain_core.language_models.fake_chat_models import FakeListChatModel
+    from langchain_core.messages.utils import count_tokens_approximately
+    from langmem.short_term import summarize_messages
+
+    model = FakeListChatModel(responses=["They talked about an order."])
+
+    def trim(messages: list[Any]) -> list[Any]:
+        numbered = [
+            each.model_copy(update={"id": str(number)}) for number, each in enumerate(messages)
+        ]
+        return list(
+            summarize_messages(
+                numbered,
+                running_summary=None,
+                model=model,
+                max_tokens=budget,
+                max_summary_tokens=min(64, budget // 2),
+                token_counter=count_tokens_approximately,
+            ).messages
+        )
+
+    return trim
+
+
+def litellm(budget: int) -> Trim:
+    from copy import deepcopy
+
+    from litellm.utils import trim_messages as trim
+
+    return lambda messages: trim(deepcopy(messages), model="gpt-4o", max_tokens=budget)
+
+
+def peers(provider: str) -> list[Peer]:
+    usual = {"strategy": "last", "include_system": True}
+    careful = {**usual, "start_on": "human", "end_on": ("human", "tool")}
+    return [
+        Peer("History Curator", "history-curator", ours(provider), list),
+        Peer("trim_messages", "langchain-core", trim_messages(**usual), to_langchain),
+        Peer(
+            "trim_messages, start_on and end_on set",
+            "langchain-core",
+            trim_messages(**careful),
+            to_langchain,
+        ),
+        Peer("ChatMemoryBuffer", "llama-index-core", chat_memory_buffer, to_llamaindex),
+        Peer("Memory", "llama-index-core", memory, to_llamaindex),
+        Peer("langmem summarize_messages", "langmem", langmem, to_langchain),
+        Peer("litellm trim_messages", "litellm", litellm, list),
+    ]
+
+
+def try_peer(peer: Peer, provider: str, kind: str, count: int) -> dict[str, Any]:
+    """One cell of the table. The sequences are short: they get a budget nothing is cut for."""
+    if kind == "sequences":
+        given = [(parse(sequence), 100_000) for sequence, _ in SEQUENCES]
+    else:
+        conversations = [conversation(seed, kind) for seed in range(count)]
+        given = [
+            (messages, int(count_tokens(messages) * share))
+            for messages in conversations
+            for share in SHARES
+        ]
+    refused, raised, lost, rules = 0, 0, 0, {}
+    for messages, budget in given:
+        views: list[list[Any]] = []
+        trim = peer.build(budget)
+
+        def keep(conversation: list[Any], trim: Trim = trim, views: Any = views) -> list[Any]:
+            views.append(list(trim(conversation)))
+            return views[0]
+
+        trial = try_trimmer(keep, [peer.convert(messages)], provider)
+        lost += bool(views) and kind != "sequences" and loses(messages, views[0])
+        refused += len(trial.failures)
+        raised += trial.raised
+        for rule, times in trial.rules.items():
+            rules[rule] = rules.get(rule, 0) + times
+    ordered = dict(sorted(rules.items(), key=lambda item: int(item[0][1:])))
+    return {
+        "cases": len(given),
+        "refused": refused,
+        "raised": raised,
+        "lost": lost,
+        "rules": ordered,
+    }
+
+
+def loses(messages: list[Message], view: list[Any]) -> bool:
+    """Whether the rules or the question to answer are gone."""
+    dialect = detect(view)
+    kept = " ".join(
+        entry.content or "" for at, each in enumerate(view) for entry in dialect.read(each, at)
+    )
+    return messages[0]["content"] not in kept or messages[-1]["content"] not in kept
+
+
+def table(results: dict[str, Any], provider: str) -> list[str]:
+    """Markdown: refused of tried, and the rules broken most."""
+    lines = [
+        f"| {provider} | " + " | ".join(KINDS) + " | lost | rules broken |",
+        "|---|" + "---|" * (len(KINDS) + 2),
+    ]
+    for name, row in results["peers"].items():
+        cells = [row[provider][kind] for kind in KINDS]
+        totals: dict[str, int] = {}
+        for cell in cells:
+            for rule, times in cell["rules"].items():
+                totals[rule] = totals.get(rule, 0) + times
+        worst = sorted(totals.items(), key=lambda item: -item[1])[:4]
+        shown = [
+            f"{cell['refused']}/{cell['cases']}"
+            + (f" ({cell['raised']} raised)" if cell["raised"] else "")
+            for cell in cells
+        ]
+        whole = row[provider]["whole"]
+        shown.append(f"{whole['lost']}/{whole['cases']}")
+        rules = ", ".join(f"{rule} ×{times}" for rule, times in worst) or "–"
+        lines.append(f"| {name} | {' | '.join(shown)} | {rules} |")
+    return lines
+
+
+def render(results: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in results["versions"].items())
+    shares = " and ".join(f"{share:.0%}" for share in SHARES)
+    lines = ["# What the conformance kit finds", "", ABOUT.format(len(SEQUENCES), shares)]
+    for provider in PROVIDERS:
+        lines += [*table(results, provider), ""]
+    lines += [f"Versions: {versions}.", ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=100, help="generated conversations per kind")
+    parser.add_argument("--out", type=Path, default=Path("docs/generated"))
+    options = parser.parse_args()
+    results: dict[str, Any] = {"count": options.count, "versions": {}, "peers": {}}
+    for provider in PROVIDERS:
+        for peer in peers(provider):
+            row = results["peers"].setdefault(peer.name, {}).setdefault(provider, {})
+            if peer.package != "history-curator":
+                results["versions"][peer.package] = version(peer.package)
+            for kind in KINDS:
+                row[kind] = try_peer(peer, provider, kind, options.count)
+            print(provider, peer.name, {kind: row[kind]["refused"] for kind in KINDS}, flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "conformance.md").write_text(render(results), encoding="utf-8")
+    (options.out / "conformance.json").write_text(json.dumps(results, indent=2), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

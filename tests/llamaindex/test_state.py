@@ -1,0 +1,239 @@
+"""Serialisation: not a field is lost, in this process or another."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import (
+    AudioBlock,
+    CacheControl,
+    CachePoint,
+    ChatMessage,
+    CitableBlock,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+from llama_index.core.storage.chat_store import SimpleChatStore
+from llama_index.core.workflow import Context
+from openai.types.chat import ChatCompletionMessageToolCall
+
+from history_curator import (
+    ConfigurationError,
+    ConversionError,
+    RetentionConfig,
+    SlidingWindowManager,
+)
+from llamaindex_history_curator import (
+    CuratedFunctionAgent,
+    CuratedMemory,
+    message_from_dict,
+    message_to_dict,
+)
+from tests.llamaindex.factories import assistant, call, dumped, result, system, texts, user, wire
+from tests.llamaindex.models import RecordingLLM
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def everything() -> list[ChatMessage]:
+    return [
+        system("rules"),
+        ChatMessage(
+            role="user",
+            blocks=[
+                TextBlock(text="look at this"),
+                ImageBlock(image=PNG, detail="low"),
+                ImageBlock(url="https://example.com/a.png"),
+                AudioBlock(audio=b"\x00\xff", format="wav"),
+                DocumentBlock(data=b"%PDF-1.4 \xff", document_mimetype="application/pdf"),
+                CitableBlock(title="t", source="s", content=[TextBlock(text="cite")]),
+                CachePoint(cache_control=CacheControl(type="ephemeral", ttl="1h")),
+            ],
+            additional_kwargs={"name": "ada", "nested": {"list": [1, None, True, 1.5]}},
+        ),
+        ChatMessage(
+            role="assistant",
+            blocks=[
+                ThinkingBlock(
+                    content="hm",
+                    num_tokens=3,
+                    additional_information={"signature": "sig", "raw": b"\x00\x01"},
+                ),
+                ToolCallBlock(tool_call_id="c1", tool_name="look", tool_kwargs={"q": ["ü"]}),
+                ToolCallBlock(tool_call_id="c2", tool_name="look", tool_kwargs='{"broken'),
+            ],
+            additional_kwargs={
+                "tool_calls": [wire("c1"), wire("c2")],
+                "thought_signatures": [b"\xff\xfe", None],
+            },
+        ),
+        result("c1", "found", is_error=False),
+        result("c2", ""),
+        assistant("done"),
+    ]
+
+
+class TestMessages:
+    @pytest.mark.parametrize("message", everything(), ids=lambda message: message.role.value)
+    def test_a_message_survives_json(self, message: ChatMessage) -> None:
+        text = json.dumps(message_to_dict(message))
+        again = message_from_dict(json.loads(text))
+        assert again == message
+        assert again.additional_kwargs == message.additional_kwargs
+
+    def test_an_sdk_object_becomes_a_dict_with_every_field(self) -> None:
+        sdk = ChatCompletionMessageToolCall(
+            id="c1", type="function", function={"name": "look", "arguments": "{}"}
+        )
+        message = ChatMessage(role="assistant", additional_kwargs={"tool_calls": [sdk]})
+        again = message_from_dict(json.loads(json.dumps(message_to_dict(message))))
+        assert again.additional_kwargs["tool_calls"] == [sdk.model_dump()]
+
+    def test_an_image_whose_file_is_gone_still_loads(self, tmp_path: Any) -> None:
+        path = tmp_path / "a.png"
+        path.write_bytes(PNG)
+        data = message_to_dict(ChatMessage(role="user", blocks=[ImageBlock(path=path)]))
+        path.unlink()
+        assert str(message_from_dict(json.loads(json.dumps(data))).blocks[0].path) == str(path)
+
+    def test_something_else_is_refused(self) -> None:
+        with pytest.raises(ConversionError, match="Fix"):
+            message_from_dict({"text": "hi"})
+
+
+class TestMemory:
+    def memory(self, **options: Any) -> CuratedMemory:
+        return CuratedMemory.from_defaults(everything(), token_limit=9_000, **options)
+
+    def test_to_dict_is_json_and_comes_back_whole(self) -> None:
+        memory = self.memory(retention=RetentionConfig(preserve_turns=3), recall=True)
+        memory.set(memory.get_all()[:-1])
+        again = CuratedMemory.from_dict(json.loads(json.dumps(memory.to_dict())))
+        assert dumped(again.get_all()) == dumped(memory.get_all())
+        assert again.get_all() == memory.get_all()
+        assert again.replaced == memory.replaced
+        assert again.retention == memory.retention
+        assert again.token_limit == memory.token_limit
+        assert again.curator.recall is True
+
+    def test_to_string(self) -> None:
+        memory = self.memory()
+        again = CuratedMemory.from_string(memory.to_string())
+        assert again.get_all() == memory.get_all()
+        assert dumped(again.get()) == dumped(memory.get())
+
+    def test_the_restored_memory_is_its_own(self) -> None:
+        memory = self.memory()
+        again = CuratedMemory.from_dict(memory.to_dict())
+        again.put(user("more"))
+        assert len(memory.get_all()) + 1 == len(again.get_all())
+
+    def test_managers_and_stores_are_found_again_in_this_process(self) -> None:
+        class Store(SimpleChatStore):
+            @classmethod
+            def class_name(cls) -> str:
+                return "Store"
+
+        store = Store()
+        memory = self.memory(managers=[SlidingWindowManager(2)], chat_store=store)
+        again = CuratedMemory.from_dict(memory.to_dict())
+        assert again.curator is memory.curator
+        assert again.chat_store is store
+
+    def test_elsewhere_what_cannot_be_restored_is_said(self) -> None:
+        data = self.memory(managers=[SlidingWindowManager(2)]).to_dict()
+        data["live"] = "another process"
+        with pytest.warns(UserWarning, match="SlidingWindowManager.*Fix"):
+            CuratedMemory.from_dict(data)
+        again = CuratedMemory.from_dict(data, managers=[SlidingWindowManager(2)])
+        assert len(again.curator.managers) == 1
+
+    def test_a_config_survives_anywhere(self) -> None:
+        config = {"managers": [{"sliding_window": {"window_size": 2}}], "provider": "openai"}
+        memory = CuratedMemory.from_defaults(config=config, token_limit=700)
+        data = json.loads(json.dumps(memory.to_dict()))
+        data["live"] = "another process"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            again = CuratedMemory.from_dict(data)
+        assert again.curator.managers == memory.curator.managers
+        assert again.curator.profile.name == "openai"
+        assert again.token_limit == 700
+
+    def test_a_model_of_a_known_family_keeps_its_counter(self) -> None:
+        memory = CuratedMemory.from_defaults(token_limit=700, counter="claude-3-opus")
+        data = memory.to_dict()
+        data["live"] = ""
+        assert CuratedMemory.from_dict(data).curator.counter == memory.curator.counter
+
+    def test_another_process_gives_the_same_view(self) -> None:
+        said = [message for n in range(30) for message in (user(f"q{n} " * 9), assistant("a " * 9))]
+        memory = CuratedMemory.from_defaults(said, token_limit=300)
+        script = (
+            "import sys; from llamaindex_history_curator import CuratedMemory; "
+            "memory = CuratedMemory.from_string(sys.stdin.read()); "
+            "print([message.content for message in memory.get()])"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            input=memory.to_string(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == str(texts(memory.get()))
+
+    def test_something_else_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="Fix"):
+            CuratedMemory.from_dict({"class_name": "ChatMemoryBuffer"})
+
+
+class TestContext:
+    async def test_a_workflow_context_keeps_every_field(self) -> None:
+        agent = CuratedFunctionAgent(llm=RecordingLLM(), tools=[], token_limit=9_000)
+        context = Context(agent)
+        memory = CuratedMemory.from_defaults(everything(), token_limit=9_000)
+        await agent.run("go", ctx=context, memory=memory)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            saved = json.loads(json.dumps(context.to_dict()))
+            restored = Context.from_dict(agent, saved)
+        again = await restored.store.get("memory")
+        assert again.get_all() == memory.get_all()
+        assert len(again.get_all()) == len(everything()) + 2
+
+    async def test_the_next_run_goes_on_from_it(self) -> None:
+        llm = RecordingLLM()
+        agent = CuratedFunctionAgent(llm=llm, tools=[], token_limit=9_000)
+        context = Context(agent)
+        await agent.run("first", ctx=context)
+        restored = Context.from_dict(agent, json.loads(json.dumps(context.to_dict())))
+        await agent.run("second", ctx=restored)
+        assert texts(llm.sent[-1]) == ["first", "answer 0", "second"]
+
+    async def test_calls_in_the_scratchpad_survive(self) -> None:
+        llm = RecordingLLM(lambda number, messages: call(f"c{number}", name="look", q="ü"))
+        agent = CuratedFunctionAgent(llm=llm, tools=[look], token_limit=9_000)
+        context = Context(agent)
+        with pytest.raises(Exception, match="Max iterations"):
+            await agent.run("go", ctx=context, max_iterations=4)
+        restored = Context.from_dict(agent, json.loads(json.dumps(context.to_dict())))
+        before = await context.store.get("scratchpad")
+        assert len(before) == 7
+        assert dumped(await restored.store.get("scratchpad")) == dumped(before)
+
+
+def look(q: str) -> str:
+    """Look."""
+    return f"found {q}"
