@@ -60,6 +60,7 @@ Views a provider would refuse, of those tried, and how often a trimmer raised.
 - *whole*, *late*, *partial*: generated tool conversations with parallel calls, cut to {} of
   their tokens. In *late* a user message may stand between results, in *partial* a result may be
   missing.
+- what a view ends on is not held against anyone here: that is up to the caller.
 - *lost*: views of *whole* without the system message or without the latest user message.
 
 Trimmers do not set out to repair what they are given, so *whole* and *lost* are the columns that
@@ -154,23 +155,35 @@ def trim_messages(**options: Any) -> Callable[[int], Trim]:
     )
 
 
+def beside_system(recall: Callable[[list[Any]], list[Any]]) -> Trim:
+    """LlamaIndex keeps the system message beside its memories; the engine puts it in front."""
+
+    def trim(messages: list[Any]) -> list[Any]:
+        lead = messages[:1] if messages[0].role == "system" else []
+        return [*lead, *recall(messages[len(lead) :])]
+
+    return trim
+
+
 def chat_memory_buffer(budget: int) -> Trim:
     from llama_index.core.memory import ChatMemoryBuffer
 
-    return lambda messages: ChatMemoryBuffer.from_defaults(
-        chat_history=messages, token_limit=budget
-    ).get()
+    return beside_system(
+        lambda messages: ChatMemoryBuffer.from_defaults(
+            chat_history=messages, token_limit=budget
+        ).get()
+    )
 
 
 def memory(budget: int) -> Trim:
     from llama_index.core.memory import Memory
 
-    def trim(messages: list[Any]) -> list[Any]:
+    def recall(messages: list[Any]) -> list[Any]:
         kept = Memory.from_defaults(session_id="trial", token_limit=budget)
         kept.put_messages(messages)
         return list(kept.get())
 
-    return trim
+    return beside_system(recall)
 
 
 def langmem(budget: int) -> Trim:
@@ -245,7 +258,7 @@ def try_peer(peer: Peer, provider: str, kind: str, count: int) -> dict[str, Any]
             views.append(list(trim(conversation)))
             return views[0]
 
-        trial = try_trimmer(keep, [peer.convert(messages)], provider)
+        trial = try_trimmer(keep, [peer.convert(messages)], provider, tail="history")
         lost += bool(views) and kind != "sequences" and loses(messages, views[0])
         refused += len(trial.failures)
         raised += trial.raised

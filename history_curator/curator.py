@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from history_curator.dialect import Dialect
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._protocol import CurationContext, HistoryManager
-from history_curator.model import ConversationEntry
+from history_curator.model import ConversationEntry, MessageRole
 from history_curator.profiles import ProviderProfile, get_profile
 from history_curator.read import detect
 from history_curator.report import CurationReport, Step
 from history_curator.seal import Ladder, Sealed, seal
-from history_curator.structure import Timeline, TimelineCache
+from history_curator.structure import Timeline, TimelineCache, pair
 from history_curator.tokens import TokenCounter, get_counter
 
 if TYPE_CHECKING:
@@ -396,9 +396,17 @@ def restore_required(
     entries: Sequence[ConversationEntry],
     preserve_last_n: int | None = None,
 ) -> list[ConversationEntry]:
-    """Put back what no manager may leave out: system, latest user, pins, the last n."""
+    """Put back what no manager may leave out: system, latest user, pins, the last n.
+
+    A pinned entry brings its whole exchange.
+    """
     present = {id(entry.root) for entry in entries}
-    required = [entry for entry in record if entry.pinned or entry.role.value == "system"]
+    required = [entry for entry in record if entry.role is MessageRole.SYSTEM]
+    if any(entry.pinned for entry in record):
+        for unit in pair(record):
+            members = [unit.head, *(result for result in unit.results if result is not None)]
+            if any(entry.pinned for entry in members):
+                required.extend(members)
     latest = next((entry for entry in reversed(record) if entry.is_real_user), None)
     if latest is not None:
         required.append(latest)

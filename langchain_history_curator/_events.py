@@ -58,6 +58,15 @@ def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
     }
 
 
+def listened_to(config: RunnableConfig | None) -> bool:
+    """Whether a run would be seen by anybody: a callback, a tracer, an event stream.
+
+    Starting a run costs more than curating a long conversation does, so none is started for
+    nobody.
+    """
+    return bool(get_callback_manager_for_config(ensure_config(config)).handlers)
+
+
 def dispatch(event: dict[str, Any], config: RunnableConfig | None = None) -> None:
     """Send a custom event to whoever listens to the current run; silent outside one."""
     with suppress(RuntimeError):

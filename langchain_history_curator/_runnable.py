@@ -18,7 +18,7 @@ from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from langchain_history_curator._budget import budget_for_model
 from langchain_history_curator._cache import mark_curation
-from langchain_history_curator._events import adispatch, annotate, dispatch, event_of
+from langchain_history_curator._events import adispatch, annotate, dispatch, event_of, listened_to
 from langchain_history_curator._options import DIALECT, messages_of, provider_of, schemas_of
 
 CuratorInput = (
@@ -179,12 +179,16 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
     def invoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[BaseMessage]:
+        if not self.managers and not listened_to(config):
+            return self._view(self.curate(input))
         return self._call_with_config(self._invoke, input, config, **kwargs)
 
     @override
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[BaseMessage]:
+        if not self.managers and not listened_to(config):
+            return self._view(self.curate(input))
         return await self._acall_with_config(self._ainvoke, input, config, **kwargs)
 
     def curate(self, given: Any) -> Curation:

@@ -1,0 +1,316 @@
+"""What a caller of `Curator` relies on, case by case."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import pickle
+import threading
+from typing import Any
+
+import pytest
+
+from history_curator import (
+    BudgetUnsatisfiableError,
+    ConfigurationError,
+    ConversionError,
+    Curation,
+    Curator,
+    EventBus,
+    HistoryCurated,
+    SlidingWindowManager,
+    ToolResultTruncator,
+    count_tokens,
+)
+from history_curator.report._report import rebuild
+from tests.support.messages import assistant, call, result, system, user
+
+
+def loop(steps: int, words: int = 200) -> list[dict[str, Any]]:
+    """A system message, one question, and a long run of tool calls."""
+    messages = [system("be brief"), user("find it")]
+    for step in range(steps):
+        messages += [call(f"c{step}"), result(f"c{step}", f"{step} " * words)]
+    return messages
+
+
+class TestBudget:
+    def test_a_view_that_fits_is_returned_as_it_is(self) -> None:
+        messages = loop(3)
+        view = Curator(max_tokens=50_000).curate(messages).messages
+        assert all(mine is given for mine, given in zip(view, messages, strict=True))
+
+    @pytest.mark.parametrize("budget", [120, 500, 2_000, 8_000])
+    def test_the_count_is_exact_with_tools_and_reserve(self, budget: int) -> None:
+        tools = [{"type": "function", "function": {"name": "look", "description": "looks"}}]
+        curation = Curator(max_tokens=budget).curate(loop(60), tools=tools, reserve=20)
+        assert curation.tokens == count_tokens(curation.messages, tools=tools)
+        assert curation.tokens + 20 <= budget
+
+    def test_a_refusal_names_what_does_not_fit(self) -> None:
+        messages = [system("s"), user("word " * 500)]
+        with pytest.raises(BudgetUnsatisfiableError) as caught:
+            Curator(max_tokens=100).curate(messages)
+        assert caught.value.max_tokens == 100
+        assert caught.value.needed > 500
+        assert [index for index, _, _ in caught.value.irreducible] == [0, 1]
+        assert "messages[1]" in str(caught.value)
+        assert pickle.loads(pickle.dumps(caught.value)).needed == caught.value.needed
+
+    def test_user_text_is_never_cut(self) -> None:
+        question = "why " * 300
+        messages = [*loop(40), assistant("done"), user(question)]
+        view = Curator(max_tokens=700).curate(messages).messages
+        assert view[-1] is messages[-1]
+
+    def test_a_giant_newest_result_is_capped_head_and_tail(self) -> None:
+        messages = [user("read"), call("c1"), result("c1", "HEAD " + "x y " * 50_000 + " TAIL")]
+        curation = Curator(max_tokens=2_000).curate(messages)
+        text = curation.messages[-1]["content"]
+        assert text.startswith("HEAD")
+        assert text.endswith("TAIL")
+        assert curation.report.decisions[-1].action == "truncated"
+
+    def test_one_budget_for_one_call(self) -> None:
+        curator = Curator(max_tokens=50_000)
+        assert curator.curate(loop(40), max_tokens=900).tokens <= 900
+
+
+class TestPrefix:
+    def test_the_view_only_grows_between_jumps(self) -> None:
+        messages = loop(120)
+        curator = Curator(max_tokens=4_000)
+        previous: Curation | None = None
+        jumps = 0
+        for end in range(2, len(messages) + 1, 2):
+            current = curator.curate(messages[:end])
+            if previous is not None:
+                repeated = previous.report.prefix_entries
+                if current.messages[:repeated] != previous.messages[:repeated]:
+                    jumps += 1
+            previous = current
+        assert jumps < 60  # a window that slides would jump on nearly every one of 120 calls
+
+    def test_low_water_of_one_cuts_just_enough(self) -> None:
+        messages = loop(120)
+        sliding = Curator(max_tokens=4_000, low_water=1.0).curate(messages)
+        stepping = Curator(max_tokens=4_000, low_water=0.3).curate(messages)
+        assert sliding.report.curated_count >= stepping.report.curated_count
+
+
+class TestInput:
+    @pytest.mark.parametrize(
+        ("messages", "field"),
+        [
+            ("hello", None),
+            ({"role": "user", "content": "x"}, None),
+            ([1], None),
+            ([user("x"), "y"], None),
+            ([{"content": "x"}], "role"),
+            ([{"role": "wizard", "content": "x"}], "role"),
+            ([{"role": None, "content": "x"}], "role"),
+            ([{"role": "user"}], "content"),
+            ([{"role": "user", "content": 5}], "content"),
+            ([{"role": "tool", "content": {"a": 1}, "tool_call_id": "c"}], "content"),
+            ([{"role": "user", "content": [3]}], "content[0]"),
+            ([{"role": "assistant", "content": "", "tool_calls": "x"}], "tool_calls"),
+            ([{"role": "assistant", "content": "", "tool_calls": [1]}], "tool_calls[0]"),
+        ],
+    )
+    def test_what_cannot_be_read_is_named(self, messages: Any, field: str | None) -> None:
+        with pytest.raises(ConversionError) as caught:
+            Curator().curate(messages)
+        assert caught.value.field == field
+        assert caught.value.fix
+
+    @pytest.mark.parametrize(
+        "broken",
+        [
+            {"type": "function", "function": {"name": "f", "arguments": "{"}, "id": "c1"},
+            {"type": "function", "function": {"name": "f", "arguments": "[]"}, "id": "c1"},
+            {"type": "function", "function": {"name": "f", "arguments": "{}"}},
+            {"type": "function", "function": {"arguments": "{}"}, "id": "c1"},
+        ],
+    )
+    def test_a_malformed_call_is_mended_and_reported(self, broken: dict[str, Any]) -> None:
+        messages = [user("q"), {"role": "assistant", "content": None, "tool_calls": [broken]}]
+        before = copy.deepcopy(messages)
+        report = Curator().curate(messages).report
+        assert messages == before
+        assert any(decision.action != "kept" for decision in report.decisions)
+
+    def test_a_million_equal_characters_do_not_hang(self) -> None:
+        for text in ("a" * 1_000_000, " " * 1_000_001, "QUJD" * 262_144):
+            messages = [user("q"), call("c1"), result("c1", text)]
+            assert Curator(max_tokens=4_000).curate(messages).tokens <= 4_000
+
+    def test_special_tokens_are_text(self) -> None:
+        assert Curator(max_tokens=100).curate([user("<|endoftext|>")]).tokens > 3
+
+    @pytest.mark.parametrize(
+        "options", [{"max_tokens": 0}, {"low_water": 0.0}, {"mode": "guess"}, {"max_tokens": True}]
+    )
+    def test_settings_that_cannot_work_are_refused(self, options: dict[str, Any]) -> None:
+        with pytest.raises(ConfigurationError):
+            Curator(**options)
+        with pytest.raises(ConfigurationError):
+            Curator(object())  # type: ignore[arg-type]
+
+
+class TestEditsInPlace:
+    def test_replaced_content_is_noticed(self) -> None:
+        messages = [user("q"), assistant("old"), user("next")]
+        curator = Curator(max_tokens=1_000)
+        curator.curate(messages)
+        messages[1]["content"] = "new and longer than before"
+        assert curator.curate(messages).tokens == Curator(max_tokens=1_000).curate(messages).tokens
+
+    def test_an_edited_argument_is_noticed(self) -> None:
+        messages = [user("q"), call("c1"), result("c1", "x")]
+        curator = Curator(max_tokens=1_000)
+        curator.curate(messages)
+        messages[1]["tool_calls"][0]["function"]["arguments"] = json.dumps({"path": "a" * 200})
+        fresh = Curator(max_tokens=1_000).curate(messages)
+        assert curator.curate(messages).tokens == fresh.tokens
+
+    def test_an_edited_block_is_noticed(self) -> None:
+        messages = [{"role": "user", "content": [{"type": "text", "text": "short"}]}]
+        curator = Curator(max_tokens=1_000)
+        curator.curate(messages)
+        messages[0]["content"][0]["text"] = "a longer text " * 20  # type: ignore[index]
+        fresh = Curator(max_tokens=1_000).curate(messages)
+        assert curator.curate(messages).tokens == fresh.tokens
+
+    def test_equal_messages_come_back_as_the_ones_given(self) -> None:
+        messages = loop(3)
+        curator = Curator(max_tokens=50_000)
+        curator.curate(messages)
+        again = copy.deepcopy(messages)
+        view = curator.curate(again).messages
+        assert all(mine is given for mine, given in zip(view, again, strict=True))
+
+    def test_a_new_system_message_for_every_call(self) -> None:
+        history = loop(30)[1:]
+        curator = Curator(max_tokens=1_500)
+        for end in range(2, len(history), 2):
+            messages = [system("be brief"), *history[:end]]
+            view = curator.curate(messages).messages
+            assert view[0] is messages[0]
+            assert view == Curator(max_tokens=1_500).curate(messages).messages
+
+    def test_a_regenerated_answer_forks_the_conversation(self) -> None:
+        messages = loop(30)
+        curator = Curator(max_tokens=1_500)
+        curator.curate(messages)
+        for cut in (59, 41, 20, 7):
+            branch = [*messages[:cut], user("instead")]
+            fresh = Curator(max_tokens=1_500).curate(branch).messages
+            assert curator.curate(branch).messages == fresh
+        assert curator.curate(messages).messages == Curator(max_tokens=1_500).curate(messages).messages
+
+
+class TestReport:
+    def test_one_decision_per_entry_and_per_invention(self) -> None:
+        messages = [user("q"), call("a", "b"), result("b", "rb"), user("late"), result("a", "ra")]
+        report = Curator(provider="portable").curate(messages).report
+        recorded = [each for each in report.decisions if each.index is not None]
+        assert [each.index for each in recorded] == list(range(len(messages)))
+        assert report.actions["inserted"] >= 1
+        assert report.actions["moved"] == 1
+
+    @pytest.mark.parametrize("provider", ["core", "portable", "anthropic", "mistral"])
+    @pytest.mark.parametrize("budget", [None, 600, 3_000])
+    def test_the_view_is_rebuilt_from_record_and_report(
+        self, provider: str, budget: int | None
+    ) -> None:
+        messages = [*loop(20), user("queued"), result("zz", "orphan"), assistant("ok"), user("?")]
+        curation = Curator(max_tokens=budget, provider=provider, recall=True).curate(messages)
+        assert curation.report.rebuild(messages) == curation.messages
+        stored = json.loads(curation.report.to_json())["decisions"]
+        assert rebuild(messages, stored) == curation.messages
+        lines = [json.loads(line) for line in curation.report.to_jsonl().splitlines()]
+        assert rebuild(messages, lines[1:]) == curation.messages
+
+    def test_dropped_entries_name_who_dropped_them(self) -> None:
+        report = Curator(SlidingWindowManager(4), max_tokens=2_000).curate(loop(20)).report
+        managers = {each.manager for each in report.decisions if each.action == "dropped"}
+        assert managers == {"SlidingWindowManager"}
+        assert "window of the last 4" in report.explain()
+
+    def test_a_report_outlives_the_conversation_growing(self) -> None:
+        messages = loop(10)
+        curator = Curator(max_tokens=1_000)
+        report = curator.curate(messages[:12]).report
+        curator.curate(messages)
+        assert len([each for each in report.decisions if each.index is not None]) == 12
+
+
+class TestWays:
+    def test_shadow_reports_but_sends_everything(self) -> None:
+        messages = loop(40)
+        curation = Curator(max_tokens=1_000, mode="shadow").curate(messages)
+        assert curation.messages == messages
+        assert curation.report.curated_count < len(messages)
+
+    def test_async_gives_the_same(self) -> None:
+        messages = loop(40)
+        curator = Curator(ToolResultTruncator(max_length=100), max_tokens=1_500)
+        assert asyncio.run(curator.acurate(messages)).messages == curator.curate(messages).messages
+
+    def test_an_async_only_manager_says_so(self) -> None:
+        class Slow:
+            async def acurate(self, entries: Any, *, context: Any) -> Any:
+                return entries[-2:]
+
+        curator = Curator(Slow())  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="acurate"):
+            curator.curate(loop(3))
+        assert len(asyncio.run(curator.acurate(loop(3))).messages) < 8
+
+    def test_pins_and_the_last_n_survive_any_manager(self) -> None:
+        messages = loop(30)
+        messages[4] = {**messages[4], "pinned": True}
+        curation = Curator(SlidingWindowManager(2), max_tokens=3_000).curate(messages)
+        kept = {each.index for each in curation.report.decisions if each.position is not None}
+        assert {0, 1, 4, 5} <= kept
+        last = Curator(SlidingWindowManager(0), preserve_last_n=6).curate(messages)
+        kept = {each.index for each in last.report.decisions if each.position is not None}
+        assert set(range(56, 62)) <= kept
+
+    def test_threads_share_a_curator(self) -> None:
+        curator = Curator(max_tokens=1_500)
+        messages = loop(60)
+        expected = {
+            end: Curator(max_tokens=1_500).curate(messages[:end]).messages
+            for end in range(2, 122, 6)
+        }
+        wrong: list[int] = []
+
+        def work(offset: int) -> None:
+            for end in list(expected)[offset:] + list(expected)[:offset]:
+                if curator.curate(messages[:end]).messages != expected[end]:
+                    wrong.append(end)
+
+        threads = [threading.Thread(target=work, args=(offset,)) for offset in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+    def test_events_tell_what_happened(self) -> None:
+        bus = EventBus()
+        heard: list[HistoryCurated] = []
+        bus.subscribe(HistoryCurated, heard.append)
+        curation = Curator(max_tokens=1_000, bus=bus, name="support").curate(loop(40))
+        assert [event.prompt_name for event in heard] == ["support"]
+        assert heard[0].original_count == 82
+        assert heard[0].curated_count == len(curation.messages)
+
+    def test_a_curator_can_be_pickled(self) -> None:
+        curator = Curator(SlidingWindowManager(3), max_tokens=1_000)
+        curator.curate(loop(5))
+        assert pickle.loads(pickle.dumps(curator)).curate(loop(9)).messages == (
+            curator.curate(loop(9)).messages
+        )
