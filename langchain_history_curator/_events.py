@@ -61,8 +61,7 @@ def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
 def listened_to(config: RunnableConfig | None) -> bool:
     """Whether a run would be seen by anybody: a callback, a tracer, an event stream.
 
-    Starting a run costs more than curating a long conversation does, so none is started for
-    nobody.
+    Starting a run costs a good part of what curating does, so none is started for nobody.
     """
     return bool(get_callback_manager_for_config(ensure_config(config)).handlers)
 

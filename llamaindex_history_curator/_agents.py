@@ -31,7 +31,6 @@ from llamaindex_history_curator._view import Viewer, make_curator
 __all__ = ["CuratedFunctionAgent", "CuratedReActAgent"]
 
 
-
 class _CuratedAgent(BaseWorkflowAgent):
     """What both kinds of agent share."""
 
@@ -183,6 +182,7 @@ class CuratedReActAgent(_CuratedAgent, ReActAgent):
         if llm_input and llm_input[0].role.value == "system" and not self.system_prompt:
             # The base class drops the first system message, taking it for the agent's own prompt.
             llm_input = [ChatMessage(role="system", content=""), *llm_input]
+        llm_input = _asked_once(llm_input)
         token = _steps.set(tuple(await ctx.store.get(self.reasoning_key, default=[])))
         try:
             return await super().take_step(ctx, llm_input, tools, memory)
@@ -204,6 +204,15 @@ class CuratedReActAgent(_CuratedAgent, ReActAgent):
 
 
 _steps: ContextVar[tuple[Any, ...]] = ContextVar("react_steps", default=())
+
+
+def _asked_once(messages: list[ChatMessage]) -> list[ChatMessage]:
+    """Return the input of a retry without the question LlamaIndex adds to it a second time."""
+    tail = messages[-4:]
+    if [message.role.value for message in tail] == ["user", "user", "assistant", "user"]:
+        if tail[0].content == tail[1].content:
+            return [*messages[:-3], *messages[-2:]]
+    return messages
 
 
 class _StepContext:

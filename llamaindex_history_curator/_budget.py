@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 
 from history_curator.errors import ConfigurationError
-from history_curator.tokens import TokenCounter, find_family, get_counter
+from history_curator.tokens import TokenCounter, find_family, get_counter, window_margin
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
@@ -35,7 +35,7 @@ def budget_for_llm(
         tools: tools sent along. Leave out where the curator is given them anyway.
         output: tokens kept for the answer; the LLM's own ``num_output`` by default, and where it
             has none, 4,096 or a quarter of the window.
-        margin: tokens kept free for what no counter sees; 2 % of the window by default.
+        margin: tokens kept free for what no counter sees; 5 % of the window by default.
         counter: counts the tools; fitting the model by default.
 
     Warns:
@@ -67,7 +67,7 @@ def budget_for_llm(
         known = metadata.num_output
         output = known if known > 0 else min(_UNKNOWN_OUTPUT, window // 4)
     if margin is None:
-        margin = window // 50
+        margin = window_margin(window)
     schemas = 0
     if tools:
         schemas = get_counter(counter or counter_for_llm(llm)).count_tools(tool_schemas(tools))

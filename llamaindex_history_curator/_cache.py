@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,27 @@ from llama_index.core.base.llms.types import (
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
 
-__all__ = ["mark_cache", "takes_cache_points"]
+__all__ = ["mark_cache", "marks_for"]
 
 _MOST = 4
 _TAKERS = ("anthropic", "bedrock_converse", "bedrockconverse")
 
 
-def takes_cache_points(llm: LLM) -> bool:
-    """Whether an LLM's adapter understands a `CachePoint` block: Anthropic's and Bedrock's do."""
-    return any(taker in llm.class_name().lower() for taker in _TAKERS)
+def marks_for(llm: LLM | None, wanted: bool) -> bool:
+    """Whether to mark views: wanted, and not for an LLM whose adapter knows no `CachePoint`.
+
+    Warns:
+        UserWarning: when it is wanted for an LLM that does not take it.
+    """
+    if not wanted or llm is None or any(taker in llm.class_name().lower() for taker in _TAKERS):
+        return wanted
+    warnings.warn(
+        f"{llm.class_name()} takes no cache points, so none is placed. "
+        "Fix: leave mark_cache off; providers that cache by themselves need no mark.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return False
 
 
 def mark_cache(messages: Sequence[ChatMessage], prefix: int) -> list[ChatMessage]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["LoopBridge"]
+__all__ = ["LoopBridge", "bridge_for"]
 
 R = TypeVar("R")
 
@@ -44,6 +45,11 @@ class LoopBridge:
         self._theirs = asyncio.get_running_loop()
         return await make()
 
+    def close(self) -> None:
+        """Stop the loop of ours, if there is one."""
+        if self._own is not None:
+            self._own.call_soon_threadsafe(self._own.stop)
+
     def _start(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._own is None:
@@ -52,6 +58,27 @@ class LoopBridge:
                 threading.Thread(target=loop.run_forever, name=name, daemon=True).start()
                 self._own = loop
             return self._own
+
+
+_bridges: dict[int, LoopBridge] = {}
+_bridges_lock = threading.Lock()
+
+
+def bridge_for(store: object) -> LoopBridge:
+    """Return the bridge of a store: one, however many memories are open on it."""
+    key = id(store)
+    with _bridges_lock:
+        bridge = _bridges.get(key)
+        if bridge is None:
+            bridge = _bridges[key] = LoopBridge()
+            weakref.finalize(store, _close, key)
+        return bridge
+
+
+def _close(key: int) -> None:
+    bridge = _bridges.pop(key, None)
+    if bridge is not None:
+        bridge.close()
 
 
 def _running() -> asyncio.AbstractEventLoop | None:

@@ -23,7 +23,9 @@ from history_curator.record.retention import apply_retention, build_context, ret
 from llamaindex_history_curator import _state
 from llamaindex_history_curator._audit import Replaced, missing
 from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
-from llamaindex_history_curator._dialect import LlamaIndexDialect, copy_message
+from llamaindex_history_curator._cache import marks_for
+from llamaindex_history_curator._copies import copy_message
+from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._events import dispatcher, publish
 from llamaindex_history_curator._store import ChatStore, check_store, open_store
 from llamaindex_history_curator._view import Viewer, limit_of, make_curator
@@ -160,7 +162,7 @@ class CuratedMemory(BaseMemory):
             chat_store_key=chat_store_key,
             curator=curator,
             retention=retention,
-            mark_cache=mark_cache,
+            mark_cache=marks_for(llm, mark_cache),
         )
         memory._settings = settings
         if chat_history is not None:

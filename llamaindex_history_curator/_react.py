@@ -39,9 +39,7 @@ def _as_exchange(message: ChatMessage, steps: Sequence[Any], place: int) -> Chat
         return message.model_copy(update={"blocks": [*message.blocks, call]})
     if _is_answer(steps, place):
         keywords = {"tool_call_id": f"{_ID}{place - 1}"}
-        return message.model_copy(
-            update={"role": MessageRole.TOOL, "additional_kwargs": keywords}
-        )
+        return message.model_copy(update={"role": MessageRole.TOOL, "additional_kwargs": keywords})
     return message
 
 

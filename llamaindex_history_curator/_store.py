@@ -11,7 +11,7 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 
 from history_curator.errors import ConfigurationError
 from history_curator.record.resilience import WriteBehind
-from llamaindex_history_curator._loops import LoopBridge
+from llamaindex_history_curator._loops import bridge_for
 from llamaindex_history_curator._serialize import message_to_dict
 from llamaindex_history_curator._steady import Steady
 
@@ -77,7 +77,7 @@ def open_store(store: ChatStore, key: str) -> WriteBehind[ChatMessage]:
 
 
 def _open_async(store: AsyncDBChatStore, key: str, steady: Steady) -> WriteBehind[ChatMessage]:
-    bridge = LoopBridge()
+    bridge = bridge_for(store)
 
     async def load() -> Sequence[ChatMessage]:
         # Archived messages were said as well: a record written by `Memory` is read whole.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +11,7 @@ from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm, tool_schemas
 from llamaindex_history_curator._cache import mark_cache as place_mark
-from llamaindex_history_curator._cache import takes_cache_points
+from llamaindex_history_curator._cache import marks_for
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._events import publish
 from llamaindex_history_curator._steady import Steady
@@ -77,16 +76,8 @@ class Viewer:
     ) -> None:
         self.curator = curator
         self.socket = socket
-        self._marks = mark_cache
+        self._marks = marks_for(llm, mark_cache)
         self._steady = Steady()
-        if mark_cache and llm is not None and not takes_cache_points(llm):
-            warnings.warn(
-                f"{llm.class_name()} takes no cache points, so none is placed. "
-                "Fix: leave mark_cache off; providers that cache by themselves need no mark.",
-                UserWarning,
-                stacklevel=3,
-            )
-            self._marks = False
 
     def view(
         self,

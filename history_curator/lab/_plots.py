@@ -64,11 +64,10 @@ def plot_frontier(results: ReplayResults, ax: Any = None) -> Any:
         face = colour if each.sound else "none"
         axes.scatter(each.cost, 100 * each.regret, s=70, facecolor=face, edgecolor=colour,
                      linewidth=1.6, zorder=2)  # fmt: skip
-        axes.annotate(each.name, (each.cost, 100 * each.regret), xytext=(7, 5),
-                      textcoords="offset points", fontsize=9)  # fmt: skip
+    axes.margins(0.15)
+    _label(axes, [(each.name, each.cost, 100 * each.regret) for each in measured])
     axes.set(xlabel=f"cost ({results.pricing})", ylabel="regret, % of what was needed later",
              title="Cost and regret (lower left is better)")  # fmt: skip
-    axes.margins(0.15)
     return axes
 
 
@@ -86,6 +85,23 @@ def plot_composition(results: ReplayResults, ax: Any = None) -> Any:
     axes.set(xlabel="million tokens sent", title="Composition by role")
     axes.legend(frameon=False)
     return axes
+
+
+def _label(axes: Any, points: list[tuple[str, float, float]]) -> None:
+    """Name the points, each at the first of six places where it covers no other name."""
+    taken: list[tuple[float, float, float]] = []
+    for name, x, y in points:
+        at_x, at_y = axes.transData.transform((x, y))
+        width = 6.5 * len(name)
+        for up in (5, -14, 18, -27, 31, -40):
+            left, low = at_x + 10, at_y + 1.4 * up
+            if all(
+                left > right or left + width < start or abs(low - height) > 14
+                for start, right, height in taken
+            ):
+                break
+        taken.append((left, left + width, low))
+        axes.annotate(name, (x, y), xytext=(7, up), textcoords="offset points", fontsize=9)
 
 
 def _cycle(count: int) -> list[str]:

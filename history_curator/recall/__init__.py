@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from history_curator.recall._handles import (
+from history_curator.handles import (
     RECALL_TOOL_NAME,
     handle_of,
     is_handle,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from history_curator.model import ConversationEntry, MessageRole, ToolCall
-from history_curator.recall._handles import handle_of, recall_hint
+from history_curator.handles import handle_of, recall_hint
 from history_curator.shorten import shorten
 from history_curator.structure import Unit
 from history_curator.tokens import TokenCounter

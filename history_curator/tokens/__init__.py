@@ -8,6 +8,7 @@ from history_curator.tokens._heuristic import HeuristicCounter
 from history_curator.tokens._images import ImageFormula, claude, gemini, patches, tiles
 from history_curator.tokens._protocol import TokenCounter
 from history_curator.tokens._tiktoken import TiktokenCounter
+from history_curator.tokens._window import window_margin
 
 __all__ = [
     "HeuristicCounter",
@@ -22,4 +23,5 @@ __all__ = [
     "get_counter",
     "patches",
     "tiles",
+    "window_margin",
 ]

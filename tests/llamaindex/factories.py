@@ -82,9 +82,7 @@ def orphans(messages: Sequence[ChatMessage]) -> list[str]:
         if open_ids:
             problems.append(f"{index}: calls {open_ids} are unanswered")
         open_ids = [
-            str(block.tool_call_id)
-            for block in message.blocks
-            if isinstance(block, ToolCallBlock)
+            str(block.tool_call_id) for block in message.blocks if isinstance(block, ToolCallBlock)
         ]
     if open_ids:
         problems.append(f"end: calls {open_ids} are unanswered")

@@ -126,9 +126,9 @@ class TestFunctionAgent:
 
     async def test_an_early_stop_keeps_the_run_in_the_record(self) -> None:
         llm = RecordingLLM(
-            lambda number, messages: call(f"c{number}", name="lookup", n=number)
-            if number < 5
-            else assistant("stopped")
+            lambda number, messages: (
+                call(f"c{number}", name="lookup", n=number) if number < 5 else assistant("stopped")
+            )
         )
         memory = CuratedMemory.from_defaults(token_limit=LIMIT)
         agent = function_agent(llm, early_stopping_method="generate", tools=[_lookup_small()])
@@ -184,9 +184,9 @@ class TestFunctionAgent:
                 return super()._prepare_chat_with_tools(tools, **kwargs)
 
         llm = Choosy(
-            lambda number, messages: call("c0", name="lookup", n=0)
-            if number == 0
-            else assistant("done")
+            lambda number, messages: (
+                call("c0", name="lookup", n=0) if number == 0 else assistant("done")
+            )
         )
         await function_agent(llm, initial_tool_choice="lookup").run("go")
         assert seen == ["lookup", None]
@@ -230,6 +230,7 @@ class TestReActAgent:
         llm = RecordingLLM(answer)
         await react_agent(llm).run("go")
         assert [problems(sent) for sent in llm.sent] == [[], []]
+        assert texts(llm.sent[1]).count("go") == 1
 
 
 class TestContext:
@@ -375,5 +376,3 @@ async def _stop_after(agent: Any, context: Context, steps: int) -> None:
     with pytest.raises(Exception, match="Max iterations"):
         await agent.run("start", ctx=context, max_iterations=steps)
     await context.store.set("max_iterations", 60)
-
-

@@ -34,7 +34,7 @@ def lookup(n: int) -> str:
 class TestBudget:
     def test_window_minus_output_minus_margin(self) -> None:
         llm = RecordingLLM(window=100_000, output=4_000)
-        assert budget_for_llm(llm) == 100_000 - 4_000 - 2_000
+        assert budget_for_llm(llm) == 100_000 - 4_000 - 5_000
         assert budget_for_llm(llm, output=10_000, margin=0) == 90_000
 
     def test_minus_tools(self) -> None:
@@ -48,7 +48,7 @@ class TestBudget:
         assert budget_for_llm(RecordingLLM(window=80_000, output=output), margin=0) == 75_904
 
     def test_an_unknown_window_is_said(self) -> None:
-        with pytest.warns(UserWarning, match="MockLLM does not know its context window.*Fix"):
+        with pytest.warns(UserWarning, match=r"MockLLM does not know its context window.*Fix"):
             assert budget_for_llm(MockLLM()) < 3_900
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -96,9 +96,9 @@ class TestMark:
 
     async def test_an_agent_moves_it_along(self) -> None:
         inner = RecordingLLM(
-            lambda number, messages: call(f"c{number}", name="lookup", n=number)
-            if number < 4
-            else assistant("done"),
+            lambda number, messages: (
+                call(f"c{number}", name="lookup", n=number) if number < 4 else assistant("done")
+            ),
             kind="Anthropic_LLM",
         )
         agent = CuratedFunctionAgent(llm=inner, tools=[lookup], token_limit=9_000, mark_cache=True)

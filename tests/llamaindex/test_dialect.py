@@ -27,7 +27,7 @@ from openai.types.responses import ResponseFunctionToolCall
 from history_curator.errors import ConversionError
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
 from llamaindex_history_curator import LlamaIndexDialect
-from llamaindex_history_curator._dialect import copy_message
+from llamaindex_history_curator._copies import copy_message
 from tests.llamaindex.factories import assistant, call, dumped, result, user, wire
 
 DIALECT = LlamaIndexDialect()

@@ -141,9 +141,7 @@ async def converse(name: str, mode: str, index: VectorStoreIndex) -> None:
 async def test_the_simple_engine_leaves_room_for_its_system_prompt() -> None:
     llm = answering()
     memory = CuratedMemory.from_defaults(token_limit=LIMIT)
-    engine = SimpleChatEngine.from_defaults(
-        llm=llm, memory=memory, system_prompt="be brief " * 100
-    )
+    engine = SimpleChatEngine.from_defaults(llm=llm, memory=memory, system_prompt="be brief " * 100)
     for number in range(20):
         await engine.achat(question(number))
     assert max(llm.costs) <= LIMIT + 8

@@ -91,9 +91,9 @@ class TestHandler:
 
     async def test_an_agent_says_so_once_per_model_call(self, keeper: Keeper) -> None:
         llm = RecordingLLM(
-            lambda number, messages: call(f"c{number}", name="look")
-            if number < 3
-            else assistant("done")
+            lambda number, messages: (
+                call(f"c{number}", name="look") if number < 3 else assistant("done")
+            )
         )
         agent = CuratedFunctionAgent(llm=llm, tools=[look], token_limit=5_000)
         await agent.run("go")

@@ -310,7 +310,12 @@ class TestConfiguration:
 
     @pytest.mark.parametrize(
         ("kind", "provider"),
-        [("Anthropic", "anthropic"), ("OpenAI", "openai"), ("GoogleGenAI", "gemini"), ("X", "core")],
+        [
+            ("Anthropic", "anthropic"),
+            ("OpenAI", "openai"),
+            ("GoogleGenAI", "gemini"),
+            ("X", "core"),
+        ],
     )
     def test_the_provider_follows_the_llm(self, kind: str, provider: str) -> None:
         kept = CuratedMemory.from_defaults(llm=RecordingLLM(kind=kind))

@@ -44,9 +44,7 @@ WORDS: TokenCounter = Words()
 
 
 def buffer(*messages: ChatMessage, limit: int) -> ChatMemoryBuffer:
-    return ChatMemoryBuffer.from_defaults(
-        list(messages), token_limit=limit, tokenizer_fn=str.split
-    )
+    return ChatMemoryBuffer.from_defaults(list(messages), token_limit=limit, tokenizer_fn=str.split)
 
 
 def ours(*messages: ChatMessage, limit: int) -> CuratedMemory:
@@ -208,9 +206,9 @@ class TestFramework:
             return "word " * 5_000
 
         llm = RecordingLLM(
-            lambda number, messages: call(f"c{number}", name="page", n=number)
-            if number < 3
-            else assistant("done")
+            lambda number, messages: (
+                call(f"c{number}", name="page", n=number) if number < 3 else assistant("done")
+            )
         )
         memory = Memory.from_defaults(token_limit=4_000)
         await FunctionAgent(llm=llm, tools=[page]).run("go", memory=memory)
