@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 Message = dict[str, Any]
 
 BUDGET = 16_000
-_TOKENS = (50, 2_000)
+_TOKENS = (60, 2_000, 60)  # the fewest, the most, the most frequent
 _DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "coding_sessions.jsonl.gz"
 _WORDS = (
     "the session keeps every message while the view that reaches a model stays small enough for "
@@ -31,8 +30,8 @@ _TOOLS = ("read_file", "search", "run_tests", "query_metrics", "list_orders")
 def conversation(n: int, seed: int = 7) -> tuple[Message, ...]:
     """Return `n` messages: system, then turns of user, 1–2 exchanges of 1–3 calls, answer.
 
-    Results have 50 to 2,000 tokens, short ones being more frequent (log-uniform). No two texts
-    are the same, so no text cache makes anybody look better than they are.
+    Results have 50 to 2,000 tokens, the more the rarer. No two texts are the same, so no text
+    cache makes anybody look better than they are.
     """
     random = Random(seed)
     messages: list[Message] = [{"role": "system", "content": _prose(random, 900)}]
@@ -56,9 +55,8 @@ def _exchange(random: Random, number: int) -> list[Message]:
                 "function": {"name": tool, "arguments": json.dumps(arguments)},
             }
         )
-        low, high = map(math.log, _TOKENS)
-        size = int(math.exp(random.uniform(low, high)) * 3.4)
-        text = random.choice((_prose, _log, _code, _json))(random, size)
+        write, per_token = random.choice(_KINDS)
+        text = write(random, int(random.triangular(*_TOKENS) * per_token))
         results.append({"role": "tool", "tool_call_id": call_id, "name": tool, "content": text})
     said = _prose(random, 120) if random.random() < 0.5 else ""
     return [{"role": "assistant", "content": said, "tool_calls": calls}, *results]
@@ -73,13 +71,13 @@ def _log(random: Random, size: int) -> str:
         f"2031-05-{random.randint(1, 28):02}T{random.randrange(24):02}:{random.randrange(60):02}Z "
         f"{random.choice(_LEVELS)} {' '.join(random.choices(_WORDS, k=6))} "
         f"took={random.randrange(9000)}ms"
-        for _ in range(max(1, size // 75))
+        for _ in range(-(-size // 75))
     )
 
 
 def _code(random: Random, size: int) -> str:
     lines = []
-    for _ in range(max(1, size // 95)):
+    for _ in range(-(-size // 95)):
         one, two, three = random.choices(_WORDS, k=3)
         lines.append(f"def {one}_{two}({three}: int) -> str:")
         lines.append(f'    return f"{one} {{{three} + {random.randrange(1000)}}} {two}"')
@@ -94,9 +92,13 @@ def _json(random: Random, size: int) -> str:
             "total": random.randrange(10**5) / 100,
             "open": random.random() < 0.5,
         }
-        for _ in range(max(1, size // 75))
+        for _ in range(-(-size // 75))
     ]
     return json.dumps(rows)
+
+
+# How large a text has to be asked for per o200k token it shall have.
+_KINDS = ((_prose, 4.95), (_log, 3.14), (_code, 3.98), (_json, 2.66))
 
 
 def as_langchain(messages: Sequence[Message]) -> list[Any]:

@@ -134,21 +134,31 @@ def target_table(rows: Sequence[Row]) -> str:
 
 
 def peer_table(rows: Sequence[Row]) -> str:
-    """Every comparison with a peer, through the core and through its framework's adapter."""
-    return _table(
-        ("work", "n", "the peer's call", "core", "adapter", "sampled"),
-        (
-            (
-                row.work,
-                f"{row.n:,}" if row.n else "",
-                row.against,
-                _number(row.value, row.unit),
-                "" if row.adapter is None else _number(row.adapter, row.unit),
-                row.sampled,
-            )
-            for row in rows
-        ),
-    )
+    """Every comparison with a peer: through the core / through its framework's adapter.
+
+    One table per work, one column per length of the conversation.
+    """
+    tables = []
+    for work in dict.fromkeys(row.work for row in rows):
+        mine = [row for row in rows if row.work == work]
+        lengths = sorted({row.n for row in mine if row.n})
+        columns = [f"n = {n:,}" for n in lengths] or ["measured"]
+        lines = []
+        for against in dict.fromkeys(row.against for row in mine):
+            cells = {row.n: row for row in mine if row.against == against}
+            sampled = "; ".join(dict.fromkeys(r.sampled for r in cells.values() if r.sampled))
+            shown = [_cell(cells.get(n)) for n in lengths or [None]]
+            lines.append((against, *shown, sampled))
+        head = (f"{work}, against", *columns, "sampled")
+        tables.append(_table(head, lines))
+    return "\n\n".join(tables)
+
+
+def _cell(row: Row | None) -> str:
+    if row is None:
+        return ""
+    through = [row.value] if row.adapter is None else [row.value, row.adapter]
+    return " / ".join(_number(value, row.unit) for value in through)
 
 
 def figure_table(rows: Sequence[Row]) -> str:

@@ -119,7 +119,10 @@ def trim_messages(max_tokens: int, counter: TokenCounter) -> View:
                 sizes[id(made)] = counter.count(written(message)) + 3
             converted.append(known[id(message)][1])
         kept = trim(
-            converted, strategy="last", max_tokens=max_tokens, token_counter=count,
+            converted,
+            strategy="last",
+            max_tokens=max_tokens,
+            token_counter=count,
             include_system=True,
         )
         back = {id(made): message for message, made in known.values()}
@@ -137,7 +140,8 @@ def chat_memory_buffer(max_tokens: int, counter: TokenCounter) -> View:
         tail = latest(messages, max_tokens * 5 // 4, counter)
         history = [ChatMessage(role=m["role"], content=written(m)) for m in tail]
         buffer = ChatMemoryBuffer.from_defaults(
-            chat_history=history, token_limit=max_tokens,
+            chat_history=history,
+            token_limit=max_tokens,
             tokenizer_fn=lambda text: range(counter.count(text)),  # type: ignore[arg-type,return-value]
         )
         return "\n".join(str(message.content) for message in buffer.get())
@@ -303,15 +307,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missed = 0
     for name, budgets in CHATS.items():
         print(f"\n{name}: questions with all evidence inside the view")
-        missed += _table(name, budgets, everybody, lambda budget, make, name=name: (
-            evidence_inside(name, budget, make, counter)
-        ))
+        missed += _table(
+            name,
+            budgets,
+            everybody,
+            lambda budget, make, name=name: evidence_inside(name, budget, make, counter),
+        )
     sessions = load("coding_sessions")[:: 1 if full else 4]
     print(f"\ncoding_sessions ({len(sessions)}): values needed by a call, still in its view")
     fast = {n: m for n, m in everybody.items() if "(embeddings" not in n and "(hybrid" not in n}
-    missed += _table("coding_sessions", CODING, fast, lambda budget, make: (
-        needed_inside(sessions, budget, make, counter)
-    ))
+    missed += _table(
+        "coding_sessions",
+        CODING,
+        fast,
+        lambda budget, make: needed_inside(sessions, budget, make, counter),
+    )
     print("\ncoding_sessions: tokens that repeat the previous view")
     for budget in CODING:
         without = repeated(sessions, budget, counter)

@@ -62,7 +62,15 @@ class ProviderProfile:
         'S U A(c1) T(c1) A* U A U'
     """
 
-    __slots__ = ("_across", "_at", "_requests", "invariants", "name", "reasoning")
+    __slots__ = (
+        "_across",
+        "_at",
+        "_compares_steps",
+        "_requests",
+        "invariants",
+        "name",
+        "reasoning",
+    )
 
     def __init__(self, name: str, invariants: Sequence[Invariant]) -> None:
         self.name = name
@@ -71,6 +79,7 @@ class ProviderProfile:
             invariant.provider = name
         bound = [rule for rule in self.invariants if isinstance(rule, ReasoningStaysBound)]
         self.reasoning: ReasoningMode = bound[0].mode if bound else "keep"
+        self._compares_steps = any(rule.family == "gemini" for rule in bound)
         self._at = tuple(rule.look_at for rule in self.invariants if rule.looks_at)
         across = [rule for rule in self.invariants if rule.looks_across]
         self._requests = tuple(rule.look_across for rule in across)
@@ -106,9 +115,11 @@ class ProviderProfile:
 
         Only the new entries are looked at, behind the head of the conversation: no rule looks
         across a whole exchange, but for two. The caller vouches that no call id is used twice;
-        images are counted over everything, so any sends this back to `holds`. False means "not
-        known", never more.
+        images are counted over everything and Gemini's signatures compared over the turn, so
+        either sends this back to `holds`. False means "not known", never more.
         """
+        if self._compares_steps:
+            return False
         lead = next((at for at, entry in enumerate(entries[:8]) if entry.role is _USER), None)
         start = held - 1
         while start > 0 and entries[start].role is not _ASSISTANT:

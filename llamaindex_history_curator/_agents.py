@@ -209,9 +209,9 @@ _steps: ContextVar[tuple[Any, ...]] = ContextVar("react_steps", default=())
 def _asked_once(messages: list[ChatMessage]) -> list[ChatMessage]:
     """Return the input of a retry without the question LlamaIndex adds to it a second time."""
     tail = messages[-4:]
-    if [message.role.value for message in tail] == ["user", "user", "assistant", "user"]:
-        if tail[0].content == tail[1].content:
-            return [*messages[:-3], *messages[-2:]]
+    is_retry = [message.role.value for message in tail] == ["user", "user", "assistant", "user"]
+    if is_retry and tail[0].content == tail[1].content:
+        return [*messages[:-3], *messages[-2:]]
     return messages
 
 

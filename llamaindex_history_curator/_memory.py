@@ -5,29 +5,27 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms import LLM
-from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseMemory
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from llama_index.core.storage.chat_store import SimpleChatStore
 
 from history_curator.config import CuratorConfig, RetentionConfig
 from history_curator.curator import Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.record.resilience import WriteBehind
-from history_curator.record.retention import apply_retention, build_context, retention_due
+from history_curator.record.retention import build_context
 from llamaindex_history_curator import _state
-from llamaindex_history_curator._audit import Replaced, missing
 from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
 from llamaindex_history_curator._cache import marks_for
 from llamaindex_history_curator._copies import copy_message
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._events import dispatcher, publish
-from llamaindex_history_curator._store import ChatStore, check_store, open_store
+from llamaindex_history_curator._record import RecordMemory, read_all
+from llamaindex_history_curator._store import ChatStore, check_store
 from llamaindex_history_curator._view import Viewer, limit_of, make_curator
 
 __all__ = ["CuratedMemory"]
@@ -39,7 +37,7 @@ logger = logging.getLogger("llamaindex_history_curator")
 _DIALECT = LlamaIndexDialect()
 
 
-class CuratedMemory(BaseMemory):
+class CuratedMemory(RecordMemory):
     """A memory whose record is complete and whose view always fits and is never invalid.
 
     `get` returns a view within `token_limit`, with the system message, the latest question and
@@ -59,18 +57,12 @@ class CuratedMemory(BaseMemory):
     """
 
     token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, gt=0)
-    chat_store: Any = Field(default_factory=SimpleChatStore, exclude=True, repr=False)
-    chat_store_key: str = DEFAULT_CHAT_STORE_KEY
     curator: Any = Field(default=None, exclude=True, repr=False)
-    retention: RetentionConfig | None = None
     mark_cache: bool = False
 
     _settings: dict[str, Any] = PrivateAttr(default_factory=dict)
     _viewer: Viewer = PrivateAttr()
     _last_resort: Curator = PrivateAttr()
-    _buffer: WriteBehind[ChatMessage] = PrivateAttr()
-    _mirror: list[ChatMessage] | None = PrivateAttr(default=None)
-    _replaced: list[Replaced] = PrivateAttr(default_factory=list)
     _live: str = PrivateAttr(default="")
 
     def model_post_init(self, context: Any, /) -> None:
@@ -81,7 +73,6 @@ class CuratedMemory(BaseMemory):
         self.token_limit = limit_of(self.curator)
         self._viewer = Viewer(self.curator, "memory", mark_cache=self.mark_cache)
         self._last_resort = Curator(counter=self.curator.counter, provider=self.curator.profile)
-        self._buffer = open_store(self.chat_store, self.chat_store_key)
         self._live = _state.remember(self)
 
     @classmethod
@@ -212,68 +203,6 @@ class CuratedMemory(BaseMemory):
         except BudgetUnsatisfiableError as error:
             return self._degrade(messages, error)
 
-    def get_all(self) -> list[ChatMessage]:
-        """Return the record: everything put and not reset, oldest first."""
-        return self._copies(self._seen(self._buffer.read()))
-
-    async def aget_all(self) -> list[ChatMessage]:
-        """Return the record: everything put and not reset, oldest first."""
-        return self._copies(self._seen(await self._buffer.aread()))
-
-    # Writing.
-
-    def put(self, message: ChatMessage) -> None:
-        """Add one message to the record."""
-        self.put_messages([message])
-
-    async def aput(self, message: ChatMessage) -> None:
-        """Add one message to the record."""
-        await self.aput_messages([message])
-
-    def put_messages(self, messages: list[ChatMessage]) -> None:
-        """Add messages to the record, all at once."""
-        self._buffer.add(self._noted(messages))
-        if self._prunes:
-            self._buffer.rewrite(self._retain)
-
-    async def aput_messages(self, messages: list[ChatMessage]) -> None:
-        """Add messages to the record, all at once."""
-        await self._buffer.aadd(self._noted(messages))
-        if self._prunes:
-            await self._buffer.arewrite(self._retain)
-
-    def set(self, messages: list[ChatMessage]) -> None:
-        """Replace the record. What is lost by it can be found in `replaced`."""
-        self._write(list(map(copy_message, messages)))
-
-    async def aset(self, messages: list[ChatMessage]) -> None:
-        """Replace the record. What is lost by it can be found in `replaced`."""
-        fresh = list(map(copy_message, messages))
-        if not await self._buffer.arewrite(self._swap(fresh)):
-            await self._buffer.aclear()
-            await self._buffer.aadd(fresh)
-        self._mirror = fresh[:]
-
-    def reset(self) -> None:
-        """Forget everything, the audit of `set` included."""
-        self._buffer.clear()
-        self._forget()
-
-    async def areset(self) -> None:
-        """Forget everything, the audit of `set` included."""
-        await self._buffer.aclear()
-        self._forget()
-
-    @property
-    def replaced(self) -> tuple[Replaced, ...]:
-        """What every `set` took out of the record, oldest first."""
-        return tuple(self._replaced)
-
-    @property
-    def degraded(self) -> bool:
-        """Whether the chat store failed the last time it was asked."""
-        return self._buffer.degraded
-
     @property
     def tokenizer_fn(self) -> Callable[[str], Sequence[int]]:
         """A tokenizer whose tokens can only be counted; chat engines ask for it."""
@@ -329,18 +258,11 @@ class CuratedMemory(BaseMemory):
 
     # Inside.
 
-    def _seen(self, messages: list[ChatMessage]) -> list[ChatMessage]:
-        self._mirror = messages
-        return messages
-
     def _loaded(self, messages: list[ChatMessage]) -> list[ChatMessage]:
         self._seen(messages)
         if self.retention is None or not messages:
             return messages
-        return _DIALECT.write(build_context(_read(messages), self.retention))
-
-    def _copies(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        return list(map(copy_message, messages))
+        return _DIALECT.write(build_context(read_all(messages), self.retention))
 
     def _reserve(self, messages: list[ChatMessage], question: str | None, initial: int) -> int:
         last = messages[-1]
@@ -361,50 +283,3 @@ class CuratedMemory(BaseMemory):
         )
         publish(curation, "memory", degraded=True)
         return self._copies(curation.messages)
-
-    def _noted(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        fresh = self._copies(messages)
-        if self._mirror is not None:
-            self._mirror = [*self._mirror, *fresh]
-        return fresh
-
-    @property
-    def _prunes(self) -> bool:
-        return self.retention is not None and self.retention.persist_tool_invocations != "full"
-
-    def _retain(self, stored: list[ChatMessage]) -> list[ChatMessage] | None:
-        entries = _read(stored)
-        if self.retention is None or not retention_due(entries, self.retention):
-            return None
-        return _DIALECT.write(apply_retention(entries, self.retention))
-
-    def _write(self, fresh: list[ChatMessage]) -> None:
-        if not self._buffer.rewrite(self._swap(fresh)):
-            self._buffer.clear()
-            self._buffer.add(fresh)
-        self._mirror = fresh[:]
-
-    def _swap(self, fresh: list[ChatMessage]) -> Callable[[list[ChatMessage]], list[ChatMessage]]:
-        def change(stored: list[ChatMessage]) -> list[ChatMessage]:
-            lost = missing(stored, fresh)
-            if lost:
-                self._replaced.append(Replaced(datetime.now(timezone.utc), tuple(lost)))
-            return fresh
-
-        return change
-
-    def _forget(self) -> None:
-        self._replaced.clear()
-        self._mirror = []
-
-    def _snapshot(self) -> list[ChatMessage]:
-        # A store that needs a loop is not asked: this runs inside the caller's loop.
-        if self._mirror is not None and not isinstance(self.chat_store, SimpleChatStore):
-            return self._mirror
-        return self._buffer.read()
-
-
-def _read(messages: Sequence[ChatMessage]) -> list[Any]:
-    return [
-        entry for index, message in enumerate(messages) for entry in _DIALECT.read(message, index)
-    ]

@@ -106,9 +106,15 @@ def violation_table(found: Sequence[tuple[str, Any]], provider: str) -> Table:
 def results_table(results: Any) -> Table:
     """Return the table of a replay."""
     title = f"{results.pricing} prices, {results.provider} rules, {results.seconds:.1f} s"
-    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+    table = Table(
+        title=title,
+        title_justify="left",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
     for position, name in enumerate(results.columns()):
-        table.add_column(name, justify="right" if position else "left", no_wrap=not position)
+        table.add_column(name, justify="right" if position else "left", no_wrap=True)
     for row, each in zip(results.rows(), results.policies.values(), strict=True):
         table.add_row(*map(escape, row), style=None if each.sound else "bright_black")
     return table

@@ -51,6 +51,8 @@ class LabConversation:
             spans.append(range(start, len(entries)))
         return ReadConversation(
             id=self.id,
+            messages=list(self.messages),
+            homes=tuple(at for at, span in enumerate(spans) for _ in span),
             entries=tuple(entries),
             calls=tuple(_calls(entries)),
             questions=tuple(_questions(self.questions, spans)),
@@ -60,9 +62,14 @@ class LabConversation:
 
 @dataclass(frozen=True, slots=True)
 class ReadConversation:
-    """Entries of one conversation; ``calls[k]`` is the entry the model wrote in its k-th call."""
+    """Entries of one conversation; ``calls[k]`` is the entry the model wrote in its k-th call.
+
+    ``homes[i]`` is the index of the message that entry i was read from.
+    """
 
     id: str
+    messages: list[Any]
+    homes: tuple[int, ...]
     entries: tuple[ConversationEntry, ...]
     calls: tuple[int, ...]
     questions: tuple[Question, ...] = ()

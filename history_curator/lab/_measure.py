@@ -63,6 +63,8 @@ def measure_conversation(
     record = conversation.read()
     counter = get_counter(settings.counter)
     needs = find_needs(record)
+    for entry in record.entries:  # so that no policy is timed counting what another one counted
+        counter.count_entry(entry)
     return {
         name: _measure(record, policy, counter, needs, settings)
         for name, policy in policies.items()

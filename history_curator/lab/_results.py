@@ -193,7 +193,7 @@ class ReplayResults:
         heads = self.columns()
         rules = ["---", *["---:"] * (len(heads) - 1)]
         lines = ["| " + " | ".join(row) + " |" for row in (heads, rules, *self.rows())]
-        lines += ["", *(f"- {note}" for note in self.notes())] if self.notes() else []
+        lines += ["", *(f"- {note}" for note in self.notes())]
         text = "\n".join(lines)
         if path is not None:
             Path(path).write_text(text + "\n", encoding="utf-8")
@@ -250,8 +250,8 @@ class ReplayResults:
             "–" if each.budget_use is None else f"{each.budget_use:.0%}",
             f"{each.cached_share:.0%}", f"{each.cost:.3f}", f"{each.invalid:,}",
             f"{each.over_budget:,}", f"{each.failed:,}", f"{each.regret:.2%}",
-            f"{each.lost_identifiers:,}/{each.identifiers:,}",
-            f"{each.repeated_calls:,}/{each.repeats:,}",
+            f"{each.lost_identifiers:,}",
+            f"{each.repeated_calls:,}",
             f"{each.ms_per_view:.2f}",
         ]  # fmt: skip
         if self._labelled:
@@ -259,8 +259,14 @@ class ReplayResults:
         return row
 
     def notes(self) -> list[str]:
-        """Return one line per policy that has something to say."""
-        return [f"{each.name}: {each.note}" for each in self.policies.values() if each.note]
+        """Return what the table does not say: what was needed, and what went wrong."""
+        whole = max(self.policies.values(), key=lambda each: each.sampled)
+        needed = (
+            f"{whole.calls:,} calls in {whole.conversations:,} conversations; later calls used "
+            f"{whole.identifiers:,} identifiers said before and repeated {whole.repeats:,} calls"
+        )
+        wrong = [f"{each.name}: {each.note}" for each in self.policies.values() if each.note]
+        return [needed, *wrong]
 
     def __repr__(self) -> str:
         return str(self)

@@ -138,7 +138,9 @@ class RelevanceManager:
         blocks = int(room * share)
         for part in (1, 2, 4):
             window = room - (blocks + note) // part - _SLACK
-            ladder = ladder_for(context, int(room * AGENT_GRID) if tools else window, self.low_water)
+            ladder = ladder_for(
+                context, int(room * AGENT_GRID) if tools else window, self.low_water
+            )
             try:
                 fit = ladder.fit(memory.timeline, window, context.preserve_last_n)
             except BudgetUnsatisfiableError:
@@ -217,7 +219,10 @@ class RelevanceManager:
         taken, _ = take(order, lambda p: quote_cost(units[p].entries, counter), room)
         if not taken:
             return _Recollected(asked, (), None, 0)
-        block = recollection([quote(units[p].entries, units[p].start) for p in taken])
+        block = recollection(
+            [quote(units[p].entries, units[p].start) for p in taken],
+            before=memory.timeline.entries[asked],
+        )
         return _Recollected(asked, tuple(taken), block, counter.count_entry(block))
 
     def _order(self, memory: Memory, plan: _Plan, asked: int) -> list[int]:
@@ -237,9 +242,7 @@ class RelevanceManager:
         kept = set(plan.kept)
         return [position for position in order.tolist() if position not in kept]
 
-    def _note(
-        self, memory: Memory, plan: _Plan, counter: TokenCounter
-    ) -> ConversationEntry | None:
+    def _note(self, memory: Memory, plan: _Plan, counter: TokenCounter) -> ConversationEntry | None:
         if not plan.note:
             return None
         units = memory.timeline.pairing.units
@@ -250,7 +253,9 @@ class RelevanceManager:
             known: ConversationEntry | None = memory.made[key]
             return known
         ranked = rank_identifiers(memory.mentions(limit))
-        return memory.keep(key, identifier_note(ranked, plan.note, counter))  # type: ignore[no-any-return]
+        note = identifier_note(ranked, plan.note, counter, before=units[clear].head)
+        memory.keep(key, note)
+        return note
 
 
 @dataclass(frozen=True, slots=True)

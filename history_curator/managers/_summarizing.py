@@ -9,7 +9,8 @@ from typing import Any
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._cut import fits, kept_before_cut, ladder_for, place_of
 from history_curator.managers._protocol import CurationContext
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.model import ConversationEntry
+from history_curator.relevance._compose import marked_entry
 from history_curator.relevance._entry_text import entry_text, speaker
 from history_curator.relevance._memory import Memories, Memory
 from history_curator.seal import Fit
@@ -45,9 +46,11 @@ class SummarizingManager:
         low_water: cut depth, as for `Curator`.
 
     Example:
+        >>> from history_curator.model import MessageRole
         >>> from history_curator.tokens import get_counter
-        >>> said = [ConversationEntry(MessageRole.USER, f"fact {n}: " + "x " * 50)
-        ...         for n in range(9)]
+        >>> said = [
+        ...     ConversationEntry(MessageRole.USER, f"fact {n}: " + "x " * 50) for n in range(9)
+        ... ]
         >>> manager = SummarizingManager(lambda prompt: "Facts: many.")
         >>> context = CurationContext(get_counter("heuristic"), max_tokens=500)
         >>> view = manager.curate(said, context=context)
@@ -67,8 +70,7 @@ class SummarizingManager:
     ) -> None:
         if max_tokens < 50 or chunk_tokens < 100:
             raise ConfigurationError(
-                f"max_tokens={max_tokens}, chunk_tokens={chunk_tokens}. "
-                "Fix: at least 50 and 100."
+                f"max_tokens={max_tokens}, chunk_tokens={chunk_tokens}. Fix: at least 50 and 100."
             )
         self.summarizer = resolve_summarizer(summarizer)
         self.max_tokens = max_tokens
@@ -108,9 +110,7 @@ class SummarizingManager:
             except Exception as error:  # noqa: BLE001 - whatever a model raises
                 return self._give_up(entries, context, error)
 
-    def _steps(
-        self, entries: Sequence[ConversationEntry], context: CurationContext
-    ) -> _Steps:
+    def _steps(self, entries: Sequence[ConversationEntry], context: CurationContext) -> _Steps:
         """Yield prompts, take answers, return the view."""
         room = context.max_tokens
         if room is None or not entries:
@@ -130,17 +130,16 @@ class SummarizingManager:
             cut = self._cut_units(memory, fit)
             cells = [_written(cell) for cell in _cells(cut, ladder.cell)]
             view = list(fit.entries)
-            place = place_of(view, memory.timeline.pairing.units[fit.cut].head)
+            first = memory.timeline.pairing.units[fit.cut].head
+            place = place_of(view, first)
         if not cells:
             return view
         # The lock is not held while a model works: other conversations and calls go on.
-        summary = yield from self._rolling.steps(
-            cells, max_tokens=most, counter=context.counter
-        )
+        summary = yield from self._rolling.steps(cells, max_tokens=most, counter=context.counter)
         for unit in cut:
             for entry in unit.entries:
                 context.explain(entry, "summarised")
-        view.insert(place, _marked(summary, len(cut)))
+        view.insert(place, _marked(summary, len(cut), first))
         return view
 
     @staticmethod
@@ -182,12 +181,10 @@ def _written(units: Sequence[Unit]) -> str:
     )
 
 
-def _marked(summary: str, count: int) -> ConversationEntry:
-    return ConversationEntry(
-        role=MessageRole.USER,
-        content=f"{SUMMARY_HEAD}\n{summary}",
-        pinned=True,
+def _marked(summary: str, count: int, before: ConversationEntry) -> ConversationEntry:
+    return marked_entry(
+        f"{SUMMARY_HEAD}\n{summary}",
+        before=before,
         origin="summary",
-        action="inserted",
         reason=f"summary of {count} units before the cut",
     )

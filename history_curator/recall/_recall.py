@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from history_curator.errors import ConfigurationError
-from history_curator.model import ConversationEntry, MessageRole
 from history_curator.handles import RECALL_TOOL_NAME, handle_of, is_handle
+from history_curator.model import ConversationEntry, MessageRole
 from history_curator.relevance._entry_text import entry_text, searched_text, speaker
 from history_curator.shorten import shorten
 

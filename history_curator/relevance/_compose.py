@@ -43,17 +43,18 @@ def quote_cost(entries: Iterable[ConversationEntry], counter: TokenCounter) -> i
     )
 
 
-def recollection(quotes: Sequence[str]) -> ConversationEntry:
-    """Return the block of quotes as one marked user entry."""
+def recollection(quotes: Sequence[str], before: ConversationEntry) -> ConversationEntry:
+    """Return the block of quotes as one marked user entry, to stand before another entry."""
     return marked_entry(
         "\n".join((RECOLLECTION_HEAD, *quotes, RECOLLECTION_TAIL)),
+        before=before,
         origin="recollection",
         reason=f"{len(quotes)} earlier parts that match the latest question",
     )
 
 
 def identifier_note(
-    ranked: Iterable[str], room: int, counter: TokenCounter
+    ranked: Iterable[str], room: int, counter: TokenCounter, before: ConversationEntry
 ) -> ConversationEntry | None:
     """Return the best identifiers that fit `room` tokens as one marked user entry.
 
@@ -76,16 +77,24 @@ def identifier_note(
         return None
     return marked_entry(
         f"{IDENTIFIERS_HEAD}\n{text}".rstrip("\n"),
+        before=before,
         origin="note",
         reason=f"{len(listed)} identifiers from parts that are no longer shown",
     )
 
 
-def marked_entry(text: str, *, origin: str, reason: str) -> ConversationEntry:
-    """Return an invented user entry that every later step keeps and reports."""
+def marked_entry(
+    text: str, *, before: ConversationEntry, origin: str, reason: str
+) -> ConversationEntry:
+    """Return an invented user entry that every later step keeps and reports.
+
+    It takes the sequence of the entry it stands before, so that the order holds where a provider
+    wants the two joined.
+    """
     return ConversationEntry(
         role=MessageRole.USER,
         content=text,
+        sequence=before.sequence,
         pinned=True,
         origin=origin,
         action="inserted",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from operator import is_
 from threading import Lock, RLock
 from typing import Any
 
@@ -46,12 +47,14 @@ class Memory:
     def follow(self, entries: Sequence[ConversationEntry]) -> bool:
         """Take over what is new; False when these entries contradict what was indexed."""
         known = self.timeline.entries
-        if len(entries) < len(known) or known != list(entries[: len(known)]):
+        if len(entries) < len(known) or not all(map(is_, known, entries)):
             shared = _shared(known, entries)
             if shared < max(len(self._texts), 1):
                 return False
-            del self._mentions[shared:]
-            self.made.clear()
+            if shared < len(known):
+                del self._mentions[shared:]
+                self.made.clear()
+            # The view is made of the entries given now, so the timeline has to hold these.
             self.timeline, self.tools = Timeline(), False
             del self._starts[:], self._offsets[:]
             known = self.timeline.entries

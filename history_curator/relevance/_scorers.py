@@ -97,6 +97,7 @@ class EmbeddingScorer:
         >>> class Letters:
         ...     def embed_query(self, text):
         ...         return [text.count("a"), text.count("b")]
+        ...
         ...     def embed_documents(self, texts):
         ...         return [self.embed_query(text) for text in texts]
         >>> texts = EmbeddingScorer(Letters()).open()

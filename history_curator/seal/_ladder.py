@@ -265,6 +265,7 @@ class _Search:
         memory = self.timeline.memory
         stable: _Stable | None = memory.get("stable")
         if stable is None or stable.key != key or stable.counted > self.last:
+            self._forget_before(cut)
             stable = memory["stable"] = self._settle(key, cut, clear, kept)
         capped = self.forms.capped
         for unit in self.units[stable.counted : self.last]:
@@ -283,6 +284,13 @@ class _Search:
             self.units[clear].start,
             key,
         )
+
+    def _forget_before(self, cut: int) -> None:
+        """Free the forms of units that the cut has passed, so that a long record stays small."""
+        memory = self.timeline.memory
+        for unit in self.units[memory.get("forgotten", 0) : cut]:
+            unit.cache = None
+        memory["forgotten"] = cut
 
     def _newest(self, room: int) -> tuple[int, tuple[ConversationEntry, ...]]:
         """The newest unit in what room there is, rather than moving the lines for one call."""

@@ -149,11 +149,13 @@ class Timeline:
         seen = [glances[entry.sequence] for entry in shown]
         if dialect.glance([entry.source for entry in shown]) != seen:
             return False
-        prints, fingerprint = self._prints, dialect.fingerprint
+        known, fingerprint = self._prints, dialect.fingerprint
         fresh = True
+        prints: dict[int, Any] = {}
         for entry in shown[-recent:]:
-            now = fingerprint(entry.source)
-            before = prints.setdefault(id(entry.source), now)
-            if before is not now and before != now:
+            key = id(entry.source)
+            now = prints[key] = fingerprint(entry.source)
+            if known.get(key, now) != now:
                 fresh = False
+        self._prints = prints
         return fresh

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from history_curator.conformance import check_conversation, repair_conversation
+from history_curator.curator import Curator
 from history_curator.profiles import PROVIDERS, get_profile
 from history_curator.testing.strategies import broken_conversations, conversations
 from tests.support.messages import entries
@@ -65,6 +66,17 @@ class TestRepair:
         else:
             read = entries(messages)
             assert get_profile(provider).repair(read) is read
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@settings(max_examples=25)
+@given(messages=broken_conversations(max_turns=8))
+def test_a_growing_conversation_is_taken_at_every_step(provider, messages):
+    growing = Curator(provider=provider)
+    for end in range(1, len(messages) + 1):
+        view = growing.curate(messages[:end]).messages
+        assert check_conversation(view, provider) == []
+        assert view == Curator(provider=provider).curate(messages[:end]).messages
 
 
 @pytest.mark.nightly

@@ -55,7 +55,7 @@ class TestBudget:
             CuratedLLM(llm=MockLLM(), token_limit=500)
 
     def test_nothing_left_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="leaves nothing.*Fix"):
+        with pytest.raises(ConfigurationError, match=r"leaves nothing.*Fix"):
             budget_for_llm(RecordingLLM(window=4_000, output=4_000))
 
 
@@ -109,7 +109,7 @@ class TestMark:
 
     def test_an_llm_that_does_not_is_left_alone_with_a_warning(self) -> None:
         inner = RecordingLLM(kind="OpenAI")
-        with pytest.warns(UserWarning, match="OpenAI takes no cache points.*Fix"):
+        with pytest.warns(UserWarning, match=r"OpenAI takes no cache points.*Fix"):
             llm = CuratedLLM(llm=inner, token_limit=900, mark_cache=True)
         llm.chat([user("q"), call("c1"), result("c1")])
         assert sum(map(_points, inner.sent[0])) == 0

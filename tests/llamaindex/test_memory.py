@@ -302,7 +302,7 @@ class TestRetention:
 class TestConfiguration:
     def test_the_budget_follows_the_llm(self) -> None:
         llm = RecordingLLM(window=10_000, output=2_000)
-        assert CuratedMemory.from_defaults(llm=llm).token_limit == 10_000 - 2_000 - 200
+        assert CuratedMemory.from_defaults(llm=llm).token_limit == 10_000 - 2_000 - 500
 
     def test_a_given_limit_wins(self) -> None:
         llm = RecordingLLM(window=10_000)

@@ -71,11 +71,11 @@ class TestAdaptiveManager:
         reasons = {entry.reason for entry in curation.entries if entry.action == "cleared"}
         assert any("list: " in str(r) and "results used later" in str(r) for r in reasons)
 
-    @pytest.mark.parametrize(("results", "expected"), [(0, 4), (1_000, 1)])
+    @pytest.mark.parametrize(("results", "expected"), [(0, 5), (1_000, 1)])
     def test_what_stays_is_bounded(self, results: int, expected: int) -> None:
-        manager = AdaptiveManager(least=1, most=8)
+        manager = AdaptiveManager(least=1, most=9)
         assert manager.keep_for(ToolUse(results)) == expected
-        assert manager.keep_for(ToolUse(results=5, used=5, fetched_again=5)) == 8
+        assert manager.keep_for(ToolUse(results=5, used=5, fetched_again=5)) == 9
 
     def test_settings_that_cannot_work_are_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="least"):
