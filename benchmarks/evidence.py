@@ -137,7 +137,7 @@ def chat_memory_buffer(max_tokens: int, counter: TokenCounter) -> View:
     from llama_index.core.memory import ChatMemoryBuffer
 
     def view(messages: list[Message]) -> str:
-        tail = latest(messages, max_tokens * 5 // 4, counter)
+        tail = latest(messages, max_tokens * 21 // 20 + 100, counter)
         history = [ChatMessage(role=m["role"], content=written(m)) for m in tail]
         buffer = ChatMemoryBuffer.from_defaults(
             chat_history=history,

@@ -5,20 +5,31 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import isawaitable, iscoroutinefunction
+from inspect import isawaitable
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
+from history_curator._pipeline import (
+    ConstantReason,
+    Options,
+    Request,
+    Run,
+    Tail,
+    left_out,
+    restore_required,
+    stable_prefix,
+    sync_curate,
+)
 from history_curator.dialect import Dialect
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._protocol import CurationContext, HistoryManager
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.model import ConversationEntry
 from history_curator.profiles import ProviderProfile, get_profile
 from history_curator.read import detect
 from history_curator.report import CurationReport, Step
 from history_curator.seal import Ladder, Sealed, seal
-from history_curator.structure import Timeline, TimelineCache, pair
+from history_curator.structure import Timeline, TimelineCache
 from history_curator.tokens import TokenCounter, get_counter
 
 if TYPE_CHECKING:
@@ -28,9 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["Curation", "Curator"]
 
 logger = logging.getLogger("history_curator")
-
-Tail = Literal["request", "history"]
-_VOLATILE = {"recollection", "placeholder", "user"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,37 +56,6 @@ class Curation:
     entries: Sequence[ConversationEntry]
     tokens: int
     report: CurationReport
-
-
-class _Options(NamedTuple):
-    """What `curate` was called with, beside the messages."""
-
-    tools: Sequence[Mapping[str, Any]] | None
-    reserve: int
-    tail: Tail
-    session: Any
-    max_tokens: int | None
-    dialect: Dialect | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """One call of `curate`, after reading."""
-
-    dialect: Dialect
-    messages: list[Any]
-    timeline: Timeline
-    record: list[ConversationEntry]
-    count: int
-    overhead: int
-    priced: int
-    max_tokens: int | None
-    tail: Tail
-    context: CurationContext
-
-    @property
-    def room(self) -> int | None:
-        return None if self.max_tokens is None else self.max_tokens - self.overhead
 
 
 class Curator:
@@ -176,22 +153,13 @@ class Curator:
             BudgetUnsatisfiableError: when what must be sent does not fit.
             ConversionError: when a message cannot be read.
         """
-        options = _Options(tools, reserve, tail, session, max_tokens, dialect)
+        options = Options(tools, reserve, tail, session, max_tokens, dialect)
         if not self.managers:
             return self._ladder_only(messages, options)
-        request = self._read(messages, options)
-        request = self._reread_if_edited(request)
-        steps: list[Step] = []
-        entries: Sequence[ConversationEntry] = request.record
+        run = Run(self._reread_if_edited(self._read(messages, options)))
         for manager in self.managers:
-            curate = getattr(manager, "curate", None)
-            if curate is None or iscoroutinefunction(curate):
-                raise ConfigurationError(
-                    f"{type(manager).__name__} is async only. Fix: use `await curator.acurate(…)`."
-                )
-            entries = curate(entries, context=request.context)
-            steps.append(_step(manager, entries, request.context))
-        return self._finish(request, entries, steps)
+            run.take(manager, sync_curate(manager)(run.entries, context=run.context))
+        return self._finish(run)
 
     async def acurate(
         self,
@@ -205,21 +173,17 @@ class Curator:
         dialect: Dialect | None = None,
     ) -> Curation:
         """Like `curate`, for managers that call a model."""
-        options = _Options(tools, reserve, tail, session, max_tokens, dialect)
+        options = Options(tools, reserve, tail, session, max_tokens, dialect)
         if not self.managers:
             return self._ladder_only(messages, options)
-        request = self._read(messages, options)
-        request = self._reread_if_edited(request)
-        steps: list[Step] = []
-        entries: Sequence[ConversationEntry] = request.record
+        run = Run(self._reread_if_edited(self._read(messages, options)))
         for manager in self.managers:
             curate = getattr(manager, "acurate", None) or manager.curate
-            returned = curate(entries, context=request.context)
-            entries = await returned if isawaitable(returned) else returned
-            steps.append(_step(manager, entries, request.context))
-        return self._finish(request, entries, steps)
+            returned = curate(run.entries, context=run.context)
+            run.take(manager, await returned if isawaitable(returned) else returned)
+        return self._finish(run)
 
-    def _read(self, messages: Sequence[Any], options: _Options) -> _Request:
+    def _read(self, messages: Sequence[Any], options: Options) -> Request:
         tail, max_tokens = options.tail, options.max_tokens
         if tail not in ("request", "history"):
             raise ConfigurationError(f"tail is {tail!r}. Fix: use 'request' or 'history'.")
@@ -240,11 +204,11 @@ class Curator:
             tail=tail,
             record=record,
         )
-        return _Request(
+        return Request(
             dialect, given, timeline, record, count, overhead, priced, limit, tail, context
         )
 
-    def _reread_if_edited(self, request: _Request) -> _Request:
+    def _reread_if_edited(self, request: Request) -> Request:
         """Managers see every entry, so every message is checked for edits in place."""
         with self._lock:
             if request.timeline.verify(request.record, request.messages, len(request.record)):
@@ -273,7 +237,7 @@ class Curator:
             self._ladders[max_tokens] = ladder
         return ladder
 
-    def _seal(self, request: _Request, timeline: Timeline, *, edited: bool) -> Sealed:
+    def _seal(self, request: Request, timeline: Timeline, *, edited: bool) -> Sealed:
         limit = request.max_tokens
         try:
             return seal(
@@ -292,7 +256,7 @@ class Curator:
                 error.needed + request.overhead, limit, error.irreducible, request.overhead
             ) from None
 
-    def _ladder_only(self, messages: Sequence[Any], options: _Options) -> Curation:
+    def _ladder_only(self, messages: Sequence[Any], options: Options) -> Curation:
         """The default, without managers: works on the timeline itself, so it costs O(view)."""
         with self._lock:
             request = self._read(messages, options)
@@ -302,25 +266,23 @@ class Curator:
                 timeline = self._timelines.rebuild(request.dialect, request.messages)
                 sealed = self._seal(request, timeline, edited=False)
                 timeline.verify(sealed.entries, request.messages)
-            orphans = _left_out(timeline)
+            orphans = left_out(timeline)
             record = timeline.entries
         return self._conclude(request, record, sealed, [], orphans)
 
-    def _finish(
-        self, request: _Request, entries: Sequence[ConversationEntry], steps: list[Step]
-    ) -> Curation:
-        record = request.record
-        kept = restore_required(record, entries, self.preserve_last_n)
+    def _finish(self, run: Run) -> Curation:
+        request, record = run.request, run.request.record
+        kept = restore_required(record, run.entries, self.preserve_last_n)
         timeline = Timeline.of(kept)
         edited = len(kept) != len(record) or any(
             mine is not given for mine, given in zip(kept, record, strict=True)
         )
         sealed = self._seal(request, timeline, edited=edited)
-        return self._conclude(request, record, sealed, steps, _left_out(timeline))
+        return self._conclude(request, record, sealed, run.steps, left_out(timeline))
 
     def _conclude(
         self,
-        request: _Request,
+        request: Request,
         record: list[ConversationEntry],
         sealed: Sealed,
         steps: list[Step],
@@ -330,7 +292,7 @@ class Curator:
         reasons: dict[int, str] = {}
         if fit is not None and fit.rung >= 4:
             label = "older than the cut line: the budget is reached"
-            steps = [*steps, Step("TokenBudgetManager", fit.entries, _Constant(label))]
+            steps = [*steps, Step("TokenBudgetManager", fit.entries, ConstantReason(label))]
         elif fit is not None and fit.rung > 1:
             steps = [*steps, Step("TokenBudgetManager", fit.entries)]
         steps = [*steps, Step("seal", sealed.entries, reasons)]
@@ -346,7 +308,7 @@ class Curator:
             overhead=request.overhead,
             provider=self.profile.name,
             strategy="+".join(type(manager).__name__ for manager in self.managers) or "ladder",
-            prefix_entries=_stable_prefix(sealed, scan=bool(self.managers)),
+            prefix_entries=stable_prefix(sealed, scan=bool(self.managers)),
             cut=0 if fit is None else fit.start,
             clear=0 if fit is None else fit.clear_start,
             rung=0 if fit is None else fit.rung,
@@ -389,93 +351,6 @@ class Curator:
         self._timelines = TimelineCache()
         self._ladders = {}
         self._tools = None
-
-
-def restore_required(
-    record: Sequence[ConversationEntry],
-    entries: Sequence[ConversationEntry],
-    preserve_last_n: int | None = None,
-) -> list[ConversationEntry]:
-    """Put back what no manager may leave out: system, latest user, pins, the last n.
-
-    A pinned entry brings its whole exchange.
-    """
-    present = {id(entry.root) for entry in entries}
-    required = [entry for entry in record if entry.role is MessageRole.SYSTEM]
-    if any(entry.pinned for entry in record):
-        for unit in pair(record):
-            members = [unit.head, *(result for result in unit.results if result is not None)]
-            if any(entry.pinned for entry in members):
-                required.extend(members)
-    latest = next((entry for entry in reversed(record) if entry.is_real_user), None)
-    if latest is not None:
-        required.append(latest)
-    if preserve_last_n:
-        required.extend(record[-preserve_last_n:])
-    missing = {id(entry.root) for entry in required} - present
-    if not missing:
-        return list(entries)
-    rank = {id(entry.root): index for index, entry in enumerate(record)}
-    result = list(entries)
-    for entry in record:
-        key = id(entry.root)
-        if key not in missing:
-            continue
-        missing.discard(key)
-        after = rank[key]
-        place = next(
-            (
-                position
-                for position, other in enumerate(result)
-                if rank.get(id(other.root), -1) > after
-            ),
-            len(result),
-        )
-        result.insert(place, entry)
-    return result
-
-
-class _Constant(dict[int, str]):
-    """One reason for whatever is asked."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__()
-        self._reason = reason
-
-    def get(self, key: int, default: Any = None) -> Any:
-        return self._reason
-
-
-def _left_out(timeline: Timeline) -> dict[int, str]:
-    pairing = timeline.pairing
-    if not pairing.orphans and not pairing.replaced:
-        return {}
-    left = dict(pairing.orphans)
-    replaced = {id(entry.root) for entry in pairing.replaced}
-    if replaced:
-        for index, entry in enumerate(timeline.entries):
-            if id(entry.root) in replaced:
-                left[index] = "a later result for the same call took its place"
-    return left
-
-
-def _stable_prefix(sealed: Sealed, *, scan: bool) -> int:
-    """How many leading entries the next call repeats: all but what is bound to change."""
-    entries, fit = sealed.entries, sealed.fit
-    count = len(entries)
-    if fit is not None and fit.steady is not None:
-        count -= len(fit.entries) - fit.steady
-    while count and entries[count - 1].origin in _VOLATILE:
-        count -= 1
-    if scan:
-        for position, entry in enumerate(entries[:count]):
-            if entry.origin == "recollection":
-                return position
-    return count
-
-
-def _step(manager: Any, entries: Sequence[ConversationEntry], context: CurationContext) -> Step:
-    return Step(type(manager).__name__, entries, dict(context.reasons))
 
 
 def _check(

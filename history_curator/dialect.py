@@ -20,7 +20,7 @@ class Dialect(Protocol):
     name: str
 
     def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
-        """Return the entries of one message, each with `source=message`.
+        """Return the entries of one message, each with `source=message` and `sequence=index`.
 
         Raises:
             ConversionError: naming the index, the field and the fix.

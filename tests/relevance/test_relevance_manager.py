@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from history_curator import ConfigurationError, Curator, RelevanceManager
+from history_curator import (
+    BudgetUnsatisfiableError,
+    ConfigurationError,
+    Curator,
+    RelevanceManager,
+)
 from history_curator.relevance._compose import IDENTIFIERS_HEAD, RECOLLECTION_HEAD
 from tests.support.data import load
 from tests.support.guarantees import curate_and_check
@@ -156,6 +161,22 @@ class TestGuarantees:
         for messages in ([*chat(), user("what was topic7 about?")], agent()):
             subject = Curator(RelevanceManager(), max_tokens=budget, provider=provider)
             curate_and_check(messages, curator=subject, idempotent=False)
+
+    @pytest.mark.parametrize("placement", ["recollection", "in_order"])
+    @pytest.mark.parametrize("name", ["tau_bench", "tau2_bench", "misc_agents"])
+    def test_hold_for_real_conversations(self, name: str, placement: str) -> None:
+        for conversation in load(name)[::40]:
+            manager = RelevanceManager(placement=placement)  # type: ignore[arg-type]
+            subject = Curator(manager, max_tokens=2_000, provider="portable")
+            curate_and_check(conversation["messages"], curator=subject, idempotent=False)
+
+    def test_what_a_curator_without_blocks_can_fit_is_never_refused(self) -> None:
+        for budget in range(150, 900, 50):
+            try:
+                Curator(max_tokens=budget).curate(agent())
+            except BudgetUnsatisfiableError:
+                continue
+            assert curator(budget).curate(agent()).tokens <= budget
 
     def test_a_curator_that_saw_more_gives_the_same_view(self) -> None:
         messages = agent()
