@@ -15,13 +15,14 @@ Message = dict[str, Any]
 BUDGET = 16_000
 _TOKENS = (60, 2_000, 60)  # the fewest, the most, the most frequent
 _DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "coding_sessions.jsonl.gz"
-_WORDS = (
-    "the session keeps every message while the view that reaches a model stays small enough for "
-    "its window and repeats what was sent before so that a cache can be used again between calls "
-    "because reading costs less than writing and a long result is rarely needed twice although "
-    "nobody knows in advance which one an agent will ask for when it continues with another file "
-    "error handler request timeout payload retry cluster region schema index query account order"
-).split()
+_TEXT = """
+the session keeps every message while the view that reaches a model stays small enough for its
+window and repeats what was sent before so that a cache can be used again between calls because
+reading costs less than writing and a long result is rarely needed twice although nobody knows in
+advance which one an agent will ask for when it continues with another file error handler request
+timeout payload retry cluster region schema index query account order
+"""
+_WORDS = _TEXT.split()
 _LEVELS = ("DEBUG", "INFO", "INFO", "INFO", "WARNING", "ERROR")
 _TOOLS = ("read_file", "search", "run_tests", "query_metrics", "list_orders")
 

@@ -59,15 +59,19 @@ class Race:
     def __init__(self, contenders: Sequence[Contender], rounds: int) -> None:
         self.contenders = list(contenders)
         self.times: dict[str, list[float]] = {one.name: [] for one in contenders}
+        impatient: set[str] = set()
         gc.collect()
         gc.freeze()  # what the set-up made is nobody's garbage
         for turn in range(rounds):
             for one in self.contenders:
-                spent = self.times[one.name]
-                if turn and spent[0] > PATIENCE:
+                if one.name in impatient:
                     continue
-                spent.append(one.measure())
-                note(f"  {one.name}: {spent[-1] * 1e3:,.3g} ms CPU")
+                start = process_time()
+                found = one.measure()
+                self.times[one.name].append(found)
+                if process_time() - start > PATIENCE:
+                    impatient.add(one.name)
+                note(f"  {one.name}, turn {turn + 1}: {found * 1e3:,.3g} ms CPU")
         gc.unfreeze()
 
     def ratio(self, peer: str, ours: str) -> float:

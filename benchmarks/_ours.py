@@ -20,8 +20,18 @@ def fresh_counter() -> TiktokenCounter:
 
 
 def core() -> View:
-    """``Curator(max_tokens=…).curate(messages)`` on dicts."""
-    return Curator(max_tokens=BUDGET, counter=fresh_counter()).curate
+    """``Curator(max_tokens=…).curate(messages)`` on dicts.
+
+    The tail is what it is for a caller: a request after a user or tool message, and a history
+    that goes on after the assistant's.
+    """
+    curate = Curator(max_tokens=BUDGET, counter=fresh_counter()).curate
+
+    def view(messages: list[Any]) -> Any:
+        asked = messages[-1]["role"] in ("user", "tool")
+        return curate(messages, tail="request" if asked else "history")
+
+    return view
 
 
 def langchain() -> View:

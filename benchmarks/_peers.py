@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks._conversation import BUDGET
 from history_curator.tokens._encodings import load_encoding
 
+_MORE_THAN_KEPT = 200
 View = Callable[[list[Any]], Any]
 Count = Callable[[Sequence[Any]], int]
 
@@ -165,9 +166,10 @@ class LlamaIndexMemory:
         self._memory = Memory.from_defaults(token_limit=BUDGET, tokenizer_fn=encode())
 
     def fill(self, messages: list[Any]) -> None:
-        """Put the history so far, all at once."""
-        if messages:
-            self._loop.run_until_complete(self._memory.aput_messages(messages))
+        """Put the end of the history so far, more than it keeps, in its favour all at once."""
+        for start in range(max(0, len(messages) - _MORE_THAN_KEPT), len(messages), 40):
+            batch = messages[start : min(start + 40, len(messages))]
+            self._loop.run_until_complete(self._memory.aput_messages(batch))
 
     def step(self, message: Any) -> Any:
         """Put one message and ask for the view."""

@@ -20,16 +20,12 @@ def run(settings: Settings) -> list[Row]:
     race = Race(
         [
             Contender("core", "", lambda: grow(_ours.core, dicts)),
-            Contender(
-                "LangChain messages", "", lambda: grow(_ours.langchain_messages, langchain)
-            ),
+            Contender("LangChain messages", "", lambda: grow(_ours.langchain_messages, langchain)),
             Contender("`HistoryCurator.invoke`", "", lambda: grow(_ours.langchain, langchain)),
             Contender(
                 "LlamaIndex messages", "", lambda: grow(_ours.llamaindex_messages, llamaindex)
             ),
-            Contender(
-                "`CuratedMemory.put` + `.get`", "", lambda: put_and_get(llamaindex)
-            ),
+            Contender("`CuratedMemory.put` + `.get`", "", lambda: put_and_get(llamaindex)),
         ],
         max(settings.rounds, 3) if settings.rounds > 1 else 1,
     )

@@ -53,7 +53,8 @@ WORDS = [
 ABOUT = """\
 Written by `benchmarks/conformance_of_peers.py`; do not edit.
 
-Views a provider would refuse, of those tried, and how often a trimmer raised.
+Views that break a rule of the provider's profile, of those tried, and how often a trimmer
+raised. The profile is the judge: no provider was called.
 
 - *sequences*: the {} conversations of `history_curator.testing.SEQUENCES`, with room for
   everything, so this column shows what a trimmer mends, not what it cuts.
@@ -166,7 +167,8 @@ def beside_system(recall: Callable[[list[Any]], list[Any]]) -> Trim:
 
     def trim(messages: list[Any]) -> list[Any]:
         lead = messages[:1] if messages[0].role == "system" else []
-        return [*lead, *recall(messages[len(lead) :])]
+        rest = messages[len(lead) :]
+        return [*lead, *(recall(rest) if rest else [])]
 
     return trim
 

@@ -73,7 +73,9 @@ class Score:
         """Return a line of the table."""
         repeated, visible = self.repeated / max(1, self.sent), self.visible / max(1, self.needed)
         mean = self.sent // max(1, self.calls)
-        return f"| {budget:,} | {name} | {repeated:.3f} | {visible:.3f} | {mean:,} | {self.refused} |"
+        return (
+            f"| {budget:,} | {name} | {repeated:.3f} | {visible:.3f} | {mean:,} | {self.refused} |"
+        )
 
 
 def measure(conversations: Iterable[dict[str, Any]], make: Callable[[], Policy]) -> Score:

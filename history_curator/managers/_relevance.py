@@ -38,9 +38,11 @@ __all__ = ["RelevanceManager"]
 
 CHAT_SHARE = 0.6
 AGENT_SHARE = 0.1
-AGENT_GRID = 1.35
-"""With tools the grid is laid wider than the budget, so that a window that is smaller by the
-blocks does not jump more often than one without them."""
+WIDER = 1.75
+"""With tools the grid is laid wider than the budget, by this times the share of the blocks, so
+that a window that is smaller by the blocks does not jump more often than one without them."""
+MOST_QUOTED = 2_000
+"""Tokens that quotes take at most once tools are used, unless a share is given."""
 BLOCKS = 3
 SMALLEST = 64
 MOST_IDENTIFIERS = 1_000
@@ -59,8 +61,8 @@ class RelevanceManager:
     Not guaranteed: that the right parts are found. The lexical scorer matches words.
 
     Args:
-        share: of the budget, for earlier parts. None: 0.6 in a plain conversation, 0.15 once
-            tools are used, where the latest results matter most.
+        share: of the budget, for earlier parts. None: 0.6 in a plain conversation; once
+            tools are used 0.1, at most 2,000 tokens, as the latest results matter most then.
         scorer: ``"lexical"``, ``"embeddings"``, ``"hybrid"``, an embedding model (LangChain
             ``Embeddings``, LlamaIndex ``BaseEmbedding``) or a `Scorer`.
         embeddings: the embedding model for ``"embeddings"`` and ``"hybrid"``.
@@ -131,16 +133,17 @@ class RelevanceManager:
 
     def _plan(self, memory: Memory, context: CurationContext, room: int) -> _Plan | None:
         tools = memory.tools
-        share = self.share
-        if share is None:
-            share = AGENT_SHARE if tools else CHAT_SHARE
         note = min(int(room * self.identifiers), MOST_IDENTIFIERS) if tools else 0
-        blocks = int(room * share)
+        if self.share is not None:
+            blocks = int(room * self.share)
+        elif tools:
+            blocks = min(int(room * AGENT_SHARE), MOST_QUOTED)
+        else:
+            blocks = int(room * CHAT_SHARE)
+        grid = room + int((blocks + note) * WIDER)
         for part in (1, 2, 4):
             window = room - (blocks + note) // part - _SLACK
-            ladder = ladder_for(
-                context, int(room * AGENT_GRID) if tools else window, self.low_water
-            )
+            ladder = ladder_for(context, grid if tools else window, self.low_water)
             try:
                 fit = ladder.fit(memory.timeline, window, context.preserve_last_n)
             except BudgetUnsatisfiableError:
@@ -296,7 +299,7 @@ def _in_order(memory: Memory, plan: _Plan, chosen: Sequence[int]) -> list[Conver
     units = memory.timeline.pairing.units
     view = list(plan.fit.entries)
     later = [*plan.kept, plan.fit.cut]
-    for position in chosen:
+    for position in sorted(chosen):
         following = later[bisect_left(later, position)]
         place = place_of(view, units[following].head)
         view[place:place] = units[position].entries

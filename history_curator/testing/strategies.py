@@ -27,7 +27,11 @@ _ODD_TEXT = ["", " ", "\n\t", None]
 _ODD_ARGUMENTS = ["", "[]", '{"a": ', "null", '"text"', "{'a': 1}"]
 _ODD_IDS = ["functions.look:0", "x" * 46, "", "ä", "call 1", "c0"]
 _ODD_NAMES = ["look up", "1st", "", "näme", "n" * 80, "a.b"]
-_PICTURE = {"type": "image_url", "image_url": {"url": "https://example.com/picture.png"}}
+_PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+    "gg=="
+)
+_PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_PIXEL}"}}
 
 
 @st.composite

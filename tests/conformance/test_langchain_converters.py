@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 
@@ -15,16 +17,36 @@ CASES = [pytest.param(given, id=str(number)) for number, (given, _) in enumerate
 
 
 def to_langchain(messages):
-    return messages_module.convert_to_messages([_plain(message) for message in messages])
+    return [_to_langchain(message) for message in messages]
 
 
-def _plain(message):
-    """LangChain's own converter takes neither None nor unreadable arguments."""
-    plain = {key: value for key, value in message.items() if key not in ("timestamp", "name")}
-    plain["content"] = message["content"] or ""
-    if message["role"] != "assistant":
-        plain.pop("tool_calls", None)
-    return plain
+def _to_langchain(message):
+    """What an integration makes of a provider's answer: unreadable arguments stand apart."""
+    kinds = {
+        "system": messages_module.SystemMessage,
+        "user": messages_module.HumanMessage,
+        "tool": messages_module.ToolMessage,
+    }
+    content, name, role = message["content"] or "", message.get("name"), message["role"]
+    if role == "tool":
+        return kinds[role](content, name=name, tool_call_id=message["tool_call_id"])
+    if role != "assistant":
+        return kinds[role](content, name=name)
+    calls, invalid = [], []
+    for call in message.get("tool_calls", ()):
+        body = {"id": call["id"], "name": call["function"]["name"]}
+        arguments = call["function"]["arguments"]
+        try:
+            read = json.loads(arguments)
+        except ValueError:
+            read = None
+        if isinstance(read, dict):
+            calls.append({**body, "args": read, "type": "tool_call"})
+        else:
+            invalid.append({**body, "args": arguments, "error": None, "type": "invalid_tool_call"})
+    return messages_module.AIMessage(
+        content, name=name, tool_calls=calls, invalid_tool_calls=invalid
+    )
 
 
 def convert(provider, messages):
