@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from time import perf_counter
 
@@ -88,13 +88,9 @@ def _quiet() -> None:
 
 
 def _versions() -> dict[str, str]:
-    found = {"Python": ".".join(map(str, sys.version_info[:3]))}
-    for name in _NAMED:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    here = {one.name.lower(): one.version for one in distributions()}
+    python = {"Python": ".".join(map(str, sys.version_info[:3]))}
+    return python | {name: here[name] for name in _NAMED if name in here}
 
 
 if __name__ == "__main__":

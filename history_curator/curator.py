@@ -312,6 +312,7 @@ class Curator:
             cut=0 if fit is None else fit.start,
             clear=0 if fit is None else fit.clear_start,
             rung=0 if fit is None else fit.rung,
+            cap=None if fit is None else fit.cap,
             orphans=orphans,
             mode=self.mode,
             warnings=tuple(request.context.warnings),

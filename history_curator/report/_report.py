@@ -39,6 +39,8 @@ class CurationReport:
         clear: position in the record where the clear line lies; 0 when nothing was cleared.
         rung: how far down the ladder the view went: 1 everything, 2 results capped, 3 old results
             cleared, 4 old exchanges dropped, 5 the newest exchange squeezed; 0 without a budget.
+        cap: characters that tool results other than the newest are capped at; None when they are
+            not.
         original_count, curated_count: entries in the record and in the view.
     """
 
@@ -59,6 +61,7 @@ class CurationReport:
         cut: int = 0,
         clear: int = 0,
         rung: int = 0,
+        cap: int | None = None,
         orphans: dict[int, str] | None = None,
         warnings: Sequence[str] = (),
         mode: str = "enforce",
@@ -77,6 +80,7 @@ class CurationReport:
         self.cut = cut
         self.clear = clear
         self.rung = rung
+        self.cap = cap
         self.warnings = tuple(warnings)
         self.mode = mode
         self.original_count = count
@@ -227,6 +231,7 @@ class CurationReport:
                 data["before"] = None if entry is None else entry.content
                 data["after"] = None if shown is None else shown.content
                 calls = (shown or entry).tool_calls if (shown or entry) else None  # type: ignore[union-attr]
+                data["tool_call_id"] = (shown or entry).tool_call_id if (shown or entry) else None  # type: ignore[union-attr]
                 data["tool_calls"] = [
                     {"id": call.id, "name": call.name, "arguments": call.arguments}
                     for call in calls or ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from history_curator.model import ConversationEntry, MessageRole, ToolCall
 from history_curator.handles import handle_of, recall_hint
+from history_curator.model import ConversationEntry, MessageRole, ToolCall
 from history_curator.shorten import shorten
 from history_curator.structure import Unit
 from history_curator.tokens import TokenCounter
@@ -35,7 +35,7 @@ class Forms:
         self._counter = counter
         self._count = counter.count_entry
         self._exceeds: Callable[[str, int], bool] | None = getattr(counter, "exceeds", None)
-        self._cap = cap
+        self.cap = cap
         self._fresh_cap = fresh_cap
         self._recall = recall
         # A form depends on these alone, so units can keep it whoever asks. Keys are texts: their
@@ -66,6 +66,10 @@ class Forms:
                 return total
         cache[self._full_key] = total
         return total
+
+    def least(self, unit: Unit) -> int:
+        """Characters of the capped unit, without making it."""
+        return sum(min(len(entry.content or ""), self.cap) for entry in unit.entries)
 
     def fresh(self, unit: Unit) -> tuple[int, Entries]:
         """The newest unit: only results that would crowd out everything else are cut."""
@@ -123,8 +127,7 @@ class Forms:
 
     def _cap_unit(self, unit: Unit) -> Entries:
         return tuple(
-            self._shorten_result(entry, self._cap, "oversized tool result")
-            for entry in unit.entries
+            self._shorten_result(entry, self.cap, "oversized tool result") for entry in unit.entries
         )
 
     def _shorten_result(

@@ -17,15 +17,17 @@ _offset = attrgetter("offset")
 
 CHARACTERS_PER_TOKEN = 4
 FINEST = 1_024
+SMALL_BUDGET = 12_000
+"""Up to here a budget has little to spare."""
 
 
 def default_low_water(max_tokens: int) -> float:
     """How full a view is after a cut, by budget.
 
-    A small budget has little to spare, so it is cut in small steps; from 64k on, a smaller share
+    A small budget is cut in small steps; from 64k on, a smaller share
     is enough to make jumps rare.
     """
-    if max_tokens <= 12_000:
+    if max_tokens <= SMALL_BUDGET:
         return 0.90
     return 0.65 if max_tokens <= 64_000 else 0.80
 

@@ -21,17 +21,26 @@ from dataclasses import dataclass, replace
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.model import ConversationEntry
 from history_curator.seal._forms import Forms
-from history_curator.seal._grid import CHARACTERS_PER_TOKEN, cell_size, line_at_or_after
+from history_curator.seal._grid import (
+    CHARACTERS_PER_TOKEN,
+    SMALL_BUDGET,
+    cell_size,
+    line_at_or_after,
+)
 from history_curator.seal._lines import Lines
 from history_curator.structure import Timeline, Unit
 from history_curator.tokens import TokenCounter
 
 VERBATIM_SHARE = 0.40
 """Share of the room for units in full; the rest is for cleared ones."""
-CAP_SHARE = 0.02
-"""One tool result may take this share of the budget before it is capped…"""
-FRESH_CAP_SHARE = 0.20
-"""…and this share in the newest unit, which the model is about to answer."""
+CAP_SHARES = (0.20, 0.10, 0.05)
+"""One tool result may take this share of the budget before it is capped: the first of these that
+makes everything fit, else the last. The newest unit, which the model is about to answer, may
+always take the first."""
+SMALL_CAP_SHARE = 0.02
+"""The last share of a small budget, where room is dearest."""
+MOST_CHARACTERS_PER_TOKEN = 8
+"""Text has fewer characters a token than this; what has more is not counted to be sure."""
 FRESH_RESERVE = 0.08
 """Share of the room kept for the newest unit at least; it takes more where there is more."""
 ANCHOR_SHARE = 0.25
@@ -52,6 +61,7 @@ class Fit:
         settled: how many leading entries stay as they are while the lines do; None when unknown.
         steady: how many leading entries the next view repeats while the lines stay; None for all.
         clear_start: position in the record of the first entry after the clear line.
+        cap: characters a tool result is capped at, but for the newest unit's.
         lines: names the lines; views with the same name have the same settled entries.
     """
 
@@ -64,6 +74,7 @@ class Fit:
     settled: int | None = None
     steady: int | None = None
     clear_start: int = 0
+    cap: int | None = None
     lines: object = None
 
 
@@ -87,11 +98,10 @@ class Ladder:
         recall: bool = False,
     ) -> None:
         self.cell = cell_size(max_tokens, low_water)
-        cap, fresh = (
-            max(256, int(max_tokens * share) * CHARACTERS_PER_TOKEN)
-            for share in (CAP_SHARE, FRESH_CAP_SHARE)
-        )
-        self.forms = Forms(counter, cap, fresh, recall=recall)
+        shares = CAP_SHARES if max_tokens > SMALL_BUDGET else (*CAP_SHARES, SMALL_CAP_SHARE)
+        caps = [max(256, int(max_tokens * share) * CHARACTERS_PER_TOKEN) for share in shares]
+        self.levels = [Forms(counter, cap, caps[0], recall=recall) for cap in caps]
+        self.forms = self.levels[-1]
         self._count = counter.count_entry
 
     def fit(self, timeline: Timeline, room: int, preserve_last_n: int | None = None) -> Fit:
@@ -195,8 +205,10 @@ class _Search:
 
     def run(self) -> Fit | None:
         """Return the first fit on the ladder, or None."""
-        if self._fits_capped():
-            return self._fit(0, 0, 2)
+        for level, forms in enumerate(self.ladder.levels):
+            if self._fits_capped(level, forms):
+                self.forms = forms
+                return self._fit(0, 0, 2)
         lines = self._lines()
         cut, clear = lines.place(self.units)
         if cut == 0:
@@ -213,15 +225,24 @@ class _Search:
             fit = self._fit(cut, clear, 4)
         return fit
 
-    def _fits_capped(self) -> bool:
-        """Whether capping alone is enough."""
-        capped = self.forms.capped
-        room = self.left - self.forms.fresh(self.units[self.last])[0]
+    def _fits_capped(self, level: int, forms: Forms) -> bool:
+        """Whether capping alone is enough. What failed once fails for good: histories grow."""
+        memory = self.timeline.memory
+        key = (forms.key, self.left, self.timeline.pairing.revision)
+        failed = memory.setdefault("failed", {})
+        if failed.get(level) == key:
+            return False
+        room = self.left
         for position in range(self.last - 1, -1, -1):
+            unit = self.units[position]
+            if forms.least(unit) > room * MOST_CHARACTERS_PER_TOKEN:
+                room = -1
+            else:
+                room -= forms.capped(unit)[0]
             if room < 0:
+                failed[level] = key
                 return False
-            room -= capped(self.units[position])[0]
-        return room >= 0
+        return room >= forms.capped(self.units[self.last])[0]
 
     def _lines(self) -> Lines:
         pinned = frozenset(self.timeline.pinned)
@@ -282,6 +303,7 @@ class _Search:
             len(stable.entries),
             len(stable.entries) + self._lasting(newest[1]),
             self.units[clear].start,
+            self.forms.cap,
             key,
         )
 
@@ -347,5 +369,6 @@ class _Search:
                 last.start,
                 steady=len(entries) + self._lasting(newest[1]),
                 clear_start=last.start,
+                cap=self.forms.cap,
             )
         return None

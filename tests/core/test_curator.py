@@ -207,7 +207,9 @@ class TestEditsInPlace:
             branch = [*messages[:cut], user("instead")]
             fresh = Curator(max_tokens=1_500).curate(branch).messages
             assert curator.curate(branch).messages == fresh
-        assert curator.curate(messages).messages == Curator(max_tokens=1_500).curate(messages).messages
+        assert (
+            curator.curate(messages).messages == Curator(max_tokens=1_500).curate(messages).messages
+        )
 
 
 class TestReport:
