@@ -151,7 +151,7 @@ def coding_sessions(at_most: int) -> list[list[Message]]:
         return []
     with gzip.open(_DATA, "rt", encoding="utf-8") as lines:
         found = [json.loads(line) for line in lines]
-    long = [one["messages"] for one in found if one["stats"].get("tokens", 0) > 40_000]
+    long = [one["messages"] for one in found if one["stats"]["tokens_o200k"] > 40_000]
     usable = [messages for messages in long if _plain(messages)]
     step = max(1, len(usable) // at_most)
     return usable[::step][:at_most]

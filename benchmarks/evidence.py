@@ -1,4 +1,4 @@
-"""What a budget holds: ``python -m benchmarks.evidence`` (``--full`` for every conversation).
+"""What a budget holds: ``python -m benchmarks.evidence`` (``--quick`` for fewer sessions).
 
 Three questions, each asked of every contender at the same budgets, with the same counter:
 
@@ -300,8 +300,8 @@ def warm_milliseconds(size: int, counter: TokenCounter) -> float:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; return 1 when a target is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.evidence")
-    parser.add_argument("--full", action="store_true", help="every coding session, not a quarter")
-    full = parser.parse_args(arguments).full
+    parser.add_argument("--quick", action="store_true", help="a quarter of the coding sessions")
+    quick = parser.parse_args(arguments).quick
     counter = get_counter("o200k_base")
     everybody = contenders()
     missed = 0
@@ -313,7 +313,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             everybody,
             lambda budget, make, name=name: evidence_inside(name, budget, make, counter),
         )
-    sessions = load("coding_sessions")[:: 1 if full else 4]
+    sessions = load("coding_sessions")[:: 4 if quick else 1]
     print(f"\ncoding_sessions ({len(sessions)}): values needed by a call, still in its view")
     fast = {n: m for n, m in everybody.items() if "(embeddings" not in n and "(hybrid" not in n}
     missed += _table(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from inspect import iscoroutinefunction
 from typing import Any, Literal, NamedTuple
 
 from history_curator.dialect import Dialect
-from history_curator.errors import ConfigurationError
 from history_curator.managers._protocol import CurationContext
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.report import Step
@@ -58,64 +56,77 @@ class Run:
         self.context = request.context
         self.entries: Sequence[ConversationEntry] = request.record
         self.steps: list[Step] = []
+        self.pins: dict[int, ConversationEntry] = {}
+        self._rank = {id(entry.root): index for index, entry in enumerate(request.record)}
+        self._known = {id(entry) for entry in request.record}
 
-    def take(self, manager: Any, returned: Any) -> None:
-        """Go on with what a manager returned."""
-        name = type(manager).__name__
-        if not isinstance(returned, Sequence) or not all(
-            isinstance(entry, ConversationEntry) for entry in returned
-        ):
-            raise ConfigurationError(
-                f"{name} returned something other than a list of entries. "
-                "Fix: return the entries to keep, edited ones made with entry.evolve(…)."
+    def take(self, manager: Any, returned: Sequence[ConversationEntry]) -> None:
+        """Go on with what a manager returned: once each, in the order of the record."""
+        entries = self._in_order([self._bound(entry) for entry in returned])
+        self.entries = list({id(entry.root): entry for entry in entries}.values())
+        self.pins.update((id(entry.root), entry) for entry in self.entries if entry.pinned)
+        self.steps.append(Step(type(manager).__name__, self.entries, dict(self.context.reasons)))
+
+    def _bound(self, entry: ConversationEntry) -> ConversationEntry:
+        """An entry copied by other means than `evolve` is an edit all the same."""
+        if entry.original is not None or entry.source is None or id(entry) in self._known:
+            return entry
+        for recorded in self.request.record:
+            if recorded.source is entry.source and recorded.span == entry.span:
+                return entry.evolve(original=recorded, action=entry.action or "repaired")
+        return entry
+
+    def _in_order(self, entries: list[ConversationEntry]) -> list[ConversationEntry]:
+        latest = -1
+        keyed = []
+        for entry in entries:
+            latest = self._rank.get(id(entry.root), latest)
+            keyed.append((latest, entry))
+        return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0])]
+
+    def result(self, preserve_last_n: int | None) -> list[ConversationEntry]:
+        """The entries, and what no manager may leave out: system, latest user, pins, last n.
+
+        A pinned entry brings its whole exchange.
+        """
+        record = self.request.record
+        present = {id(entry.root) for entry in self.entries}
+        required = [entry for entry in record if entry.role is MessageRole.SYSTEM]
+        required += self._pinned()
+        latest = next((entry for entry in reversed(record) if entry.is_real_user), None)
+        if latest is not None:
+            required.append(latest)
+        if preserve_last_n:
+            required.extend(record[-preserve_last_n:])
+        missing = {id(entry.root): entry for entry in required if id(entry.root) not in present}
+        if not missing:
+            return list(self.entries)
+        return self._in_place([*self.entries], list(missing.values()))
+
+    def _in_place(
+        self, entries: list[ConversationEntry], missing: list[ConversationEntry]
+    ) -> list[ConversationEntry]:
+        """Put entries back where the record has them; invented ones stay with what they follow."""
+        for entry in sorted(missing, key=lambda each: self._rank[id(each.root)]):
+            after = self._rank[id(entry.root)]
+            later = (
+                place
+                for place, other in enumerate(entries)
+                if self._rank.get(id(other.root), -1) > after
             )
-        once = list({id(entry.root): entry for entry in returned}.values())
-        self.entries = returned if len(once) == len(returned) else once
-        self.steps.append(Step(name, self.entries, dict(self.context.reasons)))
+            entries.insert(next(later, len(entries)), entry)
+        return entries
 
-
-def restore_required(
-    record: Sequence[ConversationEntry],
-    entries: Sequence[ConversationEntry],
-    preserve_last_n: int | None = None,
-) -> list[ConversationEntry]:
-    """Put back what no manager may leave out: system, latest user, pins, the last n.
-
-    A pinned entry brings its whole exchange.
-    """
-    present = {id(entry.root) for entry in entries}
-    required = [entry for entry in record if entry.role is MessageRole.SYSTEM]
-    if any(entry.pinned for entry in record):
+    def _pinned(self) -> list[ConversationEntry]:
+        record = self.request.record
+        if not self.pins and not any(entry.pinned for entry in record):
+            return []
+        found = []
         for unit in pair(record):
             members = [unit.head, *(result for result in unit.results if result is not None)]
-            if any(entry.pinned for entry in members):
-                required.extend(members)
-    latest = next((entry for entry in reversed(record) if entry.is_real_user), None)
-    if latest is not None:
-        required.append(latest)
-    if preserve_last_n:
-        required.extend(record[-preserve_last_n:])
-    missing = {id(entry.root) for entry in required} - present
-    if not missing:
-        return list(entries)
-    rank = {id(entry.root): index for index, entry in enumerate(record)}
-    result = list(entries)
-    for entry in record:
-        key = id(entry.root)
-        if key not in missing:
-            continue
-        missing.discard(key)
-        after = rank[key]
-        place = next(
-            (
-                position
-                for position, other in enumerate(result)
-                if rank.get(id(other.root), -1) > after
-            ),
-            len(result),
-        )
-        result.insert(place, entry)
-    return result
+            if any(entry.pinned or id(entry.root) in self.pins for entry in members):
+                found += [self.pins.get(id(entry.root), entry) for entry in members]
+        return found
 
 
 class ConstantReason(dict[int, str]):
@@ -130,6 +141,7 @@ class ConstantReason(dict[int, str]):
 
 
 def left_out(timeline: Timeline) -> dict[int, str]:
+    """Positions of what pairing could not use, with the reasons."""
     pairing = timeline.pairing
     if not pairing.orphans and not pairing.replaced:
         return {}
@@ -142,25 +154,20 @@ def left_out(timeline: Timeline) -> dict[int, str]:
     return left
 
 
-def stable_prefix(sealed: Sealed, *, scan: bool) -> int:
-    """How many leading entries the next call repeats: all but what is bound to change."""
+def stable_prefix(sealed: Sealed, *, merges: bool) -> int:
+    """How many leading entries the next call repeats: all before what may yet change.
+
+    Args:
+        sealed: the view.
+        merges: whether the profile merges runs, so that the last entry may grow.
+    """
     entries, fit = sealed.entries, sealed.fit
     count = len(entries)
     if fit is not None and fit.steady is not None:
         count -= len(fit.entries) - fit.steady
-    while count and entries[count - 1].origin in _VOLATILE:
+    if merges and count == len(entries):
         count -= 1
-    if scan:
-        for position, entry in enumerate(entries[:count]):
-            if entry.origin == "recollection":
-                return position
-    return count
-
-
-def sync_curate(manager: Any) -> Callable[..., Any]:
-    curate: Callable[..., Any] | None = getattr(manager, "curate", None)
-    if curate is None or iscoroutinefunction(curate):
-        raise ConfigurationError(
-            f"{type(manager).__name__} is async only. Fix: use `await curator.acurate(…)`."
-        )
-    return curate
+    for position, entry in enumerate(entries[: max(0, count)]):
+        if entry.origin in _VOLATILE and (position or entry.origin != "user"):
+            return position
+    return max(0, count)

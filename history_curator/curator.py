@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import isawaitable
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,13 +16,12 @@ from history_curator._pipeline import (
     Run,
     Tail,
     left_out,
-    restore_required,
     stable_prefix,
-    sync_curate,
 )
 from history_curator.dialect import Dialect
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._protocol import CurationContext, HistoryManager
+from history_curator.managers._running import arun_manager, run_manager
 from history_curator.model import ConversationEntry
 from history_curator.profiles import ProviderProfile, get_profile
 from history_curator.read import detect
@@ -103,7 +101,9 @@ class Curator:
         name: str = "history",
         preserve_last_n: int | None = None,
     ) -> None:
-        _check(managers, max_tokens, low_water, mode)
+        _check(managers, low_water, mode)
+        _check_number("max_tokens", max_tokens, least=1)
+        _check_number("preserve_last_n", preserve_last_n, least=0)
         self.managers = managers
         self.max_tokens = max_tokens
         self.counter = get_counter(counter)
@@ -158,7 +158,7 @@ class Curator:
             return self._ladder_only(messages, options)
         run = Run(self._reread_if_edited(self._read(messages, options)))
         for manager in self.managers:
-            run.take(manager, sync_curate(manager)(run.entries, context=run.context))
+            run.take(manager, run_manager(manager, run.entries, run.context))
         return self._finish(run)
 
     async def acurate(
@@ -178,15 +178,15 @@ class Curator:
             return self._ladder_only(messages, options)
         run = Run(self._reread_if_edited(self._read(messages, options)))
         for manager in self.managers:
-            curate = getattr(manager, "acurate", None) or manager.curate
-            returned = curate(run.entries, context=run.context)
-            run.take(manager, await returned if isawaitable(returned) else returned)
+            run.take(manager, await arun_manager(manager, run.entries, run.context))
         return self._finish(run)
 
     def _read(self, messages: Sequence[Any], options: Options) -> Request:
         tail, max_tokens = options.tail, options.max_tokens
         if tail not in ("request", "history"):
             raise ConfigurationError(f"tail is {tail!r}. Fix: use 'request' or 'history'.")
+        _check_number("max_tokens", max_tokens, least=1)
+        _check_number("reserve", options.reserve, least=0)
         dialect = options.dialect or detect(messages)
         given = messages if type(messages) is list else list(messages)
         with self._lock:
@@ -202,7 +202,9 @@ class Curator:
             session=options.session,
             preserve_last_n=self.preserve_last_n,
             tail=tail,
-            record=record,
+            record=tuple(record) if self.managers else (),
+            recall=self.recall,
+            low_water=self.low_water,
         )
         return Request(
             dialect, given, timeline, record, count, overhead, priced, limit, tail, context
@@ -216,8 +218,10 @@ class Curator:
             timeline = self._timelines.rebuild(request.dialect, request.messages)
             record = timeline.entries[:]
             timeline.verify(record, request.messages, len(record))
-        context = replace(request.context, record=record)
-        return replace(request, timeline=timeline, record=record, context=context)
+        context = replace(request.context, record=tuple(record))
+        return replace(
+            request, timeline=timeline, record=record, count=len(record), context=context
+        )
 
     def _count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
         if not tools:
@@ -252,27 +256,50 @@ class Curator:
             )
         except BudgetUnsatisfiableError as error:
             assert limit is not None
-            raise BudgetUnsatisfiableError(
+            refusal = BudgetUnsatisfiableError(
                 error.needed + request.overhead, limit, error.irreducible, request.overhead
-            ) from None
+            )
+        if self.mode != "shadow":
+            raise refusal
+        request.context.warn(str(refusal))
+        return seal(
+            timeline,
+            profile=self.profile,
+            counter=self.counter,
+            ladder=None,
+            room=None,
+            tail=request.tail,
+            edited=edited,
+        )
 
     def _ladder_only(self, messages: Sequence[Any], options: Options) -> Curation:
         """The default, without managers: works on the timeline itself, so it costs O(view)."""
         with self._lock:
             request = self._read(messages, options)
             timeline = request.timeline
-            sealed = self._seal(request, timeline, edited=False)
-            if not timeline.verify(sealed.entries, request.messages):
+            sealed = self._seal_known(request, timeline)
+            if sealed is None:
                 timeline = self._timelines.rebuild(request.dialect, request.messages)
+                request = replace(request, timeline=timeline, count=len(timeline.entries))
                 sealed = self._seal(request, timeline, edited=False)
                 timeline.verify(sealed.entries, request.messages)
             orphans = left_out(timeline)
             record = timeline.entries
         return self._conclude(request, record, sealed, [], orphans)
 
+    def _seal_known(self, request: Request, timeline: Timeline) -> Sealed | None:
+        """The view of a timeline that was there before; None when its messages were edited."""
+        try:
+            sealed = self._seal(request, timeline, edited=False)
+        except BudgetUnsatisfiableError:
+            if timeline.verify(timeline.entries, request.messages, len(timeline.entries)):
+                raise
+            return None
+        return sealed if timeline.verify(sealed.entries, request.messages) else None
+
     def _finish(self, run: Run) -> Curation:
         request, record = run.request, run.request.record
-        kept = restore_required(record, run.entries, self.preserve_last_n)
+        kept = run.result(self.preserve_last_n)
         timeline = Timeline.of(kept)
         edited = len(kept) != len(record) or any(
             mine is not given for mine, given in zip(kept, record, strict=True)
@@ -308,7 +335,7 @@ class Curator:
             overhead=request.overhead,
             provider=self.profile.name,
             strategy="+".join(type(manager).__name__ for manager in self.managers) or "ladder",
-            prefix_entries=stable_prefix(sealed, scan=bool(self.managers)),
+            prefix_entries=stable_prefix(sealed, merges=self.profile.merges),
             cut=0 if fit is None else fit.start,
             clear=0 if fit is None else fit.clear_start,
             rung=0 if fit is None else fit.rung,
@@ -354,18 +381,21 @@ class Curator:
         self._tools = None
 
 
-def _check(
-    managers: Sequence[Any], max_tokens: int | None, low_water: float | None, mode: str
-) -> None:
+def _check(managers: Sequence[Any], low_water: float | None, mode: str) -> None:
     for position, manager in enumerate(managers):
         if not (hasattr(manager, "curate") or hasattr(manager, "acurate")):
             raise ConfigurationError(
                 f"managers[{position}] is a {type(manager).__name__} without a curate method. "
                 "Fix: pass objects with curate(entries, *, context)."
             )
-    if max_tokens is not None and (isinstance(max_tokens, bool) or max_tokens <= 0):
-        raise ConfigurationError(f"max_tokens is {max_tokens!r}. Fix: a positive number or None.")
     if low_water is not None and not 0.0 < low_water <= 1.0:
         raise ConfigurationError(f"low_water is {low_water!r}. Fix: above 0, at most 1, or None.")
     if mode not in ("enforce", "shadow"):
         raise ConfigurationError(f"mode is {mode!r}. Fix: 'enforce' or 'shadow'.")
+
+
+def _check_number(name: str, value: object, *, least: int) -> None:
+    if value is None and name != "reserve":
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigurationError(f"{name} is {value!r}. Fix: a whole number, at least {least}.")

@@ -14,7 +14,8 @@ class Dialect(Protocol):
     """How messages of one kind become entries and come back.
 
     A message may become several entries (an Anthropic user message with two tool results and a
-    text is three), marked by `ConversationEntry.span`. Reading never changes the message.
+    text is three), marked by `ConversationEntry.span`. Reading never changes the message. A dialect
+    whose messages cannot be edited in place may say so with ``immutable = True``.
     """
 
     name: str

@@ -50,6 +50,7 @@ class ProviderProfile:
     Attributes:
         name: the provider.
         invariants: the rules, in the order they are repaired.
+        merges: whether runs of one role are merged.
         reasoning: what happens to reasoning after an edited prefix, see `ReasoningStaysBound`.
 
     Example:
@@ -68,6 +69,7 @@ class ProviderProfile:
         "_compares_steps",
         "_requests",
         "invariants",
+        "merges",
         "name",
         "reasoning",
     )
@@ -78,6 +80,7 @@ class ProviderProfile:
         for invariant in self.invariants:
             invariant.provider = name
         bound = [rule for rule in self.invariants if isinstance(rule, ReasoningStaysBound)]
+        self.merges = any(isinstance(rule, RolesAlternate) for rule in self.invariants)
         self.reasoning: ReasoningMode = bound[0].mode if bound else "keep"
         self._compares_steps = any(rule.family == "gemini" for rule in bound)
         self._at = tuple(rule.look_at for rule in self.invariants if rule.looks_at)
@@ -127,7 +130,8 @@ class ProviderProfile:
         if lead is None or start <= lead:
             return False
         part = [*entries[: lead + 1], *entries[start:]]
-        return not any(entry.parts for entry in part) and self.holds(part, tail)
+        simple = not any(entry.parts or entry.reasoning for entry in part)
+        return simple and self.holds(part, tail)
 
     def repair(
         self,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from inspect import isawaitable, iscoroutinefunction
-from typing import Any
 
 from history_curator.errors import ConfigurationError
 from history_curator.managers._protocol import CurationContext, HistoryManager
+from history_curator.managers._running import arun_manager, run_manager
 from history_curator.model import ConversationEntry
 
 
@@ -39,7 +38,7 @@ class ComposedManager:
     ) -> list[ConversationEntry]:
         """Return what the last manager returns."""
         for manager in self.managers:
-            entries = require_sync(manager)(entries, context=context)
+            entries = run_manager(manager, entries, context)
         return list(entries)
 
     async def acurate(
@@ -47,29 +46,5 @@ class ComposedManager:
     ) -> list[ConversationEntry]:
         """Like `curate`, for managers that call a model."""
         for manager in self.managers:
-            entries = await curate_either(manager, entries, context)
+            entries = await arun_manager(manager, entries, context)
         return list(entries)
-
-
-def require_sync(manager: Any) -> Any:
-    """Return a manager's sync ``curate``.
-
-    Raises:
-        ConfigurationError: when it has none.
-    """
-    curate = getattr(manager, "curate", None)
-    if curate is None or iscoroutinefunction(curate):
-        raise ConfigurationError(
-            f"{type(manager).__name__} is async only. Fix: use `await curator.acurate(…)`."
-        )
-    return curate
-
-
-async def curate_either(
-    manager: Any, entries: Sequence[ConversationEntry], context: CurationContext
-) -> Sequence[ConversationEntry]:
-    """Run a manager's ``acurate`` where it has one, else its ``curate``."""
-    curate = getattr(manager, "acurate", None) or manager.curate
-    returned = curate(entries, context=context)
-    curated: Sequence[ConversationEntry] = await returned if isawaitable(returned) else returned
-    return curated

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from history_curator.managers._composed import curate_either, require_sync
 from history_curator.managers._protocol import CurationContext, HistoryManager
+from history_curator.managers._running import arun_manager, run_manager
 from history_curator.model import ConversationEntry
 from history_curator.record._events import EventBus, HistoryCurated, action_totals
 
@@ -39,7 +39,7 @@ class ObservableManager:
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
     ) -> Sequence[ConversationEntry]:
         """Return what the wrapped manager returns."""
-        curated = require_sync(self.inner)(entries, context=context)
+        curated = run_manager(self.inner, entries, context)
         self._publish(entries, curated, context)
         return list(curated)
 
@@ -47,7 +47,7 @@ class ObservableManager:
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
     ) -> Sequence[ConversationEntry]:
         """Like `curate`, for a manager that calls a model."""
-        curated = await curate_either(self.inner, entries, context)
+        curated = await arun_manager(self.inner, entries, context)
         self._publish(entries, curated, context)
         return curated
 

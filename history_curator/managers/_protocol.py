@@ -26,6 +26,8 @@ class CurationContext:
         tail: ``"request"`` when the view is about to be sent, ``"history"`` when the caller will
             append to it.
         record: the recorded entries, before any manager.
+        recall: whether placeholders should name the handle that the recall tool takes.
+        low_water: how full the view is after a cut, as the curator was told.
     """
 
     counter: TokenCounter
@@ -35,6 +37,8 @@ class CurationContext:
     preserve_last_n: int | None = None
     tail: Literal["request", "history"] = "request"
     record: Sequence[ConversationEntry] = ()
+    recall: bool = False
+    low_water: float | None = None
     reasons: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
     warnings: list[str] = field(default_factory=list, repr=False, compare=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -198,7 +198,7 @@ class RelevanceManager:
                 break
             key = (asked, plan.fit.start, plan.kept, room, counter.name, seen)
             if key not in memory.made:
-                order = [p for p in self._order(memory, plan, asked) if p not in seen]
+                order = self._order(memory, plan, asked, seen.union(plan.kept))
                 memory.keep(key, self._recollect(memory, asked, order, room, counter))
             recollected: _Recollected = memory.made[key]
             found.append(recollected)
@@ -210,7 +210,7 @@ class RelevanceManager:
         self,
         memory: Memory,
         asked: int,
-        order: Sequence[int],
+        order: Iterable[int],
         room: int,
         counter: TokenCounter,
     ) -> _Recollected:
@@ -228,8 +228,10 @@ class RelevanceManager:
         )
         return _Recollected(asked, tuple(taken), block, counter.count_entry(block))
 
-    def _order(self, memory: Memory, plan: _Plan, asked: int) -> list[int]:
-        """Return the units that may come back, best first."""
+    def _order(
+        self, memory: Memory, plan: _Plan, asked: int, shown: frozenset[int]
+    ) -> Iterator[int]:
+        """Yield the units that may come back and are not shown yet, best first."""
         np = numpy()
         fit = plan.fit
         entries = memory.timeline.entries
@@ -237,13 +239,12 @@ class RelevanceManager:
         scores = memory.scores(query_at(entries, asked), limit)
         starts, sizes = memory.layout(fit.cut)
         if not len(starts):
-            return []
-        scores = np.maximum.reduceat(scores, starts)
+            return iter(())
+        scores = np.maximum.reduceat(scores[: fit.start], starts)
         scores = spread(scores, NEIGHBOURS[: self.neighbours])
         hits = np.flatnonzero(scores > 0)
         order = hits[rank(scores[hits], sizes[hits])]
-        kept = set(plan.kept)
-        return [position for position in order.tolist() if position not in kept]
+        return (int(position) for position in order if int(position) not in shown)
 
     def _note(self, memory: Memory, plan: _Plan, counter: TokenCounter) -> ConversationEntry | None:
         if not plan.note:

@@ -66,7 +66,8 @@ class DictDialect:
         if message.__class__ is dict:
             content = message.get("content")
             if content.__class__ is str and message.keys() <= PLAIN_KEYS:
-                role = ROLES.get(message.get("role"))  # type: ignore[arg-type]
+                given = message.get("role")
+                role = ROLES.get(given) if given.__class__ is str else None
                 if role is not None and role is not MessageRole.ASSISTANT:
                     return (_plain_entry(message, role, content, index),)
         elif not isinstance(message, Mapping):
@@ -113,8 +114,10 @@ class DictDialect:
         """Return the content and calls as a comparable value."""
         content = message.get("content")
         calls = message.get("tool_calls")
+        get = message.get
+        plain = (get("role"), get("name"), get("tool_call_id"), get("pinned"), len(message))
         if calls is None and content.__class__ is str:
-            return (content, len(message))
+            return (content, plain)
         try:
             asked: Hashable = tuple(
                 [
@@ -124,13 +127,14 @@ class DictDialect:
             )
         except (KeyError, TypeError):
             asked = repr(calls)
-        return (content if content.__class__ is str else repr(content), asked, len(message))
+        return (content if content.__class__ is str else repr(content), asked, plain)
 
 
 class EntryDialect:
     """Messages that are entries already."""
 
     name = "entries"
+    immutable = True
 
     def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
         """Return the entry itself, bound to itself as its source."""
@@ -181,17 +185,18 @@ def _plain_entry(
     message: Mapping[str, Any], role: MessageRole, content: str, index: int
 ) -> ConversationEntry:
     """The common case, text and nothing else, without looking for anything else."""
+    name = message.get("name")
+    if name is not None and name.__class__ is not str:
+        return _entry(message, role, content, None, index)
     if role is not MessageRole.TOOL:
-        return ConversationEntry(
-            role, content, sequence=index, name=message.get("name"), source=message
-        )
+        return ConversationEntry(role, content, sequence=index, name=name, source=message)
     call_id = message.get("tool_call_id")
     return ConversationEntry(
         role,
         content,
         sequence=index,
         tool_call_id=call_id if call_id is None or call_id.__class__ is str else str(call_id),
-        tool_name=message.get("name"),
+        tool_name=name,
         source=message,
     )
 
@@ -207,6 +212,10 @@ def _entry(
     reasoning: tuple[Reasoning, ...] = (),
 ) -> ConversationEntry:
     name = message.get("name")
+    if name is not None and not isinstance(name, str):
+        raise ConversionError(
+            f"name is a {type(name).__name__}.", index=index, field="name", fix="make it a string."
+        )
     is_tool = role is MessageRole.TOOL
     if role is MessageRole.ASSISTANT:
         listed = message.get("tool_calls")
@@ -267,9 +276,13 @@ def _read_calls(message: Mapping[str, Any], index: int) -> tuple[ToolCall, ...]:
         if body.__class__ is not dict and not isinstance(body, Mapping):
             body = {}
         arguments = body.get("arguments", body.get("args", body.get("input")))
+        if call.get("type") == "custom":  # free text, not JSON
+            arguments = {"input": arguments}
         calls.append(
             ToolCall(
-                str(call.get("id") or ""), str(body.get("name") or ""), arguments_text(arguments)
+                "" if call.get("id") is None else str(call["id"]),
+                str(body.get("name") or ""),
+                arguments_text(arguments),
             )
         )
     legacy = message.get("function_call")
@@ -295,7 +308,10 @@ def arguments_text(arguments: Any) -> str:
         return arguments or "{}"
     if arguments is None:
         return "{}"
-    return json.dumps(arguments, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(arguments, ensure_ascii=False, default=str)
+    except (TypeError, ValueError):  # keys that JSON has no words for
+        return repr(arguments)
 
 
 def _read_reasoning(message: Mapping[str, Any]) -> tuple[Reasoning, ...]:
@@ -308,6 +324,9 @@ def _read_reasoning(message: Mapping[str, Any]) -> tuple[Reasoning, ...]:
 
 def _reasoning_block(block: Mapping[str, Any]) -> Reasoning:
     text = block.get("thinking", block.get("text", block.get("reasoning")))
+    if isinstance(text, (list, tuple)):  # chunks of text, as some providers stream them
+        chunks = (each.get("text") if isinstance(each, Mapping) else each for each in text)
+        text = "".join(chunk for chunk in chunks if isinstance(chunk, str))
     encrypted = block.get("type") == "redacted_thinking" or "encrypted_content" in block
     signature = block.get("signature", block.get("data", block.get("encrypted_content")))
     return Reasoning(
@@ -347,6 +366,7 @@ def _read_blocks(
 
     for position, block in enumerate(blocks):
         kind = block.get("type") if isinstance(block, Mapping) else None
+        kind = kind if isinstance(kind, str) else None
         if kind == "tool_result" and role is not MessageRole.ASSISTANT:
             close()
             groups.append(_read_result_block(message, block, index, position))

@@ -42,6 +42,8 @@ def read_part(block: Any, index: int, field: str = "content") -> ContentPart:
             fix='use {"type": "text", "text": …} blocks or a plain string.',
         )
     kind = block.get("type")
+    if not isinstance(kind, str):
+        kind = None
     if kind in _TEXT or (kind is None and isinstance(block.get("text"), str)):
         text = block.get("text", block.get("refusal"))
         if text is not None and not isinstance(text, str):
@@ -52,7 +54,7 @@ def read_part(block: Any, index: int, field: str = "content") -> ContentPart:
                 fix="make it a string.",
             )
         return ContentPart("text", text or "", block)
-    known = _KINDS.get(kind) if isinstance(kind, str) else None
+    known = _KINDS.get(kind) if kind is not None else None
     if known == "image":
         width, height = image_size(block)
         return ContentPart("image", None, block, width, height)
@@ -88,7 +90,7 @@ def image_size(block: Mapping[str, Any]) -> tuple[int | None, int | None]:
 def _inline_data(block: Mapping[str, Any]) -> str | None:
     holder = block.get("image_url", block.get("source", block))
     if isinstance(holder, Mapping):
-        holder = holder.get("url", holder.get("data"))
+        holder = holder.get("url", holder.get("data", holder.get("base64")))
     if not isinstance(holder, str) or holder.startswith(("http:", "https:")):
         return None
     return holder.split(",", 1)[1] if holder.startswith("data:") and "," in holder else holder

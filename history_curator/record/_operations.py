@@ -7,6 +7,8 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any, TypeVar
 
+from history_curator.errors import HistoryCuratorError
+
 R = TypeVar("R")
 
 Steps = Generator[tuple[str, tuple[Any, ...]], Any, R]
@@ -32,14 +34,26 @@ class Operations:
         self._plain = plain
         self._awaited = awaited
         self._lock = threading.Lock()
+        self._holder: int | None = None
 
     def offers(self, operation: str) -> bool:
         """Whether the store has this operation."""
         return bool(self._plain[operation] or self._awaited[operation])
 
     def run(self, steps: Steps[R]) -> R:
-        """Run a body to its end."""
+        """Run a body to its end.
+
+        Raises:
+            HistoryCuratorError: when an async operation of this very thread is under way: it
+                could not go on while this one waited for it.
+        """
+        if self._lock.locked() and self._holder == threading.get_ident():
+            raise HistoryCuratorError(
+                f"{self._name} is in use by a task of the running event loop, or by its own "
+                "store. Fix: await the async method here."
+            )
         with self._lock:
+            self._holder = threading.get_ident()
             try:
                 operation, arguments = next(steps)
                 while True:
@@ -58,6 +72,7 @@ class Operations:
         # One lock for threads and tasks of any loop; a task must not block its loop for it.
         while not self._lock.acquire(blocking=False):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
+        self._holder = threading.get_ident()
         try:
             operation, arguments = next(steps)
             while True:

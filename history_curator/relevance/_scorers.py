@@ -24,6 +24,12 @@ __all__ = [
     "resolve_scorer",
 ]
 
+STANDS_OUT = 0.5
+"""Standard deviations above the mean from which a similarity counts."""
+
+RANK_CONSTANT = 10.0
+"""How much the first ranks weigh in a fusion: a smaller constant, more."""
+
 Query = Mapping[str, float]
 """Texts and how much each of them counts, the question itself with 1.0."""
 
@@ -86,7 +92,7 @@ class _LexicalTexts:
 
 
 class EmbeddingScorer:
-    """Cosine similarity of embeddings; each text is embedded once.
+    """Similarity of embeddings, as far as it stands out; each text is embedded once.
 
     Args:
         embeddings: a LangChain ``Embeddings`` (``embed_documents``, ``embed_query``) or a
@@ -150,7 +156,11 @@ class _EmbeddedTexts:
             if text not in self._queries:
                 self._queries = {text: _unit_vector(self._scorer.embed_query(text))}
             total += weight * (matrix @ self._queries[text])
-        return np.maximum(total, 0.0)
+        # Similarities are all alike; what tells is how far one stands out from the others.
+        spread = float(total.std())
+        if not spread:
+            return np.maximum(total, 0.0)
+        return np.maximum((total - total.mean()) / spread - STANDS_OUT, 0.0)
 
 
 class HybridScorer:
@@ -163,7 +173,7 @@ class HybridScorer:
         1
     """
 
-    def __init__(self, *scorers: Scorer, constant: float = 60.0) -> None:
+    def __init__(self, *scorers: Scorer, constant: float = RANK_CONSTANT) -> None:
         if len(scorers) < 2:
             raise ConfigurationError("HybridScorer needs at least two scorers to fuse.")
         self.scorers = scorers
@@ -190,7 +200,7 @@ class _FusedTexts:
         return fuse_ranks([m.scores(query, limit) for m in self._memories], self._constant)
 
 
-def fuse_ranks(scores: Sequence[Any], constant: float = 60.0) -> Any:
+def fuse_ranks(scores: Sequence[Any], constant: float = RANK_CONSTANT) -> Any:
     """Return the reciprocal rank fusion of several score arrays; a zero score has no rank.
 
     Example:

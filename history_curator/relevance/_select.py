@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from history_curator.relevance._text import numpy
@@ -50,7 +50,7 @@ def rank(scores: Any, sizes: Any, density: float = DENSITY) -> Any:
 
 
 def take(
-    order: Sequence[int], cost: Callable[[int], int], room: int, *, misses: int = 40
+    order: Iterable[int], cost: Callable[[int], int], room: int, *, misses: int = 40
 ) -> tuple[list[int], int]:
     """Return the positions, best first, whose costs fit `room`, in their natural order.
 

@@ -8,15 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_curator.model import ConversationEntry, entry_from_dict, entry_to_dict
-from history_curator.report._attribution import (
-    KEPT,
-    Step,
-    absorbed,
-    dropped_by,
-    edited_by,
-    roots_of,
-)
+from history_curator.model import ConversationEntry, entry_from_dict
+from history_curator.report._attribution import Step
+from history_curator.report._deciding import Deciding
 from history_curator.report._decision import Decision
 
 if TYPE_CHECKING:
@@ -109,7 +103,8 @@ class CurationReport:
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
         """One decision per recorded entry, in order, with inserted ones at their place."""
-        return tuple(self._decide())
+        count = self._counter.count_entry
+        return tuple(Deciding(self._record, self._view, self._steps, count, self._orphans).run())
 
     @cached_property
     def actions(self) -> dict[str, int]:
@@ -122,103 +117,6 @@ class CurationReport:
     def original_text(self, index: int) -> str:
         """The recorded text of an entry."""
         return self._record[index].content or ""
-
-    def _decide(self) -> list[Decision]:
-        count = self._counter.count_entry
-        presence = [roots_of(step.entries) for step in self._steps]
-        identities = [{id(entry) for entry in step.entries} for step in self._steps]
-        places = {id(entry.root): place for place, entry in enumerate(self._view)}
-        merged = absorbed(self._view)
-        moved = self._moved(places)
-        by_index: dict[int, Decision] = {}
-        for index, recorded in enumerate(self._record):
-            root = recorded.root
-            place = places.get(id(root))
-            before = count(recorded)
-            name = recorded.tool_name or recorded.name
-            role = recorded.role.value
-            if place is not None:
-                entry = self._view[place]
-                touched = entry is not recorded
-                action = (entry.action or "kept") if touched else "kept"
-                if action == "kept" and index in moved:
-                    action = "moved"
-                reason = (entry.reason or KEPT) if touched else KEPT
-                if action == "moved" and not touched:
-                    reason = "moved up to the call it answers"
-                by_index[index] = Decision(
-                    index,
-                    place,
-                    role,
-                    action,
-                    reason,
-                    edited_by(entry, self._steps, identities) if touched else "seal",
-                    before,
-                    count(entry),
-                    entry.handle,
-                    entry.origin,
-                    name,
-                    entry_to_dict(entry) if touched else None,
-                )
-                continue
-            if id(root) in merged:
-                manager, reason, action = "seal", "merged into its neighbour", "merged"
-            elif index in self._orphans:
-                manager, reason, action = "seal", self._orphans[index], "dropped"
-            else:
-                manager, reason = dropped_by(root, self._steps, presence)
-                action = "dropped"
-            by_index[index] = Decision(
-                index, merged.get(id(root)), role, action, reason, manager, before, 0, name=name
-            )
-        return self._with_inserted(by_index, identities)
-
-    def _moved(self, places: dict[int, int]) -> set[int]:
-        """Records whose place in the view is before that of something recorded earlier."""
-        moved: set[int] = set()
-        latest = -1
-        for index, recorded in enumerate(self._record):
-            place = places.get(id(recorded.root))
-            if place is None or recorded.role.value == "system":
-                continue
-            if place < latest:
-                moved.add(index)
-            latest = max(latest, place)
-        return moved
-
-    def _with_inserted(
-        self, by_index: dict[int, Decision], identities: Sequence[set[int]]
-    ) -> list[Decision]:
-        known = {id(entry.root) for entry in self._record}
-        out: list[Decision] = []
-        after: dict[int, list[Decision]] = {}
-        previous = -1
-        at_place = {d.position: i for i, d in by_index.items() if d.position is not None}
-        for place, entry in enumerate(self._view):
-            if id(entry.root) in known:
-                previous = max(previous, at_place.get(place, previous))
-                continue
-            after.setdefault(previous, []).append(
-                Decision(
-                    None,
-                    place,
-                    entry.role.value,
-                    entry.action or "inserted",
-                    entry.reason or "inserted",
-                    edited_by(entry, self._steps, identities),
-                    0,
-                    self._counter.count_entry(entry),
-                    entry.handle,
-                    entry.origin,
-                    entry.tool_name or entry.name,
-                    entry_to_dict(entry),
-                )
-            )
-        out.extend(after.get(-1, ()))
-        for index in range(len(self._record)):
-            out.append(by_index[index])
-            out.extend(after.get(index, ()))
-        return out
 
     def to_dict(self, *, texts: bool = True) -> dict[str, Any]:
         """Return plain data; with `texts`, each decision carries the text before and after."""

@@ -15,6 +15,8 @@ Entries = tuple[ConversationEntry, ...]
 
 LONG_ARGUMENT = 400
 SHORT_ARGUMENT = 120
+SQUEEZED = 192
+"""No result is squeezed below this many characters, so that the marker fits; then it is cleared."""
 SHORT_RESULT = 100
 """A result up to this many characters is not worth clearing."""
 
@@ -86,10 +88,10 @@ class Forms:
     def squeezed(self, unit: Unit, limit: int) -> tuple[int, Entries]:
         """The unit with results shortened as far as needed to fit `limit` tokens, if possible."""
         size = max((len(entry.content or "") for entry in unit.entries[1:]), default=0)
-        size = min(size, self._fresh_cap, max(64, limit * 6))
+        size = min(size, self._fresh_cap, max(SQUEEZED, limit * 6))
         cost, entries = self.fresh(unit)
-        while cost > limit and size > 64:
-            size = max(64, size * 2 // 3)
+        while cost > limit and size > SQUEEZED:
+            size = max(SQUEEZED, size * 2 // 3)
             entries = tuple(
                 self._shorten_result(entry, size, "to fit the newest exchange")
                 for entry in unit.entries

@@ -28,7 +28,7 @@ from history_curator.seal._grid import (
     line_at_or_after,
 )
 from history_curator.seal._lines import Lines
-from history_curator.structure import Timeline, Unit
+from history_curator.structure import Timeline, Unit, flatten
 from history_curator.tokens import TokenCounter
 
 VERBATIM_SHARE = 0.40
@@ -117,8 +117,7 @@ class Ladder:
         if left >= 0:
             whole = self._full(units, left)
             if whole is not None:
-                entries = system + [entry for unit in units for entry in unit.entries]
-                return Fit(entries, heading + whole, 1)
+                return Fit(flatten(units, timeline.pairing.system), heading + whole, 1)
         must = _must_keep(timeline, preserve_last_n)
         found = _Search(self, timeline, left, must).run() if units and left >= 0 else None
         if found is None:
@@ -162,12 +161,14 @@ def _must_keep(timeline: Timeline, preserve_last_n: int | None) -> set[int]:
         must.add(timeline.pairing.users[-1])
     if units and units[-1].kind != "assistant":
         must.add(len(units) - 1)
-    if preserve_last_n:
-        first = len(timeline.entries) - preserve_last_n
-        position = len(units) - 1
-        while position >= 0 and units[position].start + len(units[position].results) >= first:
+    wanted = {id(entry) for entry in timeline.entries[-preserve_last_n:]} if preserve_last_n else ()
+    position = len(units)
+    while wanted and position > 0:
+        position -= 1
+        found = {id(entry) for entry in (units[position].head, *units[position].results)} & wanted
+        if found:
             must.add(position)
-            position -= 1
+            wanted -= found
     return must
 
 
@@ -251,7 +252,8 @@ class _Search:
             fixed.add(self.anchor)
         base = self.left - sum(self._kept(position)[0] for position in fixed)
         base -= int(self.left * FRESH_RESERVE)
-        key = (self.forms.key, base, pinned, self.timeline.pairing.revision)
+        cell, revision = self.ladder.cell, self.timeline.pairing.revision
+        key = (self.forms.key, cell, base, pinned, revision)
         memory = self.timeline.memory
         lines = memory.get("lines")
         if lines is None or lines[0] != key:

@@ -12,8 +12,6 @@ from history_curator.seal._ladder import Fit, Ladder
 from history_curator.structure import Timeline, flatten
 from history_curator.tokens import TokenCounter
 
-_ROUNDS = 12
-
 Tail = Literal["request", "history"]
 
 
@@ -56,20 +54,27 @@ def seal(
         whole = flatten(pairing.units, pairing.system)
         entries = profile.repair(whole, tail=tail, edited=edited)
         return Sealed(entries, sum(map(counter.count_entry, entries)), None)
-    spare = 0
-    for _ in range(_ROUNDS):
+    spare, too_little, too_much = 0, 0, room + 1
+    refusal: BudgetUnsatisfiableError | None = None
+    while too_much - too_little > 1:
         try:
             fit = ladder.fit(timeline, room - spare, preserve_last_n)
         except BudgetUnsatisfiableError as error:
-            raise BudgetUnsatisfiableError(error.needed + spare, room, error.irreducible) from None
-        entries = _conform(timeline, profile, fit, tail, edited)
-        unchanged = entries is fit.entries
-        tokens = fit.tokens if unchanged else sum(map(counter.count_entry, entries))
-        if tokens <= room:
-            return Sealed(entries, tokens, fit)
-        spare += tokens - room
-    listed = [(None, str(entry.role), counter.count_entry(entry)) for entry in entries]
-    raise BudgetUnsatisfiableError(tokens, room, listed)
+            refusal = BudgetUnsatisfiableError(error.needed + spare, room, error.irreducible)
+            too_much = spare
+        else:
+            entries = _conform(timeline, profile, fit, tail, edited)
+            unchanged = entries is fit.entries
+            tokens = fit.tokens if unchanged else sum(map(counter.count_entry, entries))
+            if tokens <= room:
+                return Sealed(entries, tokens, fit)
+            too_little = spare
+            spare += tokens - room
+        if not too_little < spare < too_much:
+            spare = (too_little + too_much) // 2
+    raise refusal or BudgetUnsatisfiableError(
+        tokens, room, [(None, str(entry.role), counter.count_entry(entry)) for entry in entries]
+    )
 
 
 def _conform(

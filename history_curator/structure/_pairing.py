@@ -127,10 +127,11 @@ class Pairing:
         self.size += weight(entry)
         return position
 
-    def rollback(self, length: int) -> int | None:
+    def rollback(self, entries: Sequence[ConversationEntry], length: int) -> int | None:
         """Forget everything from some clean boundary at or before `length`.
 
-        Returns the position to add from again, or None when a late result makes it unclear.
+        Returns the position to add `entries` from again, or None when a late result makes it
+        unclear.
         """
         self.revision += 1
         units = self.units
@@ -138,7 +139,7 @@ class Pairing:
         while keep and units[keep - 1].start >= length:
             keep -= 1
         keep = max(0, keep - 1)
-        restart = units[keep].start if keep < len(units) else length
+        restart = min(length, units[keep].start) if keep < len(units) else length
         if any(arrived >= restart and unit < keep for arrived, unit in self._late):
             return None
         for unit in units[keep:]:
@@ -149,8 +150,10 @@ class Pairing:
                         stack.pop()
                     if not stack:
                         del self._by_id[call.id]
-        if keep < len(units):
+        if keep < len(units) and restart == units[keep].start:
             self.size = units[keep].offset
+        else:
+            self.size = sum(weight(entry) for entry in entries[:restart] if entry.role != _SYSTEM)
         del units[keep:]
         while self.users and self.users[-1] >= keep:
             self.users.pop()
@@ -272,6 +275,9 @@ def flatten(
     """The entries of the units, with system entries back at their places."""
     waiting = list(system)
     out: list[ConversationEntry] = []
+    if waiting and (not units or waiting[-1][0] < units[0].start):
+        out.extend(entry for _, entry in waiting)
+        waiting.clear()
     for unit in units:
         while waiting and waiting[0][0] < unit.start:
             out.append(waiting.pop(0)[1])

@@ -101,7 +101,7 @@ class Timeline:
     def truncate(self, length: int) -> bool:
         """Forget the messages from position `length` on. False when that is not possible."""
         at = self.firsts[length] if length < len(self.firsts) else len(self.entries)
-        restart = self.pairing.rollback(at)
+        restart = self.pairing.rollback(self.entries, at)
         if restart is None:
             return False
         again = self.entries[restart:at]
@@ -135,11 +135,12 @@ class Timeline:
     ) -> bool:
         """Whether the view's messages are the very objects given, unedited since they were read.
 
-        Replaced content is noticed in the whole view, an edit inside nested values in its newest
-        `recent` entries. A message that is not in the view cannot make it wrong.
+        Replaced content is noticed in the whole view, and so is an edit inside content blocks;
+        any other edit (of a name, an argument) in its newest `recent` entries. A message that is
+        not in the view cannot make it wrong.
         """
         dialect = self.dialect
-        if dialect is None:
+        if dialect is None or getattr(dialect, "immutable", False):
             return True
         shown = [entry for entry in view if entry.source is not None]
         for entry in shown:
@@ -152,7 +153,10 @@ class Timeline:
         known, fingerprint = self._prints, dialect.fingerprint
         fresh = True
         prints: dict[int, Any] = {}
-        for entry in shown[-recent:]:
+        newest = len(shown) - recent
+        for place, entry in enumerate(shown):
+            if place < newest and entry.parts is None:
+                continue
             key = id(entry.source)
             now = prints[key] = fingerprint(entry.source)
             if known.get(key, now) != now:

@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning
+from history_curator.model import ContentPart, ConversationEntry, MessageRole
 
-_BLOCK_STYLE = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"}
+_CALL_BLOCKS = {"tool_use", "tool_result", "server_tool_use"}
+_THOUGHT_BLOCKS = {"thinking", "redacted_thinking"}
 
 
 def write_dicts(entries: Sequence[ConversationEntry]) -> list[Any]:
     """Return one message per source message, in view order."""
     for entry in entries:
-        if entry.span is not None or (entry.parts is not None and _in_blocks(entry)):
-            return _write_blocks(entries)
+        if entry.span is not None or (
+            (entry.parts is not None or entry.original is not None) and in_blocks(entry)
+        ):
+            return write_mixed(entries)
     return [
         entry.source if entry.original is None and entry.source is not None else _written(entry)
         for entry in entries
     ]
+
+
+def in_blocks(entry: ConversationEntry) -> bool:
+    """Whether an entry was read from a message that keeps calls and results as blocks."""
+    merged = (entry.metadata or {}).get("merged", ()) if entry.original is not None else ()
+    return entry.span is not None or any(
+        _source_in_blocks(each.source) for each in (entry, *merged)
+    )
+
+
+def _source_in_blocks(source: Any) -> bool:
+    content = source.get("content") if isinstance(source, Mapping) else None
+    if not isinstance(content, list):
+        return False
+    kinds = {str(block.get("type")) for block in content if isinstance(block, Mapping)}
+    return bool(kinds & _CALL_BLOCKS) or (
+        bool(kinds & _THOUGHT_BLOCKS) and not source.get("tool_calls")
+    )
+
+
+def write_mixed(entries: Sequence[ConversationEntry]) -> list[Any]:
+    """Write a view in which some messages keep calls and results as blocks."""
+    from history_curator.write._blocks import write_blocks
+
+    return write_blocks(entries)
 
 
 def _written(entry: ConversationEntry) -> dict[str, Any]:
@@ -33,43 +60,67 @@ def _written(entry: ConversationEntry) -> dict[str, Any]:
     return known.copy()
 
 
-def _in_blocks(entry: ConversationEntry) -> bool:
-    source = entry.source
-    content = source.get("content") if isinstance(source, Mapping) else None
-    return isinstance(content, list) and any(
-        isinstance(block, Mapping) and block.get("type") in _BLOCK_STYLE for block in content
-    )
-
-
 def to_openai(entry: ConversationEntry) -> dict[str, Any]:
     """Return an OpenAI-style dict. Fields of the source other than the edited ones survive."""
     original = entry.original
     message = dict(entry.source) if isinstance(entry.source, Mapping) else {}
-    _drop_unknown_keys(message, entry)
+    drop_unknown_keys(message, entry)
     if original is None or original.role is not entry.role:
         message["role"] = entry.role.value
     if original is None or entry.content != original.content or entry.parts != original.parts:
         message["content"] = _content(entry)
     if original is None or entry.tool_calls != original.tool_calls:
         message.pop("function_call", None)
-        message["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for call in entry.tool_calls or ()
-        ]
-    if not message.get("tool_calls", True):
-        del message["tool_calls"]
+        message["tool_calls"] = _calls(entry, message.get("tool_calls"))
+    if entry.role is not MessageRole.ASSISTANT or not message.get("tool_calls", True):
+        message.pop("tool_calls", None)
     _set_author(message, entry)
-    if original is not None and original.reasoning and not entry.reasoning:
-        for key in ("reasoning_content", "reasoning", "thinking_blocks"):
-            message.pop(key, None)
+    if entry.reasoning != (original.reasoning if original is not None else None):
+        _set_reasoning(message, entry)
     return message
 
 
-def _drop_unknown_keys(message: dict[str, Any], entry: ConversationEntry) -> None:
+def _calls(entry: ConversationEntry, given: Any) -> list[dict[str, Any]]:
+    """The calls of an entry, each with whatever else its source kept beside it."""
+    sources = sources_of(entry, given)
+    out = []
+    for call, source in zip(entry.tool_calls or (), sources, strict=True):
+        message = {"type": "function", **source, "id": call.id}
+        if isinstance(source.get("custom"), Mapping):
+            message["custom"] = {**source["custom"], "name": call.name}
+        else:
+            body = source.get("function")
+            kept = dict(body) if isinstance(body, Mapping) else {}
+            message["function"] = {**kept, "name": call.name, "arguments": call.arguments}
+        out.append(message)
+    return out
+
+
+def sources_of(entry: ConversationEntry, given: Any) -> list[Mapping[str, Any]]:
+    """For each call of an edited entry, the call or block it was read from, or nothing."""
+    calls = entry.tool_calls or ()
+    listed = [each for each in given if isinstance(each, Mapping)] if given else []
+    recorded = (entry.original.tool_calls if entry.original is not None else None) or ()
+    if len(listed) == len(recorded) == len(calls):
+        return listed
+    by_id = {each.get("id"): each for each in listed}
+    return [by_id.get(call.id, {}) for call in calls]
+
+
+def _set_reasoning(message: dict[str, Any], entry: ConversationEntry) -> None:
+    for key in ("reasoning_content", "reasoning", "thinking_blocks"):
+        message.pop(key, None)
+    blocks = [block.raw for block in entry.reasoning or () if block.raw is not None]
+    if blocks:
+        message["thinking_blocks"] = blocks
+    text = "\n".join(
+        block.text for block in entry.reasoning or () if block.raw is None and block.text
+    )
+    if text:
+        message["reasoning_content"] = text
+
+
+def drop_unknown_keys(message: dict[str, Any], entry: ConversationEntry) -> None:
     """A rule took the keys away that no provider knows."""
     if entry.original is not None and entry.original.metadata and not entry.metadata:
         for key in entry.original.metadata:
@@ -97,7 +148,7 @@ def _set(message: dict[str, Any], key: str, value: Any) -> None:
 def _content(entry: ConversationEntry) -> Any:
     if entry.parts is None:
         return entry.content
-    return [_block(part) for part in text_first(entry)]
+    return [write_part(part) for part in text_first(entry)]
 
 
 def text_first(entry: ConversationEntry) -> tuple[ContentPart, ...]:
@@ -112,120 +163,18 @@ def text_first(entry: ConversationEntry) -> tuple[ContentPart, ...]:
         if part.kind != "text":
             out.append(part)
         elif not placed and entry.content:
-            out.append(ContentPart("text", entry.content))
+            out.append(ContentPart("text", entry.content, part.raw))
             placed = True
     if not placed and entry.content:
         out.insert(0, ContentPart("text", entry.content))
     return tuple(out)
 
 
-def _block(part: ContentPart) -> Any:
-    if part.raw is not None and (
-        part.kind != "text" or isinstance(part.raw, str) or part.raw.get("text") == part.text
-    ):
-        return part.raw
-    return {"type": "text", "text": part.text or ""}
-
-
-def _write_blocks(entries: Sequence[ConversationEntry]) -> list[Any]:
-    out: list[Any] = []
-    position = 0
-    while position < len(entries):
-        whole = _whole_source(entries, position)
-        if whole:
-            out.append(entries[position].source)
-            position += whole
-        elif entries[position].role is MessageRole.TOOL:
-            end = position
-            while (
-                end < len(entries)
-                and entries[end].role is MessageRole.TOOL
-                and (end == position or not _whole_source(entries, end))
-            ):
-                end += 1
-            blocks = [_result_block(entry) for entry in entries[position:end]]
-            out.append({"role": "user", "content": blocks})
-            position = end
-        else:
-            out.append(_to_anthropic(entries[position]))
-            position += 1
-    return out
-
-
-def _whole_source(entries: Sequence[ConversationEntry], position: int) -> int:
-    """How many entries from here on are exactly one untouched source message."""
-    first = entries[position]
-    if first.original is not None or first.source is None:
-        return 0
-    place, count = first.span or (0, 1)
-    if place:
-        return 0
-    for step in range(count):
-        if position + step >= len(entries):
-            return 0
-        entry = entries[position + step]
-        if entry.source is not first.source or entry.original is not None:
-            return 0
-        if (entry.span or (0, 1))[0] != step:
-            return 0
-    return count
-
-
-def _to_anthropic(entry: ConversationEntry) -> dict[str, Any]:
-    source = entry.source if isinstance(entry.source, Mapping) else {}
-    if not _needs_blocks(entry, source):
-        return to_openai(entry)
-    message = {key: value for key, value in source.items() if key != "tool_calls"}
-    _drop_unknown_keys(message, entry)
-    message.setdefault("role", entry.role.value)
-    blocks: list[Any] = [_reasoning_block(block) for block in entry.reasoning or ()]
-    parts = text_first(entry)
-    if entry.parts is None and entry.content:
-        parts = (ContentPart("text", entry.content),)
-    blocks += [_block(part) for part in parts]
-    blocks += [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": _arguments(call.arguments)}
-        for call in entry.tool_calls or ()
-    ]
-    message["content"] = blocks
-    return message
-
-
-def _needs_blocks(entry: ConversationEntry, source: Mapping[str, Any]) -> bool:
-    return bool(entry.tool_calls) or isinstance(source.get("content"), list)
-
-
-def _reasoning_block(block: Reasoning) -> Any:
-    return block.raw if block.raw is not None else {"type": "thinking", "thinking": block.text}
-
-
-def _result_block(entry: ConversationEntry) -> dict[str, Any]:
-    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": entry.tool_call_id}
-    if entry.original is not None and entry.original.source is not None:
-        block = {**_source_result(entry.original), **block}
-    if entry.parts is not None:
-        block["content"] = [_block(part) for part in text_first(entry)]
-    else:
-        block["content"] = entry.content or ""
-    if entry.status == "error":
-        block["is_error"] = True
-    return block
-
-
-def _source_result(original: ConversationEntry) -> dict[str, Any]:
-    for block in original.source.get("content") or ():
-        if (
-            isinstance(block, Mapping)
-            and block.get("type") == "tool_result"
-            and block.get("tool_use_id") == original.tool_call_id
-        ):
-            return dict(block)
-    return {}
-
-
-def _arguments(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+def write_part(part: ContentPart) -> Any:
+    """A content block: as it was given, or with its new text and whatever else it held."""
+    raw = part.raw
+    if raw is None or (part.kind == "text" and isinstance(raw, str) and raw != part.text):
+        return {"type": "text", "text": part.text or ""}
+    if part.kind != "text" or isinstance(raw, str) or raw.get("text") == part.text:
+        return raw
+    return {**raw, "text": part.text or ""}

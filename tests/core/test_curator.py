@@ -290,9 +290,11 @@ class TestWays:
         wrong: list[int] = []
 
         def work(offset: int) -> None:
-            for end in list(expected)[offset:] + list(expected)[:offset]:
-                if curator.curate(messages[:end]).messages != expected[end]:
-                    wrong.append(end)
+            wrong.extend(
+                end
+                for end in list(expected)[offset:] + list(expected)[:offset]
+                if curator.curate(messages[:end]).messages != expected[end]
+            )
 
         threads = [threading.Thread(target=work, args=(offset,)) for offset in range(6)]
         for thread in threads:

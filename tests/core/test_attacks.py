@@ -1,0 +1,386 @@
+"""Inputs made to break a guarantee. Each one did, once."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from history_curator import (
+    BudgetUnsatisfiableError,
+    ConfigurationError,
+    ConversationEntry,
+    ConversionError,
+    Curator,
+    HistoryCuratorError,
+    MessageRole,
+    PassthroughManager,
+    check_conversation,
+    count_tokens,
+)
+from history_curator.record.resilience import WriteBehind
+from tests.support.messages import assistant, call, result, system, user
+
+ALL = ("core", "portable", "openai", "anthropic", "gemini", "bedrock", "mistral")
+
+
+class Doing:
+    """A manager from a function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def curate(self, entries: Any, *, context: Any) -> Any:
+        return self.function(entries)
+
+
+def texts(messages: list[Any]) -> list[Any]:
+    return [message["content"] for message in messages]
+
+
+class TestConversationsThatShareMessages:
+    def test_a_branch_does_not_inherit_system_messages(self) -> None:
+        first, second = system("one"), system("two")
+        curator = Curator(max_tokens=1_000)
+        curator.curate([first, second, system("THREE"), user("a")])
+        view = curator.curate([first, second, user("b")])
+        assert "THREE" not in json.dumps(view.messages)
+        assert view.report.original_count == 3
+
+    def test_budgets_in_turn_do_not_share_lines(self) -> None:
+        messages = [system("s")]
+        for turn in range(400):
+            messages += [user(f"q{turn} " + "word " * 30), assistant(f"a{turn} " + "word " * 40)]
+        messages.append(user("last"))
+        curator = Curator()
+        curator.curate(messages, max_tokens=12_000)
+        warm = curator.curate(messages, max_tokens=12_001, reserve=1)
+        assert warm.messages == Curator().curate(messages, max_tokens=12_001, reserve=1).messages
+
+    def test_reasoning_that_arrives_later_is_treated_as_by_a_new_curator(self) -> None:
+        messages = [each for _ in range(40) for each in (user("q " * 30), assistant("a " * 30))]
+        messages.append(user("go"))
+        curator = Curator(max_tokens=1_000)
+        curator.curate(messages)
+        curator.curate(messages)
+        messages += [{**assistant("fine"), "reasoning_content": "hmm"}, user("next")]
+        fresh = Curator(max_tokens=1_000).curate(messages)
+        assert curator.curate(messages).messages == fresh.messages
+
+    def test_a_slice_of_a_view_can_be_curated(self) -> None:
+        messages = [
+            assistant(f"a{n}") if n % 2 else user(f"u{n}" + " word" * 20) for n in range(41)
+        ]
+        view = Curator(max_tokens=300).curate(messages)
+        assert Curator(max_tokens=300).curate(list(view.entries)[-4:]).messages
+
+
+class TestStyles:
+    @pytest.mark.parametrize("provider", ALL)
+    def test_a_pending_block_call_stays_a_block(self, provider: str) -> None:
+        block = {"type": "tool_use", "id": "abcdefghi", "name": "f", "input": {"x": 1}}
+        for lead in ([], [{"type": "text", "text": ""}]):
+            messages = [user("hi"), {"role": "assistant", "content": [*lead, block]}]
+            curation = Curator(provider=provider).curate(messages)
+            assert not check_conversation(curation.messages, provider=provider)
+            assert curation.tokens == count_tokens(curation.messages)
+            assert "tool_use" in json.dumps(curation.messages)
+
+    def test_results_follow_the_style_of_their_call(self) -> None:
+        asked = {
+            **call("abcdefghi"),
+            "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "ok"}],
+        }
+        messages = [user("hi"), asked, result("abcdefghi", "word " * 3_000)]
+        last = Curator(max_tokens=1_000).curate(messages).messages[2]
+        assert (last["role"], last["tool_call_id"]) == ("tool", "abcdefghi")
+
+    def test_system_messages_stay_where_a_provider_takes_them(self) -> None:
+        messages = [system("s"), user("a"), assistant("b"), system("s2"), user("c")]
+        view = Curator(provider="openai", max_tokens=1_000).curate(messages).messages
+        assert texts(view) == ["s", "a", "b", "s2", "c"]
+
+
+class TestEditsInPlace:
+    def test_following_the_advice_of_a_refusal_helps(self) -> None:
+        messages = [system("s"), user("word " * 5_000)]
+        curator = Curator(max_tokens=500)
+        with pytest.raises(BudgetUnsatisfiableError):
+            curator.curate(messages)
+        messages[1]["content"] = "short"
+        assert curator.curate(messages).tokens < 50
+
+    @pytest.mark.parametrize(
+        ("field", "value"), [("name", "word_" * 200), ("role", "assistant"), ("pinned", True)]
+    )
+    def test_any_field_that_is_read_counts(self, field: str, value: Any) -> None:
+        messages = [system("s"), user("hi"), assistant("yes"), user("and?")]
+        curator = Curator(max_tokens=5_000)
+        curator.curate(messages)
+        messages[1][field] = value
+        fresh = Curator(max_tokens=5_000).curate(messages)
+        assert curator.curate(messages).messages == fresh.messages
+        assert curator.curate(messages).tokens == fresh.tokens
+
+    def test_blocks_are_looked_into_however_old(self) -> None:
+        messages: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
+        messages += [assistant("a") if n % 2 == 0 else user("b") for n in range(80)]
+        curator = Curator(max_tokens=1_000)
+        curator.curate(messages, tail="history")
+        messages[0]["content"].append({"type": "text", "text": "word " * 2_000})
+        view = curator.curate(messages, tail="history")
+        assert count_tokens(view.messages) == view.tokens <= 1_000
+
+    def test_the_report_counts_what_is_there_now(self) -> None:
+        messages: list[Any] = [
+            user("hi"),
+            {"role": "user", "content": [{"type": "text", "text": "a"}]},
+        ]
+        for managers in ((), (PassthroughManager(),)):
+            curator = Curator(*managers, max_tokens=500)
+            messages[1]["content"] = [{"type": "text", "text": "a"}]
+            curator.curate(messages)
+            messages[1]["content"] = [
+                {"type": "text", "text": "a"},
+                {"type": "tool_result", "tool_use_id": "z", "content": "o"},
+                {"type": "text", "text": "b"},
+            ]
+            assert curator.curate(messages).report.original_count == 4
+
+
+class TestManagersThatMisbehave:
+    MESSAGES = (system("sys"), user("one"), assistant("two"), user("three"))
+
+    def test_emptying_the_list_it_is_given(self) -> None:
+        def empty(entries: Any) -> Any:
+            del entries[:-1]
+            return entries
+
+        view = Curator(Doing(empty)).curate(list(self.MESSAGES)).messages
+        assert texts(view) == ["sys", "three"]
+
+    def test_turning_it_around(self) -> None:
+        view = Curator(Doing(lambda entries: entries[::-1])).curate(list(self.MESSAGES)).messages
+        assert texts(view) == texts(list(self.MESSAGES))
+
+    def test_copying_by_other_means(self) -> None:
+        long = [user("word " * 3_000), assistant("ok"), user("?")]
+
+        def shorten(entries: Any) -> Any:
+            return [dataclasses.replace(entries[0], content="short"), *entries[1:]]
+
+        curation = Curator(Doing(shorten), max_tokens=200).curate(long)
+        assert curation.messages[0]["content"] == "short"
+        assert count_tokens(curation.messages) == curation.tokens
+
+    def test_returning_nothing(self) -> None:
+        from history_curator import ComposedManager
+
+        for manager in (Doing(lambda _: None), ComposedManager((Doing(lambda _: None),))):
+            with pytest.raises(ConfigurationError, match="list of entries"):
+                Curator(manager).curate(list(self.MESSAGES))
+
+    def test_a_pin_set_by_one_survives_the_next(self) -> None:
+        def pin(entries: Any) -> Any:
+            return [entries[0].evolve(pinned=True), *entries[1:]]
+
+        messages = [
+            user("rule: be kind"),
+            *(each for n in range(9) for each in (assistant(f"a{n}"), user(f"u{n}"))),
+        ]
+        view = Curator(Doing(pin), Doing(lambda entries: entries[-2:])).curate(messages).messages
+        assert view[0]["content"] == "rule: be kind"
+
+
+class TestBudgets:
+    def test_bridges_do_not_lead_to_a_false_refusal(self) -> None:
+        messages: list[Any] = []
+        for step in range(60):
+            messages += [user("q"), call(f"c{step}"), result(f"c{step}", "r")]
+        messages.append(user("word " * 500))
+        for budget in range(560, 2_400, 20):
+            assert Curator(max_tokens=budget, provider="portable").curate(messages).tokens <= budget
+
+    def test_thoughts_in_chunks_count(self) -> None:
+        thought = {"type": "thinking", "thinking": [{"type": "text", "text": "word " * 5_000}]}
+        messages = [
+            user("q"),
+            {"role": "assistant", "content": [thought, {"type": "text", "text": "a"}]},
+        ]
+        assert count_tokens(messages) > 5_000
+
+    def test_shadow_mode_never_stands_in_the_way(self) -> None:
+        messages = [user("word " * 500)]
+        curation = Curator(max_tokens=100, mode="shadow").curate(messages)
+        assert curation.messages == messages
+        assert curation.report.warnings
+
+    @pytest.mark.parametrize(
+        "options", [{"reserve": -100}, {"reserve": None}, {"max_tokens": "100"}, {"max_tokens": 0}]
+    )
+    def test_numbers_are_checked(self, options: dict[str, Any]) -> None:
+        with pytest.raises(ConfigurationError):
+            Curator(max_tokens=1_000).curate([user("q")], **options)
+
+    def test_the_last_n_include_a_late_result(self) -> None:
+        messages = [user("q"), call("c1"), user("wait"), *(user(f"u{n}") for n in range(3))]
+        messages.append(result("c1", "late"))
+        view = Curator(max_tokens=120, preserve_last_n=2).curate(messages).messages
+        assert "late" in texts(view)
+
+
+class TestReports:
+    @pytest.mark.parametrize("provider", ALL)
+    def test_text_and_calls_in_one_message(self, provider: str) -> None:
+        messages = [
+            user("hi"),
+            {**call("abcdefghi"), "content": "let me look"},
+            result("abcdefghi", "r"),
+        ]
+        curation = Curator(provider=provider).curate(messages)
+        assert curation.report.rebuild(messages) == curation.messages
+        positions = {each.position for each in curation.report.decisions}
+        assert positions == set(range(len(curation.messages)))
+
+    def test_one_object_recorded_twice(self) -> None:
+        twice = ConversationEntry(MessageRole.USER, "ok")
+        messages = [twice, ConversationEntry(MessageRole.ASSISTANT, "yes"), twice]
+        report = Curator().curate(messages).report
+        assert [each.position for each in report.decisions] == [0, 1, 2]
+
+    def test_the_prefix_does_not_promise_what_may_change(self) -> None:
+        portable = Curator(provider="portable")
+        first = portable.curate([user("q"), assistant("a"), user("b")])
+        after = portable.curate([user("q"), assistant("a"), user("b"), user("c")])
+        count = first.report.prefix_entries
+        assert first.messages[:count] == after.messages[:count]
+        core = Curator()
+        pending = [user("q"), call("c1"), user("b")]
+        first = core.curate(pending)
+        after = core.curate([*pending, result("c1", "late")])
+        count = first.report.prefix_entries
+        assert first.messages[:count] == after.messages[:count]
+
+
+class TestFieldsThatSurvive:
+    def test_what_is_kept_beside_a_call(self) -> None:
+        asked = call("c0")
+        asked["tool_calls"][0]["function"]["arguments"] = json.dumps({"x": "y" * 2_000})
+        asked["tool_calls"][0]["extra_content"] = {"google": {"thought_signature": "SIG"}}
+        messages = [user("q"), asked, result("c0", "r " * 800)]
+        for step in range(1, 30):
+            messages += [call(f"c{step}"), result(f"c{step}", "r " * 300)]
+        view = Curator(max_tokens=2_500).curate(messages).messages
+        edited = next((each for each in view if "SIG" in json.dumps(each)), None)
+        if edited is not None:
+            assert edited["tool_calls"][0]["extra_content"]
+
+    def test_cache_marks_of_blocks(self) -> None:
+        mark = {"type": "ephemeral"}
+        messages = [
+            user("q"),
+            {
+                "role": "assistant",
+                "content": [
+                    {
+                        "type": "tool_use",
+                        "id": name,
+                        "name": "f",
+                        "input": {},
+                        "cache_control": mark,
+                    }
+                    for name in ("a", "b")
+                ],
+            },
+            {
+                "role": "user",
+                "id": "m1",
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "a",
+                        "content": "short",
+                        "cache_control": mark,
+                    },
+                    {"type": "tool_result", "tool_use_id": "b", "content": "word " * 3_000},
+                ],
+            },
+        ]
+        view = Curator(max_tokens=800).curate(messages).messages
+        assert view[2]["id"] == "m1"
+        assert view[2]["content"][0] == messages[2]["content"][0]
+
+    def test_some_of_the_thoughts(self) -> None:
+        messages = [
+            user("q"),
+            {
+                **call("c1"),
+                "thinking_blocks": [
+                    {"type": "thinking", "thinking": "signed", "signature": "S"},
+                    {"type": "thinking", "thinking": "unsigned"},
+                ],
+            },
+            result("c1", "r"),
+        ]
+        curation = Curator(provider="anthropic").curate(messages)
+        assert not check_conversation(curation.messages, provider="anthropic")
+        assert count_tokens(curation.messages) == curation.tokens
+
+    def test_thoughts_of_a_merged_message(self) -> None:
+        messages = [
+            user("q"),
+            {**assistant("let me"), "reasoning_content": "deep thought"},
+            call("c1"),
+            result("c1", "r"),
+        ]
+        curation = Curator(provider="portable", reasoning="keep").curate(messages)
+        assert count_tokens(curation.messages) == curation.tokens
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": ["user"], "content": "x"},
+        {"role": "user", "content": "x", "name": 5},
+        {"role": "user", "content": "x", "name": ["a"]},
+    ],
+)
+def test_odd_types_are_named(message: dict[str, Any]) -> None:
+    with pytest.raises(ConversionError):
+        Curator().curate([message])
+
+
+def test_odd_values_are_read() -> None:
+    messages = [
+        {"role": "user", "content": [{"type": ["text"], "text": "hi"}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": 0, "function": {"name": "f", "arguments": {(1, 2): 3}}}],
+        },
+        {"role": "tool", "tool_call_id": "0", "content": "r"},
+    ]
+    assert not check_conversation(Curator().curate(messages).messages)
+
+
+def test_a_buffer_used_both_ways_on_one_loop_says_so() -> None:
+    rows: list[str] = []
+
+    async def append(items: Any) -> None:
+        await asyncio.sleep(0.05)
+        rows.extend(items)
+
+    buffer = WriteBehind(lambda: list(rows), rows.extend, aappend=append)
+
+    async def main() -> None:
+        task = asyncio.create_task(buffer.aadd(["a"]))
+        await asyncio.sleep(0.01)
+        with pytest.raises(HistoryCuratorError, match="await"):
+            buffer.read()
+        await task
+
+    asyncio.run(main())
+    assert rows == ["a"]
