@@ -8,6 +8,7 @@ from history_curator.model._entry import (
     MessageRole,
     Reasoning,
     ToolCall,
+    new_entry,
 )
 from history_curator.model._plain import entry_from_dict, entry_to_dict
 from history_curator.model._provider import entry_to_provider_message, provider_message_to_entry
@@ -21,5 +22,6 @@ __all__ = [
     "entry_from_dict",
     "entry_to_dict",
     "entry_to_provider_message",
+    "new_entry",
     "provider_message_to_entry",
 ]

@@ -8,7 +8,14 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from history_curator.errors import ConversionError
-from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
+from history_curator.model import (
+    ContentPart,
+    ConversationEntry,
+    MessageRole,
+    Reasoning,
+    ToolCall,
+    new_entry,
+)
 from history_curator.read._parts import join_text, read_part
 from history_curator.write import write_dicts
 
@@ -189,15 +196,15 @@ def _plain_entry(
     if name is not None and name.__class__ is not str:
         return _entry(message, role, content, None, index)
     if role is not MessageRole.TOOL:
-        return ConversationEntry(role, content, sequence=index, name=name, source=message)
+        return new_entry(role, content, index, message, name=name)
     call_id = message.get("tool_call_id")
-    return ConversationEntry(
+    return new_entry(
         role,
         content,
-        sequence=index,
+        index,
+        message,
         tool_call_id=call_id if call_id is None or call_id.__class__ is str else str(call_id),
         tool_name=name,
-        source=message,
     )
 
 
@@ -230,10 +237,11 @@ def _entry(
     extra = None
     if not message.keys() <= KNOWN_KEYS:
         extra = {key: value for key, value in message.items() if key not in KNOWN_KEYS}
-    return ConversationEntry(
-        role=role,
-        content=content,
-        sequence=index,
+    return new_entry(
+        role,
+        content,
+        index,
+        message,
         tool_calls=calls or None,
         tool_call_id=call_id if call_id is None or isinstance(call_id, str) else str(call_id),
         tool_name=name if is_tool else None,
@@ -243,7 +251,6 @@ def _entry(
         status=_read_status(message) if is_tool else None,
         pinned=bool(extra and extra.get("pinned")),
         metadata=extra,
-        source=message,
     )
 
 

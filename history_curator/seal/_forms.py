@@ -69,9 +69,12 @@ class Forms:
         cache[self._full_key] = total
         return total
 
-    def least(self, unit: Unit) -> int:
+    def size(self, unit: Unit) -> int:
         """Characters of the capped unit, without making it."""
-        return sum(min(len(entry.content or ""), self.cap) for entry in unit.entries)
+        results = unit.entries[1:]
+        return len(unit.head.content or "") + sum(
+            min(len(entry.content or ""), self.cap) for entry in results
+        )
 
     def fresh(self, unit: Unit) -> tuple[int, Entries]:
         """The newest unit: only results that would crowd out everything else are cut."""

@@ -29,7 +29,7 @@ def default_low_water(max_tokens: int) -> float:
     """
     if max_tokens <= SMALL_BUDGET:
         return 0.90
-    return 0.65 if max_tokens <= 64_000 else 0.80
+    return 0.75 if max_tokens <= 64_000 else 0.80
 
 
 def cell_size(max_tokens: int, low_water: float | None) -> int:

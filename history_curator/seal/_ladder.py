@@ -28,10 +28,10 @@ from history_curator.seal._grid import (
     line_at_or_after,
 )
 from history_curator.seal._lines import Lines
-from history_curator.structure import Timeline, Unit, flatten
+from history_curator.structure import Timeline, flatten
 from history_curator.tokens import TokenCounter
 
-VERBATIM_SHARE = 0.40
+VERBATIM_SHARE = 0.50
 """Share of the room for units in full; the rest is for cleared ones."""
 CAP_SHARES = (0.20, 0.10, 0.05)
 """One tool result may take this share of the budget before it is capped: the first of these that
@@ -39,8 +39,10 @@ makes everything fit, else the last. The newest unit, which the model is about t
 always take the first."""
 SMALL_CAP_SHARE = 0.02
 """The last share of a small budget, where room is dearest."""
-MOST_CHARACTERS_PER_TOKEN = 8
-"""Text has fewer characters a token than this; what has more is not counted to be sure."""
+MOST_CHARACTERS_PER_TOKEN = 12
+"""No conversation has more characters a token, overhead included: a longer one is not counted."""
+TYPICAL_CHARACTERS_PER_TOKEN = 5
+"""A cap that leaves more characters a token than this is not tried: it would only be counted."""
 FRESH_RESERVE = 0.08
 """Share of the room kept for the newest unit at least; it takes more where there is more."""
 ANCHOR_SHARE = 0.25
@@ -115,7 +117,7 @@ class Ladder:
         heading = sum(map(self._count, system))
         left = room - heading
         if left >= 0:
-            whole = self._full(units, left)
+            whole = self._full(timeline, left)
             if whole is not None:
                 return Fit(flatten(units, timeline.pairing.system), heading + whole, 1)
         must = _must_keep(timeline, preserve_last_n)
@@ -131,14 +133,27 @@ class Ladder:
             steady=None if found.steady is None else len(system) + found.steady,
         )
 
-    def _full(self, units: list[Unit], left: int) -> int | None:
-        """Tokens of everything, or None when it is more than what is left."""
-        full, room = self.forms.full, left
-        for position in range(len(units) - 1, -1, -1):
+    def _full(self, timeline: Timeline, left: int) -> int | None:
+        """Tokens of everything, or None when it is more than what is left.
+
+        What did not fit without its newest unit does not fit later: histories grow. A long one is
+        not even counted.
+        """
+        pairing = timeline.pairing
+        units, full = pairing.units, self.forms.full
+        if not units:
+            return 0
+        key = (self.forms.key, left, pairing.revision)
+        if timeline.memory.get("over") == key or pairing.size > left * MOST_CHARACTERS_PER_TOKEN:
+            return None
+        room = left
+        for position in range(len(units) - 2, -1, -1):
             room -= full(units[position], room)
             if room < 0:
+                timeline.memory["over"] = key
                 return None
-        return left - room
+        newest = full(units[-1], room)
+        return left - room + newest if newest <= room else None
 
     def _refusal(self, timeline: Timeline, room: int, must: set[int]) -> BudgetUnsatisfiableError:
         units = timeline.pairing.units
@@ -233,13 +248,16 @@ class _Search:
         failed = memory.setdefault("failed", {})
         if failed.get(level) == key:
             return False
+        settled = self.units[: self.last]
+        characters = self.left * TYPICAL_CHARACTERS_PER_TOKEN
         room = self.left
-        for position in range(self.last - 1, -1, -1):
-            unit = self.units[position]
-            if forms.least(unit) > room * MOST_CHARACTERS_PER_TOKEN:
-                room = -1
-            else:
-                room -= forms.capped(unit)[0]
+        for unit in reversed(settled):
+            characters -= forms.size(unit)
+            if characters < 0:
+                failed[level] = key
+                return False
+        for unit in reversed(settled):
+            room -= forms.capped(unit)[0]
             if room < 0:
                 failed[level] = key
                 return False

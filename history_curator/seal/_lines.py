@@ -10,7 +10,7 @@ from history_curator.seal._forms import Forms
 from history_curator.seal._grid import line_at_or_after, line_before
 from history_curator.structure import Unit
 
-CUT_CELLS = 2
+CUT_CELLS = 3
 """The cut line lies on a grid this many times coarser than the clear line's."""
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter, is_
 from typing import Any
 
 from history_curator.dialect import Dialect
 from history_curator.model import ConversationEntry
 from history_curator.structure._pairing import Pairing
+
+_source = attrgetter("source")
+_sequence = attrgetter("sequence")
 
 
 class Timeline:
@@ -143,12 +147,11 @@ class Timeline:
         if dialect is None or getattr(dialect, "immutable", False):
             return True
         shown = [entry for entry in view if entry.source is not None]
-        for entry in shown:
-            if entry.source is not messages[entry.sequence]:
-                return False
-        glances = self._glances
-        seen = [glances[entry.sequence] for entry in shown]
-        if dialect.glance([entry.source for entry in shown]) != seen:
+        sources = list(map(_source, shown))
+        places = list(map(_sequence, shown))
+        if not all(map(is_, sources, map(messages.__getitem__, places))):
+            return False
+        if dialect.glance(sources) != list(map(self._glances.__getitem__, places)):
             return False
         known, fingerprint = self._prints, dialect.fingerprint
         fresh = True

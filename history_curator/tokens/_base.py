@@ -135,7 +135,8 @@ class CachingCounter:
         return math.ceil(count_schemas(tools, self._raw) * self.factor * self.tool_factor)
 
     def _entry_tokens(self, entry: ConversationEntry) -> float:
-        raw = self._raw
+        # The text of an edited copy is counted on the copy alone: nobody else has it.
+        raw = self._raw if entry.original is None else self._passing
         total: float = _MESSAGE + _ROLE
         if entry.content:
             total += raw(entry.content)
@@ -175,6 +176,10 @@ class CachingCounter:
             return self._fresh[text]
         except KeyError:
             return self._look_up(text)
+
+    def _passing(self, text: str) -> int:
+        known = self._fresh.get(text)
+        return self._tokenise(text) if known is None else known
 
     def _look_up(self, text: str) -> int:
         tokens = self._old.get(text)

@@ -15,7 +15,9 @@ def write_dicts(entries: Sequence[ConversationEntry]) -> list[Any]:
     """Return one message per source message, in view order."""
     for entry in entries:
         if entry.span is not None or (
-            (entry.parts is not None or entry.original is not None) and in_blocks(entry)
+            (entry.parts is not None or entry.original is not None)
+            and entry.written is None  # else it was found to be flat before
+            and in_blocks(entry)
         ):
             return write_mixed(entries)
     return [
