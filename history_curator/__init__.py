@@ -64,6 +64,12 @@ if TYPE_CHECKING:
     from history_curator.errors import (
         HistoryValidationError as HistoryValidationError,
     )
+    from history_curator.invariants import (
+        ReasoningBoundError as ReasoningBoundError,
+    )
+    from history_curator.managers import (
+        AdaptiveManager as AdaptiveManager,
+    )
     from history_curator.managers import (
         ComposedManager as ComposedManager,
     )
@@ -81,6 +87,9 @@ if TYPE_CHECKING:
     )
     from history_curator.managers import (
         PassthroughManager as PassthroughManager,
+    )
+    from history_curator.managers import (
+        PinManager as PinManager,
     )
     from history_curator.managers import (
         RelevanceManager as RelevanceManager,
@@ -123,6 +132,12 @@ if TYPE_CHECKING:
     )
     from history_curator.profiles import (
         ProviderProfile as ProviderProfile,
+    )
+    from history_curator.profiles import (
+        get_profile as get_profile,
+    )
+    from history_curator.recall import (
+        Recall as Recall,
     )
     from history_curator.record import (
         ConversationRecorded as ConversationRecorded,
@@ -172,6 +187,7 @@ __version__ = "0.1.0"
 # Where each public name lives. Modules are imported on first use, so that importing the package
 # stays light.
 _HOMES = {
+    "AdaptiveManager": "managers",
     "BudgetUnsatisfiableError": "errors",
     "ComposedManager": "managers",
     "ConfigurationError": "errors",
@@ -198,7 +214,10 @@ _HOMES = {
     "MessageRole": "model",
     "ObservableManager": "managers",
     "PassthroughManager": "managers",
+    "PinManager": "managers",
     "ProviderProfile": "profiles",
+    "ReasoningBoundError": "invariants",
+    "Recall": "recall",
     "RelevanceManager": "managers",
     "RetentionConfig": "config",
     "RoleTruncator": "managers",
@@ -218,6 +237,7 @@ _HOMES = {
     "entry_to_provider_message": "model",
     "format_history": "boundary",
     "get_evaluation_history": "record",
+    "get_profile": "profiles",
     "provider_message_to_entry": "model",
     "repair_conversation": "conformance",
     "sanitize_history": "boundary",

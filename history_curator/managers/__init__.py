@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from history_curator.managers._duplicates import DuplicateResultManager
     from history_curator.managers._observable import ObservableManager
     from history_curator.managers._passthrough import PassthroughManager
+    from history_curator.managers._pins import PinManager
     from history_curator.managers._protocol import CurationContext, HistoryManager
     from history_curator.managers._relevance import RelevanceManager
     from history_curator.managers._retention import TurnRetentionManager
@@ -29,6 +30,7 @@ __all__ = [
     "HistoryManager",
     "ObservableManager",
     "PassthroughManager",
+    "PinManager",
     "RelevanceManager",
     "RoleTruncator",
     "SlidingWindowManager",
@@ -48,6 +50,7 @@ _HOMES = {
     "HistoryManager": "_protocol",
     "ObservableManager": "_observable",
     "PassthroughManager": "_passthrough",
+    "PinManager": "_pins",
     "RelevanceManager": "_relevance",
     "RoleTruncator": "_roles",
     "SlidingWindowManager": "_window",

@@ -312,7 +312,7 @@ def _merge_calls(
 def arguments_text(arguments: Any) -> str:
     """Arguments as JSON text; text is kept as it is, even when it is not JSON."""
     if isinstance(arguments, str):
-        return arguments or "{}"
+        return arguments
     if arguments is None:
         return "{}"
     try:

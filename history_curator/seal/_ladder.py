@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from history_curator.errors import BudgetUnsatisfiableError
-from history_curator.model import ConversationEntry
+from history_curator.handles import recall_hint, span_handle
+from history_curator.model import ConversationEntry, MessageRole
 from history_curator.seal._forms import Forms
 from history_curator.seal._grid import (
     CHARACTERS_PER_TOKEN,
@@ -104,7 +105,8 @@ class Ladder:
         caps = [max(256, int(max_tokens * share) * CHARACTERS_PER_TOKEN) for share in shares]
         self.levels = [Forms(counter, cap, caps[0], recall=recall) for cap in caps]
         self.forms = self.levels[-1]
-        self._count = counter.count_entry
+        self.recall = recall
+        self.count = counter.count_entry
 
     def fit(self, timeline: Timeline, room: int, preserve_last_n: int | None = None) -> Fit:
         """Return the view of a timeline in at most `room` tokens.
@@ -114,7 +116,7 @@ class Ladder:
         """
         units = timeline.pairing.units
         system = [entry for _, entry in timeline.pairing.system]
-        heading = sum(map(self._count, system))
+        heading = sum(map(self.count, system))
         left = room - heading
         if left >= 0:
             whole = self._full(timeline, left)
@@ -158,7 +160,7 @@ class Ladder:
     def _refusal(self, timeline: Timeline, room: int, must: set[int]) -> BudgetUnsatisfiableError:
         units = timeline.pairing.units
         irreducible = [
-            (index, "system", self._count(entry)) for index, entry in timeline.pairing.system
+            (index, "system", self.count(entry)) for index, entry in timeline.pairing.system
         ]
         for position in sorted(must):
             unit = units[position]
@@ -350,11 +352,30 @@ class _Search:
                 return count
         return len(newest)
 
+    def _note(self, cut: int, kept: tuple[int, ...]) -> ConversationEntry:
+        """Where the units before the cut stood: how many entries, and how to get them back."""
+        first = next(position for position in range(cut) if position not in kept)
+        start, end = self.units[first].start, self.units[cut].start
+        left = self.timeline.entries[start:end]
+        handle = span_handle(left)
+        return ConversationEntry(
+            role=MessageRole.USER,
+            content=f"[{len(left)} earlier messages are left out; {recall_hint(handle)}]",
+            handle=handle,
+            sequence=start,
+            origin="note",
+            action="inserted",
+            reason="names the handle of what the cut left out",
+        )
+
     def _settle(self, key: object, cut: int, clear: int, kept: tuple[int, ...]) -> _Stable:
         """The part before the clear line, in the forms it has there."""
         stable = _Stable(key, clear)
         for position in kept:
             stable.add(self._kept(position))
+        if self.ladder.recall and len(kept) < cut:
+            note = self._note(cut, kept)
+            stable.add((self.ladder.count(note), (note,)))
         pinned = self.timeline.pinned
         for position in range(cut, clear):
             unit = self.units[position]
