@@ -333,7 +333,7 @@ def table(results: dict[str, Any], provider: str) -> list[str]:
 def render(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in results["versions"].items())
     shares = " and ".join(f"{share:.0%}" for share in SHARES)
-    lines = ["# What the conformance kit finds", "", ABOUT.format(len(SEQUENCES), shares)]
+    lines = [ABOUT.format(len(SEQUENCES), shares)]
     for provider in PROVIDERS:
         lines += [*table(results, provider), ""]
     lines += [f"Versions: {versions}.", ""]

@@ -14,17 +14,19 @@ The conversations are read from ``../shared/data`` beside the project and are no
 from __future__ import annotations
 
 import argparse
-import gzip
+import io
 import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from time import process_time
 from typing import Any
 
+from benchmarks._data import load
 from history_curator import Curator, RelevanceManager
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.managers import CurationContext
@@ -35,7 +37,6 @@ from history_curator.tokens import TokenCounter, get_counter
 Message = dict[str, Any]
 View = Callable[[list[Message]], str]
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 CHATS = {"locomo": (2_000, 4_000, 8_000), "beam100k": (8_000, 16_000, 32_000)}
 CODING = (4_000, 8_000, 16_000, 32_000)
 TARGETS = {
@@ -50,15 +51,6 @@ TARGETS = {
 }
 OURS = "RelevanceManager (lexical)"
 LADDER = "Curator, no managers"
-
-
-def load(name: str) -> list[dict[str, Any]]:
-    """Return the conversations of a file, or stop with a clear message."""
-    path = DATA / f"{name}.jsonl.gz"
-    if not path.is_file():
-        sys.exit(f"{path.name} is not in ../shared/data: nothing to measure.")
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def written(message: Message) -> str:
@@ -301,7 +293,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; return 1 when a target is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.evidence")
     parser.add_argument("--quick", action="store_true", help="a quarter of the coding sessions")
-    quick = parser.parse_args(arguments).quick
+    parser.add_argument("--out", type=Path, help="also write what is printed to this file")
+    options = parser.parse_args(arguments)
+    printed = io.StringIO()
+    with redirect_stdout(printed if options.out else sys.stdout):
+        missed = _measure(quick=options.quick)
+    if options.out:
+        print(printed.getvalue())
+        options.out.write_text(f"```text\n{printed.getvalue().strip()}\n```\n", encoding="utf-8")
+    return 1 if missed else 0
+
+
+def _measure(*, quick: bool) -> int:
     counter = get_counter("o200k_base")
     everybody = contenders()
     missed = 0

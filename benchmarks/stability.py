@@ -13,6 +13,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from benchmarks._data import load
@@ -127,7 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> str:
     """Print and return the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1, help="take one session of so many")
-    parser.add_argument("--budgets", type=int, nargs="+", default=[8_000, 32_000])
+    parser.add_argument("--budgets", type=int, nargs="+", default=[4_000, 8_000, 32_000])
+    parser.add_argument("--out", type=Path, help="also write the table to this file")
     options = parser.parse_args(arguments)
     sessions = [each for each in load("coding_sessions") if each["stats"]["tokens_o200k"] > 40_000]
     sessions = sessions[:: options.every]
@@ -144,7 +146,10 @@ def main(arguments: Sequence[str] | None = None) -> str:
         for name, make in policies.items():
             lines.append(measure(sessions, make).row(name, budget))
             print(lines[-1], flush=True)
-    return "\n".join(lines)
+    table = "\n".join(lines)
+    if options.out:
+        options.out.write_text(table + "\n", encoding="utf-8")
+    return table
 
 
 if __name__ == "__main__":

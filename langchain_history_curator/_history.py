@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
@@ -15,6 +16,7 @@ from history_curator.model import ConversationEntry
 from history_curator.record.resilience import WriteBehind
 from history_curator.record.retention import apply_retention, build_context, retention_due
 from langchain_history_curator._dialect import settle
+from langchain_history_curator._in_place import async_pruner, edits_rows, log_view_only, pruner
 from langchain_history_curator._options import DIALECT, CuratorOptions, build_curator
 
 
@@ -26,8 +28,12 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
     it is read, which is what `RunnableWithMessageHistory` relies on. While the store is down the
     conversation goes on from memory, and what was said reaches the store when it is back.
 
-    With a `RetentionConfig` older turns are stored and shown as it says; that is the one thing
-    that rewrites the store.
+    A message without an id is stored as a copy with one: by it a write whose outcome is unknown
+    is found again among what others wrote, so the store has to keep ids.
+
+    With a `RetentionConfig` older turns are shown as it says. They are stored so as well where
+    rows can be edited in place (``SQLChatMessageHistory``), in one transaction that loses nothing
+    others write meanwhile. Other stores keep everything, unless `rewrite` is set.
 
     Args:
         store: any `BaseChatMessageHistory`: in memory, SQLite, Postgres, Redis.
@@ -36,6 +42,9 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         reserve: tokens to leave free for what is appended: the system prompt and the question.
         recall: whether placeholders name the handle that `recall_tool` takes.
         retention: what the store keeps of older turns' tool details.
+        rewrite: apply retention also to a store that cannot edit messages in place, by clearing
+            it and adding what is kept. A crash in between loses the conversation, and so does
+            a second writer with what it adds meanwhile.
         retry_after: seconds to leave a failed store alone.
         name: what events and log lines call it.
         options: the other settings of `Curator`.
@@ -65,6 +74,7 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         reserve: int = 0,
         recall: bool = False,
         retention: RetentionConfig | Mapping[str, Any] | None = None,
+        rewrite: bool = False,
         retry_after: float = 0.0,
         name: str = "history",
         **options: Unpack[CuratorOptions],
@@ -74,6 +84,11 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         if retention is not None and not isinstance(retention, RetentionConfig):
             retention = RetentionConfig.from_dict(retention)
         self.retention = retention
+        self.rewrite = rewrite
+        self._in_place = edits_rows(store)
+        self._stale = False
+        if self._trims and not self._rewrites:
+            log_view_only(type(store).__name__)
         self.curator = build_curator(managers, max_tokens, options, name=name, recall=recall)
         # A SQL store made for sync sessions has async methods that only raise.
         both = getattr(store, "async_mode", True)
@@ -84,6 +99,8 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
             aload=self._load_async if both else None,
             aappend=store.aadd_messages if both else None,
             aclear=store.aclear if both else None,
+            **self._replacing(),
+            key=_identity,
             retry_after=retry_after,
             name=f"{name} ({type(store).__name__})",
         )
@@ -127,13 +144,19 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, or keep them until the store is back."""
-        if self._buffer.add(messages) and self._rewrites:
+        if self._buffer.add(_identified(messages)) and self._rewrites:
             self._buffer.rewrite(self._retained)
+            if self._stale:
+                self._buffer.read()
+                self._stale = False
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, or keep them until the store is back."""
-        if await self._buffer.aadd(messages) and self._rewrites:
+        if await self._buffer.aadd(_identified(messages)) and self._rewrites:
             await self._buffer.arewrite(self._retained)
+            if self._stale:
+                await self._buffer.aread()
+                self._stale = False
 
     def flush(self) -> bool:
         """Deliver what waits for the store. True when nothing is left."""
@@ -155,8 +178,34 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         return list(await self.store.aget_messages())
 
     @property
-    def _rewrites(self) -> bool:
+    def _trims(self) -> bool:
         return self.retention is not None and self.retention.persist_tool_invocations != "full"
+
+    @property
+    def _rewrites(self) -> bool:
+        return self._trims and (self._in_place or self.rewrite)
+
+    def _replacing(self) -> dict[str, Any]:
+        """What the buffer does instead of clearing and adding: have the rows edited in place."""
+        if self.retention is None or not self._in_place:
+            return {}
+        prune = pruner(self.store, self.retention)
+        aprune = async_pruner(self.store, self.retention)
+
+        def replace(_: Sequence[BaseMessage]) -> None:
+            assert prune is not None
+            prune()
+            self._stale = True
+
+        async def areplace(_: Sequence[BaseMessage]) -> None:
+            assert aprune is not None
+            await aprune()
+            self._stale = True
+
+        return {
+            "replace": None if prune is None else replace,
+            "areplace": None if aprune is None else areplace,
+        }
 
     def _arguments(self) -> dict[str, Any]:
         return {"reserve": self.reserve, "tail": "history", "dialect": DIALECT}
@@ -165,7 +214,10 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         said = settle(record)
         if self.retention is None or not said:
             return said
-        return DIALECT.write(build_context(_entries(said), self.retention))
+        entries = _entries(said)
+        if self._trims and not self._rewrites:
+            entries = apply_retention(entries, self.retention)
+        return DIALECT.write(build_context(entries, self.retention))
 
     def _retained(self, stored: list[BaseMessage]) -> list[BaseMessage] | None:
         assert self.retention is not None
@@ -178,4 +230,15 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
 def _entries(messages: Sequence[BaseMessage]) -> list[ConversationEntry]:
     return [
         entry for index, message in enumerate(messages) for entry in DIALECT.read(message, index)
+    ]
+
+
+def _identity(message: BaseMessage) -> str | None:
+    return message.id
+
+
+def _identified(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    return [
+        message if message.id else message.model_copy(update={"id": f"lc_{uuid4()}"})
+        for message in messages
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,7 +75,10 @@ def adopt(entry: ConversationEntry) -> BaseMessage:
 
 
 def rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
-    """A copy of a message that says what the entry now says, and keeps everything else."""
+    """A copy of a message that says what the entry now says, and keeps everything else.
+
+    A result that retention reduced to name and status loses its artifact too: that is the result.
+    """
     before = entry.root
     update: dict[str, Any] = {}
     if isinstance(message, FunctionMessage):
@@ -94,6 +98,8 @@ def rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
             update["name"] = entry.tool_name
         if entry.status is not None and entry.status != before.status:
             update["status"] = entry.status
+        if message.artifact is not None and _is_name_and_status(entry):
+            update["artifact"] = None
     elif entry.name != before.name:
         update["name"] = entry.name
     if isinstance(message, AIMessage):
@@ -103,6 +109,16 @@ def rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
         if content is not message.content:
             update["content"] = content
     return message.model_copy(update=update)
+
+
+def _is_name_and_status(entry: ConversationEntry) -> bool:
+    if entry.action != "cleared" or not (entry.content or "").startswith('{"name": '):
+        return False
+    try:
+        said = json.loads(entry.content or "")
+    except ValueError:
+        return False
+    return isinstance(said, dict) and said.keys() == {"name", "status"}
 
 
 def match_calls(old: Sequence[ToolCall], new: Sequence[ToolCall]) -> list[int | None]:

@@ -17,15 +17,23 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 from history_curator.config import CuratorConfig, RetentionConfig
 from history_curator.curator import Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.record.retention import build_context
+from history_curator.record.resilience import DEFECTS
+from history_curator.record.retention import apply_retention, build_context
 from llamaindex_history_curator import _state
 from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
 from llamaindex_history_curator._cache import marks_for
 from llamaindex_history_curator._copies import copy_message
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._events import dispatcher, publish
+from llamaindex_history_curator._loops import bridge_for
 from llamaindex_history_curator._record import RecordMemory, read_all
-from llamaindex_history_curator._store import ChatStore, check_store
+from llamaindex_history_curator._store import (
+    ChatStore,
+    check_store,
+    log_view_only,
+    pruner,
+    replaces_at_once,
+)
 from llamaindex_history_curator._view import Viewer, limit_of, make_curator
 
 __all__ = ["CuratedMemory"]
@@ -59,11 +67,13 @@ class CuratedMemory(RecordMemory):
     token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, gt=0)
     curator: Any = Field(default=None, exclude=True, repr=False)
     mark_cache: bool = False
+    rewrite: bool = False
 
     _settings: dict[str, Any] = PrivateAttr(default_factory=dict)
     _viewer: Viewer = PrivateAttr()
     _last_resort: Curator = PrivateAttr()
     _live: str = PrivateAttr(default="")
+    _pruner: Any = PrivateAttr(default=None)
 
     def model_post_init(self, context: Any, /) -> None:
         """Open the store."""
@@ -74,6 +84,10 @@ class CuratedMemory(RecordMemory):
         self._viewer = Viewer(self.curator, "memory", mark_cache=self.mark_cache)
         self._last_resort = Curator(counter=self.curator.counter, provider=self.curator.profile)
         self._live = _state.remember(self)
+        if self.retention is not None and self._trims:
+            self._pruner = pruner(self.chat_store, self.chat_store_key, self.retention)
+            if self._shows_only:
+                log_view_only(type(self.chat_store).__name__)
 
     @classmethod
     def class_name(cls) -> str:
@@ -95,6 +109,7 @@ class CuratedMemory(RecordMemory):
         mark_cache: bool = False,
         curator: Curator | None = None,
         config: CuratorConfig | dict[str, Any] | str | Path | None = None,
+        rewrite: bool = False,
         **options: Any,
     ) -> CuratedMemory:
         """Create a memory.
@@ -112,6 +127,9 @@ class CuratedMemory(RecordMemory):
             mark_cache: put a `CachePoint` at the end of the stable prefix.
             curator: a curator made elsewhere, instead of managers, limit, provider and counter.
             config: the same as data. Managers given this way survive `to_dict` anywhere.
+            rewrite: apply retention also to a store that can neither edit messages in place nor
+                replace them in one step, by deleting and adding. A crash in between loses the
+                conversation, and so does a second writer with what it adds meanwhile.
             options: further arguments of `Curator`: ``recall``, ``low_water``, ``bus``…
         """
         settings: dict[str, Any] = {key: options[key] for key in _state.OPTIONS if key in options}
@@ -154,6 +172,7 @@ class CuratedMemory(RecordMemory):
             curator=curator,
             retention=retention,
             mark_cache=marks_for(llm, mark_cache),
+            rewrite=rewrite,
         )
         memory._settings = settings
         if chat_history is not None:
@@ -203,6 +222,34 @@ class CuratedMemory(RecordMemory):
         except BudgetUnsatisfiableError as error:
             return self._degrade(messages, error)
 
+    # Writing.
+
+    def put_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the record, all at once."""
+        super().put_messages(messages)
+        if self._pruner is None or self._buffer.pending:
+            return
+        try:
+            changed = bridge_for(self.chat_store).run(self._pruner)
+        except Exception as error:  # noqa: BLE001
+            self._put_off(error)
+        else:
+            if changed:
+                self._seen(self._buffer.read())
+
+    async def aput_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the record, all at once."""
+        await super().aput_messages(messages)
+        if self._pruner is None or self._buffer.pending:
+            return
+        try:
+            changed = await bridge_for(self.chat_store).arun(self._pruner)
+        except Exception as error:  # noqa: BLE001
+            self._put_off(error)
+        else:
+            if changed:
+                self._seen(await self._buffer.aread())
+
     @property
     def tokenizer_fn(self) -> Callable[[str], Sequence[int]]:
         """A tokenizer whose tokens can only be counted; chat engines ask for it."""
@@ -213,7 +260,7 @@ class CuratedMemory(RecordMemory):
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Return the record, the audit and the settings as plain JSON values."""
-        return _state.dump(self, self._snapshot())
+        return {**_state.dump(self, self._snapshot()), "rewrite": self.rewrite}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> CuratedMemory:
@@ -224,7 +271,9 @@ class CuratedMemory(RecordMemory):
             kwargs: ``chat_store``, ``managers``, ``curator`` or ``counter``, which no text can
                 hold. Within one process they are found again by themselves.
         """
-        return _state.load(cls, data, **kwargs)
+        memory = _state.load(cls, data, **kwargs)
+        memory.rewrite = bool(data.get("rewrite"))
+        return memory
 
     def to_json(self, **kwargs: Any) -> str:
         """Return `to_dict` as JSON text."""
@@ -262,7 +311,28 @@ class CuratedMemory(RecordMemory):
         self._seen(messages)
         if self.retention is None or not messages:
             return messages
-        return _DIALECT.write(build_context(read_all(messages), self.retention))
+        entries = read_all(messages)
+        if self._shows_only:
+            entries = apply_retention(entries, self.retention)
+        return _DIALECT.write(build_context(entries, self.retention))
+
+    @property
+    def _trims(self) -> bool:
+        return self.retention is not None and self.retention.persist_tool_invocations != "full"
+
+    @property
+    def _prunes(self) -> bool:
+        allowed = self.rewrite or replaces_at_once(self.chat_store)
+        return self._trims and self._pruner is None and allowed
+
+    @property
+    def _shows_only(self) -> bool:
+        return self._trims and self._pruner is None and not self._prunes
+
+    def _put_off(self, error: Exception) -> None:
+        if isinstance(error, DEFECTS):
+            raise error
+        logger.info("%s: retention waits for the next message. %s", self, error)
 
     def _reserve(self, messages: list[ChatMessage], question: str | None, initial: int) -> int:
         last = messages[-1]

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import nullcontext
+from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.storage.chat_store import BaseChatStore
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
+from history_curator.config import RetentionConfig
 from history_curator.errors import ConfigurationError
+from history_curator.record.prune import prune_session
 from history_curator.record.resilience import WriteBehind
 from llamaindex_history_curator._loops import bridge_for
 from llamaindex_history_curator._serialize import message_to_dict
 from llamaindex_history_curator._steady import Steady
 
-__all__ = ["ChatStore", "check_store", "open_store"]
+__all__ = [
+    "ChatStore",
+    "check_store",
+    "log_view_only",
+    "open_store",
+    "pruner",
+    "replaces_at_once",
+]
 
 ChatStore = BaseChatStore | AsyncDBChatStore
+
+logger = logging.getLogger("history_curator.retention")
+
+_AT_ONCE = frozenset({"SimpleChatStore.set_messages", "PostgresChatStore.set_messages"})
+"""What replaces a conversation in one step; the others delete first and add afterwards."""
 
 
 def check_store(store: ChatStore) -> ChatStore:
@@ -73,6 +92,48 @@ def open_store(store: ChatStore, key: str) -> WriteBehind[ChatMessage]:
         aclear=aclear,
         same=_same,
         name=f"chat store {store.class_name()}",
+    )
+
+
+def replaces_at_once(store: ChatStore) -> bool:
+    """Whether `set_messages` of a store leaves either the old conversation or the new one."""
+    return getattr(type(store).set_messages, "__qualname__", "") in _AT_ONCE
+
+
+def pruner(
+    store: ChatStore, key: str, retention: RetentionConfig
+) -> Callable[[], Coroutine[Any, Any, bool]] | None:
+    """Return what applies retention to the rows of a SQL store, or None for other stores.
+
+    Rows are edited in place in one transaction. It returns whether anything changed.
+    """
+    if not isinstance(store, SQLAlchemyChatStore):
+        return None
+
+    async def prune() -> bool:
+        sessions, table = await store._initialize()
+
+        def edit(connection: Any) -> bool:
+            opened = SimpleNamespace(begin=lambda: nullcontext(connection))
+            decisions = prune_session(opened, table, key, retention)
+            return any(decision.action != "unreadable" for decision in decisions)
+
+        async with sessions() as session:
+            changed: bool = await (await session.connection()).run_sync(edit)
+            await session.commit()
+        return changed
+
+    return prune
+
+
+@lru_cache(maxsize=256)
+def log_view_only(store: str) -> None:
+    """Say, once per kind of store, that retention leaves the store alone."""
+    logger.warning(
+        "%s cannot replace a conversation in one step: retention applies to what is read, and the "
+        "store keeps everything. Fix: pass rewrite=True if nothing else writes to this "
+        "conversation and a crash may lose it.",
+        store,
     )
 
 

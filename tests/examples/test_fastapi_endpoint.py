@@ -169,7 +169,9 @@ class TestThreads:
 
 def test_readme_answers_are_what_the_endpoint_says(endpoint: Any) -> None:
     text = README.read_text(encoding="utf-8")
-    bodies = re.findall(r"curl -s localhost:8000/api/query -H [^{]*?-d '(\{.*?\})'\n", text, re.DOTALL)
+    bodies = re.findall(
+        r"curl -s localhost:8000/api/query -H [^{]*?-d '(\{.*?\})'\n", text, re.DOTALL
+    )
     answers = re.findall(r"```json\n(.*?)\n```", text, re.DOTALL)
     assert len(bodies) == 2
     for body, answer in zip(bodies, answers, strict=False):

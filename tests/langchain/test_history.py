@@ -180,6 +180,7 @@ class TestRetention:
             store,
             max_tokens=4_000,
             retention=RetentionConfig(preserve_turns=1, persist_tool_invocations="none"),
+            rewrite=True,
         )
         for turn in range(5):
             history.add_messages(exchange(turn))
@@ -208,12 +209,146 @@ class TestRetention:
                 "persist_tool_invocations": "trimmed",
                 "prune_tools_for_llm": False,
             },
+            rewrite=True,
         )
         for turn in range(4):
             history.add_messages(exchange(turn))
         assert len(store.rows) == 16
         assert store.rows[2].text == '{"name": "t", "status": "success"}'
         assert refusals([*history.messages, human("next")]) == []
+
+    @pytest.mark.parametrize("keep", ["trimmed", "none"])
+    def test_rows_are_edited_in_place_and_a_second_writer_loses_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str
+    ) -> None:
+        store, other = sqlite(tmp_path), sqlite(tmp_path)
+        monkeypatch.setattr(store, "clear", lambda: pytest.fail("the thread was cleared"))
+        history = CuratedChatMessageHistory(
+            store,
+            max_tokens=9_000,
+            retention={"preserve_turns": 1, "persist_tool_invocations": keep},
+        )
+        decide = history._retained
+
+        def decide_while_the_other_writes(stored: list[BaseMessage]) -> Any:
+            decided = decide(stored)
+            other.add_messages([answer("meanwhile")])
+            return decided
+
+        history.add_messages(exchange(0))
+        monkeypatch.setattr(history, "_retained", decide_while_the_other_writes)
+        history.add_messages(exchange(1))
+        known = [message.text for message in history._buffer._known]
+        assert known[-1] == "meanwhile"
+        stored = other.messages
+        assert [message.text for message in stored] == known
+        results = [message.text for message in stored if message.type == "tool"]
+        trimmed = ['{"name": "t", "status": "success"}'] if keep == "trimmed" else []
+        assert results == [*trimmed, text_of(1, 200)]
+
+    async def test_rows_of_an_async_store_are_edited_in_place(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pytest.importorskip("aiosqlite")
+        community = pytest.importorskip("langchain_community.chat_message_histories")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            store = community.SQLChatMessageHistory(
+                "h", connection=f"sqlite+aiosqlite:///{tmp_path / 'h.db'}", async_mode=True
+            )
+        monkeypatch.setattr(store, "aclear", lambda: pytest.fail("the thread was cleared"))
+        history = CuratedChatMessageHistory(
+            store,
+            max_tokens=9_000,
+            retention={"preserve_turns": 1, "persist_tool_invocations": "none"},
+        )
+        for turn in range(3):
+            await history.aadd_messages(exchange(turn))
+        stored = await store.aget_messages()
+        await store.async_engine.dispose()
+        assert [message.text for message in stored if message.type == "tool"] == [text_of(2, 200)]
+        assert len(stored) == 8
+
+    def test_a_store_that_cannot_edit_keeps_everything_unless_asked(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class AppendOnly(ListStore):
+            def clear(self) -> None:
+                pytest.fail("the thread was cleared")
+
+        store = AppendOnly()
+        for _ in range(2):
+            history = CuratedChatMessageHistory(
+                store,
+                max_tokens=9_000,
+                retention={
+                    "preserve_turns": 1,
+                    "persist_tool_invocations": "trimmed",
+                    "prune_tools_for_llm": False,
+                },
+            )
+        for turn in range(3):
+            history.add_messages(exchange(turn))
+        assert store.rows[2].text == text_of(0, 200)
+        assert history.messages[2].text == '{"name": "t", "status": "success"}'
+        assert sum("AppendOnly" in line for line in caplog.messages) == 1
+
+    def test_a_trimmed_result_loses_its_artifact(self) -> None:
+        store = ListStore()
+        history = CuratedChatMessageHistory(
+            store,
+            max_tokens=9_000,
+            retention={"preserve_turns": 1, "persist_tool_invocations": "trimmed"},
+            rewrite=True,
+        )
+        for turn in range(2):
+            said = exchange(turn)
+            said[2] = tool(f"c{turn}", text_of(turn, 200), artifact={"rows": [1] * 500})
+            history.add_messages(said)
+        artifacts = [m.artifact for m in store.rows if isinstance(m, ToolMessage)]
+        assert artifacts == [None, {"rows": [1] * 500}]
+
+
+class TestSeveralWriters:
+    @pytest.mark.parametrize("identity", [None, "mine"])
+    def test_what_another_writer_said_too_is_not_taken_for_a_failed_write(
+        self, identity: str | None
+    ) -> None:
+        class Unwritable(ListStore):
+            def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+                self._check()
+                super().add_messages(messages)
+
+            @property
+            def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+                return list(self.rows)
+
+        mine, theirs = Unwritable(), ListStore()
+        mine.rows = theirs.rows
+        one = CuratedChatMessageHistory(mine, max_tokens=1_000)
+        two = CuratedChatMessageHistory(theirs, max_tokens=1_000)
+        one.add_messages([human("hello")])
+        mine.down = True
+        one.add_messages([HumanMessage("yes", id=identity)])
+        two.add_messages([HumanMessage("yes", id=identity and "theirs")])
+        mine.down = False
+        assert one.flush()
+        assert [message.text for message in theirs.rows] == ["hello", "yes", "yes"]
+
+    def test_a_write_that_arrived_is_not_repeated(self) -> None:
+        class Deaf(ListStore):
+            def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+                super().add_messages(messages)
+                if self.rows[-1].text == "yes" and len(self.rows) == 1:
+                    raise ConnectionError("the answer was lost")
+
+        store = Deaf()
+        one = CuratedChatMessageHistory(store, max_tokens=1_000)
+        one.add_messages([human("yes")])
+        assert one.pending
+        store.add_messages([human("yes")])
+        assert one.flush()
+        assert len(store.rows) == 2
 
 
 class TestRunnableWithMessageHistory:

@@ -7,11 +7,13 @@ import copy
 import logging
 import pickle
 import threading
+from pathlib import Path
 
 import pytest
 from llama_index.core.base.llms.types import CachePoint, ChatMessage, TextBlock
 from llama_index.core.memory import BaseMemory
 from llama_index.core.storage.chat_store import SimpleChatStore
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from history_curator import (
     ConfigurationError,
@@ -37,6 +39,23 @@ from tests.llamaindex.models import RecordingLLM, cost, problems
 
 def memory(*messages: ChatMessage, limit: int = 500, **options: object) -> CuratedMemory:
     return CuratedMemory.from_defaults(list(messages), token_limit=limit, **options)
+
+
+class TwoSteps(SimpleChatStore):
+    """Replaces a conversation like Redis does."""
+
+    def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
+        self.delete_messages(key)
+        for message in messages:
+            self.add_message(key, message)
+
+
+class RowStore(SQLAlchemyChatStore):
+    """Must not be rewritten."""
+
+    async def set_messages(self, *given: object, **options: object) -> None:
+        if given[1]:
+            raise AssertionError("the conversation was rewritten")
 
 
 def turns(count: int, words: int = 20) -> list[ChatMessage]:
@@ -297,6 +316,42 @@ class TestRetention:
         kept.put_messages(list(self.SAID))
         assert texts(kept.get()) == ["weather?", "Rain.", "thanks"]
         assert len(kept.get_all()) == 5
+
+    TRIMMED = RetentionConfig(
+        preserve_turns=1, persist_tool_invocations="trimmed", prune_tools_for_llm=False
+    )
+
+    def test_rows_of_a_sql_store_are_edited_in_place(self, tmp_path: Path) -> None:
+        store = RowStore("chat", f"sqlite+aiosqlite:///{tmp_path / 'chat.db'}")
+        kept = memory(chat_store=store, retention=self.TRIMMED)
+        for message in self.SAID:
+            kept.put(message)
+        stored = kept.get_all()
+        assert texts(stored)[2] == '{"name": "look", "status": "success"}'
+        assert len(stored) == 5
+
+    async def test_and_in_async_too(self, tmp_path: Path) -> None:
+        store = RowStore("chat", f"sqlite+aiosqlite:///{tmp_path / 'chat.db'}")
+        retention = RetentionConfig(preserve_turns=1, persist_tool_invocations="none")
+        kept = memory(chat_store=store, retention=retention)
+        await kept.aput_messages(list(self.SAID))
+        assert texts(await kept.aget_all()) == ["weather?", "Rain.", "thanks"]
+        assert store._async_engine is not None
+        await store._async_engine.dispose()
+
+    def test_a_store_that_deletes_and_adds_keeps_everything_unless_asked(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for _ in range(2):
+            kept = memory(chat_store=TwoSteps(), retention=self.TRIMMED)
+        kept.put_messages(list(self.SAID))
+        assert kept.get_all()[2].content == "rain " * 50
+        assert kept.get()[2].content == '{"name": "look", "status": "success"}'
+        assert sum("TwoSteps" in line for line in caplog.messages) == 1
+        asked = memory(chat_store=TwoSteps(), retention=self.TRIMMED, rewrite=True)
+        asked.put_messages(list(self.SAID))
+        assert asked.get_all()[2].content == '{"name": "look", "status": "success"}'
+        assert copy.deepcopy(asked).rewrite
 
 
 class TestConfiguration:

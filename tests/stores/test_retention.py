@@ -27,7 +27,10 @@ Join = Callable[[], Conversation]
 
 
 class Thread:
-    """A conversation with tools and retention, over the store of another one."""
+    """A conversation with tools and retention, over the store of another one.
+
+    It is the only writer, so it may rewrite stores that cannot be edited in place.
+    """
 
     def __init__(self, conversation: Conversation, retention: RetentionConfig) -> None:
         self.is_langchain = isinstance(conversation, LangChainConversation)
@@ -35,7 +38,7 @@ class Thread:
             from langchain_history_curator import CuratedChatMessageHistory
 
             self.adapter: Any = CuratedChatMessageHistory(
-                conversation.history.store, max_tokens=20_000, retention=retention
+                conversation.history.store, max_tokens=20_000, retention=retention, rewrite=True
             )
         elif isinstance(conversation, LlamaIndexConversation):
             from llamaindex_history_curator import CuratedMemory
@@ -45,6 +48,7 @@ class Thread:
                 chat_store_key=conversation.memory.chat_store_key,
                 token_limit=20_000,
                 retention=retention,
+                rewrite=True,
             )
 
     def turn(self, number: int) -> None:
