@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import uuid4
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
@@ -144,7 +143,7 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, or keep them until the store is back."""
-        if self._buffer.add(_identified(messages)) and self._rewrites:
+        if self._buffer.add(list(messages)) and self._rewrites:
             self._buffer.rewrite(self._retained)
             if self._stale:
                 self._buffer.read()
@@ -152,7 +151,7 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, or keep them until the store is back."""
-        if await self._buffer.aadd(_identified(messages)) and self._rewrites:
+        if await self._buffer.aadd(list(messages)) and self._rewrites:
             await self._buffer.arewrite(self._retained)
             if self._stale:
                 await self._buffer.aread()
@@ -235,10 +234,3 @@ def _entries(messages: Sequence[BaseMessage]) -> list[ConversationEntry]:
 
 def _identity(message: BaseMessage) -> str | None:
     return message.id
-
-
-def _identified(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    return [
-        message if message.id else message.model_copy(update={"id": f"lc_{uuid4()}"})
-        for message in messages
-    ]

@@ -225,7 +225,7 @@ class WriteBehind(Generic[T]):
             stored = list((yield "load", ()))
             items = self._missing(items, stored)
             self._remember(stored)
-        elif self._mark is None and self._key is None:
+        elif self._mark is None and not self._all_have_keys(items):
             # Where the store ends must be known before a write can be in doubt.
             self._remember((yield "load", ()))
         if items:
@@ -280,7 +280,7 @@ class WriteBehind(Generic[T]):
 
     def _missing(self, items: list[T], stored: list[T]) -> list[T]:
         """Return the items of an unfinished write that did not arrive."""
-        if self._key is not None:
+        if self._key is not None and self._all_have_keys(items):
             there = {self._key(item) for item in stored}
             return [item for item in items if self._key(item) not in there]
         start = self._mark or 0
@@ -289,6 +289,10 @@ class WriteBehind(Generic[T]):
             if not any(self._same(other, item) for other in arrived):
                 return items[position:]
         return []
+
+    def _all_have_keys(self, items: list[T]) -> bool:
+        """Whether ids tell these items apart; one without an id is compared instead."""
+        return self._key is not None and all(self._key(item) is not None for item in items)
 
     def _remember(self, stored: Sequence[T]) -> None:
         self._known = list(stored)

@@ -88,6 +88,11 @@ class Lines:
         self._reach, self._sum, self._counted = reach, total, last
         return reach
 
+    def _cut_cell(self, old: list[Unit]) -> int:
+        """A coarse grid where clearing made the units small; plain talk keeps its size."""
+        exchanges = sum(unit.kind == "exchange" for unit in old)
+        return self._cell * (CUT_CELLS if exchanges * 4 > len(old) else 1)
+
     def _find_cut(self, units: list[Unit], clear: int) -> tuple[int, int]:
         known = self._cuts.get(clear)
         if known is None:
@@ -100,7 +105,7 @@ class Lines:
                 total += cost
                 costs.append(cost)
                 position -= 1
-            cut = line_at_or_after(units, position, clear, self._cell * CUT_CELLS)
+            cut = line_at_or_after(units, position, clear, self._cut_cell(units[position:clear]))
             total -= sum(costs[len(costs) - (cut - position) :]) if cut > position else 0
             if len(self._cuts) > 8:
                 self._cuts.clear()

@@ -54,7 +54,7 @@ def seal(
         whole = flatten(pairing.units, pairing.system)
         entries = profile.repair(whole, tail=tail, edited=edited)
         return Sealed(entries, sum(map(counter.count_entry, entries)), None)
-    spare, too_little, too_much = 0, 0, room + 1
+    spare, too_little, too_much = 0, 0, max(2, room + 1)
     refusal: BudgetUnsatisfiableError | None = None
     while too_much - too_little > 1:
         try:
