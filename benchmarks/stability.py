@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> str:
     sessions = [each for each in load("coding_sessions") if each["stats"]["tokens_o200k"] > 40_000]
     sessions = sessions[:: options.every]
     lines = [
-        "| budget | policy | repeated | visible | tokens a call | refused |",
+        "| budget | policy | repeated | visible | tokens a call | too small |",
         "|---|---|---|---|---|---|",
     ]
     for budget in options.budgets:

@@ -26,6 +26,7 @@ class Options(NamedTuple):
     session: Any
     max_tokens: int | None
     dialect: Dialect | None
+    query: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,11 +120,23 @@ class Curator:
         self._tools: tuple[Any, int] | None = None
 
     @classmethod
-    def from_config(cls, config: CuratorConfig | Mapping[str, Any] | str | Path) -> Curator:
-        """Build a curator from a `CuratorConfig`, a mapping, or a YAML or TOML file."""
+    def from_config(
+        cls,
+        config: CuratorConfig | Mapping[str, Any] | str | Path,
+        *,
+        objects: Mapping[str, Any] | None = None,
+        **overrides: Any,
+    ) -> Curator:
+        """Build a curator from a `CuratorConfig`, a mapping, or a YAML or TOML file.
+
+        Args:
+            config: the configuration.
+            objects: what ``"@name"`` options stand for, such as a summarizer.
+            overrides: arguments of `Curator` that win over the configuration.
+        """
         from history_curator.config import CuratorConfig
 
-        return CuratorConfig.load(config).build()
+        return CuratorConfig.load(config).build(objects=objects, **overrides)
 
     def curate(
         self,
@@ -136,6 +148,7 @@ class Curator:
         session: Any = None,
         max_tokens: int | None = None,
         dialect: Dialect | None = None,
+        query: str | None = None,
     ) -> Curation:
         """Return the view of a conversation.
 
@@ -148,12 +161,14 @@ class Curator:
             session: handed to the managers.
             max_tokens: a budget for this call alone.
             dialect: how to read the messages; found from the first one when not given.
+            query: what the user asks now, where it is not among the messages yet; managers that
+                look for what matters to the question use it.
 
         Raises:
             BudgetUnsatisfiableError: when what must be sent does not fit.
             ConversionError: when a message cannot be read.
         """
-        options = Options(tools, reserve, tail, session, max_tokens, dialect)
+        options = Options(tools, reserve, tail, session, max_tokens, dialect, query)
         if not self.managers:
             return self._ladder_only(messages, options)
         run = Run(self._reread_if_edited(self._read(messages, options)))
@@ -171,9 +186,10 @@ class Curator:
         session: Any = None,
         max_tokens: int | None = None,
         dialect: Dialect | None = None,
+        query: str | None = None,
     ) -> Curation:
         """Like `curate`, for managers that call a model."""
-        options = Options(tools, reserve, tail, session, max_tokens, dialect)
+        options = Options(tools, reserve, tail, session, max_tokens, dialect, query)
         if not self.managers:
             return self._ladder_only(messages, options)
         run = Run(self._reread_if_edited(self._read(messages, options)))
@@ -205,6 +221,7 @@ class Curator:
             record=tuple(record) if self.managers else (),
             recall=self.recall,
             low_water=self.low_water,
+            query=options.query,
         )
         return Request(
             dialect, given, timeline, record, count, overhead, priced, limit, tail, context

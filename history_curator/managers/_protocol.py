@@ -28,6 +28,7 @@ class CurationContext:
         record: the recorded entries, before any manager.
         recall: whether placeholders should name the handle that the recall tool takes.
         low_water: how full the view is after a cut, as the curator was told.
+        query: what the user asks now, where it is not among the entries yet.
     """
 
     counter: TokenCounter
@@ -39,6 +40,7 @@ class CurationContext:
     record: Sequence[ConversationEntry] = ()
     recall: bool = False
     low_water: float | None = None
+    query: str | None = None
     reasons: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
     warnings: list[str] = field(default_factory=list, repr=False, compare=False)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from history_curator.read._detect import detect, register_dialect
+from history_curator.read._detect import detect, read_entries, register_dialect
 from history_curator.read._dicts import DictDialect, EntryDialect
 
-__all__ = ["DictDialect", "EntryDialect", "detect", "register_dialect"]
+__all__ = ["DictDialect", "EntryDialect", "detect", "read_entries", "register_dialect"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -26,6 +26,15 @@ _registered: dict[type, Dialect] = {}
 def register_dialect(message_type: type, dialect: Dialect) -> None:
     """Teach the curator to read a message class of your own."""
     _registered[message_type] = dialect
+
+
+def read_entries(messages: Iterable[Any]) -> list[ConversationEntry]:
+    """Return messages of any dialect as entries; entries, and a session's, as they are."""
+    given = list(getattr(messages, "entries", messages))
+    if given and isinstance(given[0], ConversationEntry):
+        return given
+    dialect = detect(given)
+    return [entry for index, message in enumerate(given) for entry in dialect.read(message, index)]
 
 
 def detect(messages: Sequence[Any]) -> Dialect:

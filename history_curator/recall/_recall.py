@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from history_curator.errors import ConfigurationError
 from history_curator.handles import RECALL_TOOL_NAME, handle_of, is_handle
 from history_curator.model import ConversationEntry, MessageRole
+from history_curator.read import read_entries
 from history_curator.relevance._entry_text import entry_text, searched_text, speaker
 from history_curator.shorten import shorten
 
@@ -130,7 +131,7 @@ class Recall:
 
     def _refresh(self) -> None:
         record = self._record() if callable(self._record) else self._record
-        entries = [entry.root for entry in record]
+        entries = [entry.root for entry in read_entries(record)]
         known = self._known
         if entries[: len(known)] != known:
             known.clear()

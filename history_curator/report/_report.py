@@ -114,6 +114,11 @@ class CurationReport:
             totals[decision.action] = totals.get(decision.action, 0) + 1
         return totals
 
+    @cached_property
+    def reasoning_stripped(self) -> int:
+        """How many entries lost reasoning that an edit before them had unbound."""
+        return sum(each.reason.startswith("reasoning stripped") for each in self.decisions)
+
     def original_text(self, index: int) -> str:
         """The recorded text of an entry."""
         return self._record[index].content or ""
@@ -152,6 +157,7 @@ class CurationReport:
             "strategy": self.strategy,
             "mode": self.mode,
             "actions": dict(self.actions),
+            "reasoning_stripped": self.reasoning_stripped,
             "warnings": list(self.warnings),
         }
 

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
+from operator import ne
 from typing import Any
 
 from history_curator.tokens._base import CachingCounter
@@ -101,7 +102,10 @@ def _piece(piece: str) -> float:
         return 1.0
     if piece.isspace():
         # A newline with the indentation after it is two tokens, long runs are cut up.
-        return 1.0 if size == 1 else 1.2 + size / 20
+        if size == 1:
+            return 1.0
+        changes = sum(map(ne, piece, piece[1:]))
+        return 1.2 + size / 16 + (changes if changes > 2 else 0)
     if last < " ":
         return 1.1 * size
     return (1.0, 1.15)[size - 1] if size <= 2 else 1 + (size - 2) * 0.67
@@ -131,7 +135,7 @@ def _character(char: str) -> float:
     code = ord(char)
     if code in _HANZI:
         common = _is_common(char, "gb2312") or _is_common(char, "big5")
-        return 1.1 if common else 2.3
+        return 1.1 if common else 3.0
     if code in _HANGUL:
         return 0.9 if _is_common(char, "euc_kr") else 3.0
     return _SCRIPTS[bisect_right(_STARTS, code) - 1][1]

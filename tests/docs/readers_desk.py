@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from history_curator.model import ConversationEntry
-from tests.support.messages import assistant, call, entries, result, system, user
+from tests.support.messages import assistant, call, result, system, user
 
 
 def conversation(turns: int = 12) -> list[dict[str, Any]]:
@@ -21,15 +20,10 @@ def conversation(turns: int = 12) -> list[dict[str, Any]]:
     return [*messages, assistant("It is Lima."), user("And tomorrow?")]
 
 
-def entries_of(messages: list[dict[str, Any]]) -> list[ConversationEntry]:
-    return entries(messages)
-
-
 def core() -> dict[str, Any]:
     return {
         "conversation": conversation,
         "conversations": [conversation(20), conversation(45)],
-        "entries_of": entries_of,
         "messages": conversation(),
     }
 
