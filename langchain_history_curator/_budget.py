@@ -8,7 +8,13 @@ from typing import Any
 
 from history_curator.errors import ConfigurationError
 from history_curator.tokens import find_family, window_margin
-from langchain_history_curator._options import model_name, schemas_of, unwrap
+from langchain_history_curator._options import (
+    model_name,
+    models_in,
+    path_to_model,
+    schemas_of,
+    unwrap,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,8 @@ def budget_for_model(
 ) -> Budget:
     """Return the budget a chat model's profile allows: 95 % of its window, less its output.
 
-    Bindings, retries and fallbacks are seen through; with fallbacks the smallest window counts.
+    Bindings, retries, fallbacks and sequences are seen through; with fallbacks the smallest
+    window counts.
 
     Args:
         model: a chat model, or a runnable around one.
@@ -45,10 +52,10 @@ def budget_for_model(
         output: tokens to leave for the answer, instead of what the model may write.
 
     Raises:
-        ConfigurationError: when the model does not say how much it takes.
+        ConfigurationError: when the model does not say how much it takes, or `output` leaves
+            no room.
     """
-    candidates = _candidates(model)
-    known = [(candidate, profile_of(candidate)) for candidate in candidates]
+    known = [(candidate, profile_of(candidate)) for candidate in models_in(model)]
     if not all(profile.get("max_input_tokens") for _, profile in known):
         unknown = next(c for c, profile in known if not profile.get("max_input_tokens"))
         raise ConfigurationError(
@@ -59,14 +66,19 @@ def budget_for_model(
     smallest, profile = min(known, key=lambda pair: int(pair[1]["max_input_tokens"]))
     limit = int(profile["max_input_tokens"])
     left, why = _output(smallest, profile, limit, output)
-    schemas = schemas_of(tools) or _bound_tools(model)
+    schemas = schemas_of(tools) or bound_tools(model)
     usable = limit - window_margin(limit)
     max_tokens = usable - left
+    if left < 0 or max_tokens < 1:
+        raise ConfigurationError(
+            f"output is {left} ({why}): {describe(smallest)} takes {usable} tokens, question and "
+            f"answer together. Fix: an output from 0 to {usable - 1}."
+        )
     source = (
         f"{describe(smallest)}: 95% of max_input_tokens {limit} = {usable}, "
         f"less {left} for the answer ({why}) = {max_tokens}"
     )
-    return Budget(max_tokens, limit, left, source, tuple(schemas or ()), counter_for(smallest))
+    return Budget(max_tokens, limit, left, source, tuple(schemas or ()), counter_for(model))
 
 
 def profile_of(model: Any) -> dict[str, Any]:
@@ -76,9 +88,19 @@ def profile_of(model: Any) -> dict[str, Any]:
 
 
 def counter_for(model: Any) -> str:
-    """The counter of a model's family, or the default when its name is not known."""
-    name = model_name(unwrap(model))
-    return name if name and find_family(name) else "o200k_base"
+    """The counter of a model's family, or the default when its name is not known.
+
+    With fallbacks it is the one that counts the most.
+    """
+    most = ((1.0, 1.0), "o200k_base")
+    for position, candidate in enumerate(models_in(model)):
+        name = model_name(candidate)
+        family = find_family(name) if name else None
+        if name and family:
+            factors = (family.factor, family.tool_factor)
+            if position == 0 or factors > most[0]:
+                most = (factors, name)
+    return most[1]
 
 
 def describe(model: Any) -> str:
@@ -86,13 +108,6 @@ def describe(model: Any) -> str:
     inner = unwrap(model)
     name = model_name(inner)
     return f"{type(inner).__name__}({name})" if name else type(inner).__name__
-
-
-def _candidates(model: Any) -> list[Any]:
-    fallbacks = getattr(model, "fallbacks", None)
-    if isinstance(fallbacks, (list, tuple)) and hasattr(model, "runnable"):
-        return [unwrap(model.runnable), *(unwrap(fallback) for fallback in fallbacks)]
-    return [unwrap(model)]
 
 
 def _output(model: Any, profile: dict[str, Any], limit: int, output: int | None) -> tuple[int, str]:
@@ -108,12 +123,10 @@ def _output(model: Any, profile: dict[str, Any], limit: int, output: int | None)
     return limit // 8, "an eighth, as the profile names no max_output_tokens"
 
 
-def _bound_tools(model: Any) -> list[dict[str, Any]] | None:
-    for _ in range(16):
-        kwargs = getattr(model, "kwargs", None)
+def bound_tools(model: Any) -> list[dict[str, Any]] | None:
+    """The schemas of the tools bound to a model, wherever around it they were bound."""
+    for step in path_to_model(model):
+        kwargs = getattr(step, "kwargs", None)
         if isinstance(kwargs, dict) and kwargs.get("tools"):
             return schemas_of(kwargs["tools"])
-        model = getattr(model, "bound", None) or getattr(model, "runnable", None)
-        if model is None:
-            return None
     return None

@@ -88,6 +88,15 @@ def stream(writer: Callable[[Any], None] | None, event: dict[str, Any]) -> None:
         logger.warning("the stream writer refused a %s event", EVENT_NAME, exc_info=True)
 
 
+def graph_writer() -> Callable[[Any], None] | None:
+    """The custom stream of the graph that is running; None outside one."""
+    with suppress(ImportError, RuntimeError, KeyError, AttributeError):
+        from langgraph.config import get_stream_writer
+
+        return get_stream_writer()
+    return None
+
+
 @contextmanager
 def span(name: str, messages: int) -> Iterator[dict[str, Any]]:
     """One run in the trace whose input and output are the counts before and after.

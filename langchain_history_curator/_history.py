@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
-from typing_extensions import Unpack
+from typing_extensions import Self, Unpack
 
 from history_curator.config import RetentionConfig
 from history_curator.curator import Curation
@@ -16,7 +16,13 @@ from history_curator.record.resilience import WriteBehind
 from history_curator.record.retention import apply_retention, build_context, retention_due
 from langchain_history_curator._dialect import settle
 from langchain_history_curator._in_place import async_pruner, edits_rows, log_view_only, pruner
-from langchain_history_curator._options import DIALECT, CuratorOptions, build_curator
+from langchain_history_curator._options import (
+    DIALECT,
+    ConfigSource,
+    CuratorOptions,
+    build_curator,
+    load_settings,
+)
 
 
 class CuratedChatMessageHistory(BaseChatMessageHistory):
@@ -103,6 +109,26 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
             retry_after=retry_after,
             name=f"{name} ({type(store).__name__})",
         )
+
+    @classmethod
+    def from_config(
+        cls,
+        config: ConfigSource,
+        store: BaseChatMessageHistory,
+        *,
+        objects: Mapping[str, Any] | None = None,
+        **overrides: Any,
+    ) -> Self:
+        """Wrap a store as a `CuratorConfig`, a mapping, or a YAML or TOML file says.
+
+        Args:
+            config: the configuration, `retention` included.
+            store: any `BaseChatMessageHistory`.
+            objects: what ``"@name"`` options stand for, such as a summarizer.
+            overrides: arguments of the history; they win over the configuration.
+        """
+        settings = load_settings(config, objects, overrides)
+        return cls(store, *settings.pop("managers", ()), **settings)
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableLambda
 
+from langchain_history_curator._options import DIALECT, ConfigSource, load_settings
 from langchain_history_curator._runnable import HistoryCurator
 
 
@@ -17,6 +18,8 @@ def pre_model_hook(
     prompt: str | SystemMessage | None = None,
     tools: Sequence[Any] | None = None,
     key: str = "llm_input_messages",
+    config: ConfigSource | None = None,
+    objects: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Runnable[Any, dict[str, list[BaseMessage]]]:
     """Return a ``pre_model_hook`` for langgraph's prebuilt agent.
@@ -30,6 +33,8 @@ def pre_model_hook(
         prompt: the agent's own prompt, which it adds after the hook; it is counted.
         tools: the agent's tools; they are counted.
         key: where the agent looks for its input.
+        config: a `CuratorConfig`, a mapping or a file with the settings not given here.
+        objects: what ``"@name"`` options of the configuration stand for.
         settings: any field of `HistoryCurator`.
 
     Example:
@@ -38,8 +43,10 @@ def pre_model_hook(
         >>> [m.text for m in hook.invoke({"messages": [HumanMessage("hi")]})["llm_input_messages"]]
         ['hi']
     """
+    settings = _settings(config, objects, max_tokens, managers, settings)
     settings.setdefault("name", "pre_model_hook")
-    curator = HistoryCurator(max_tokens=max_tokens, managers=managers, tools=tools, **settings)
+    curator = HistoryCurator(tools=tools, **settings)
+    curator._streams = True
     if prompt is not None:
         said = SystemMessage(prompt) if isinstance(prompt, str) else prompt
         curator.reserve += _cost(curator, said)
@@ -59,6 +66,8 @@ def model_node(
     *managers: Any,
     prompt: str | SystemMessage | None = None,
     key: str = "messages",
+    config: ConfigSource | None = None,
+    objects: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Runnable[Any, dict[str, list[BaseMessage]]]:
     """Return a StateGraph node that calls a model with a view of the state's messages.
@@ -72,6 +81,8 @@ def model_node(
         managers: applied in order; none is the budget ladder alone.
         prompt: a system prompt put before the messages.
         key: where the state holds its messages.
+        config: a `CuratorConfig`, a mapping or a file with the settings not given here.
+        objects: what ``"@name"`` options of the configuration stand for.
         settings: any field of `HistoryCurator`.
 
     Example:
@@ -80,7 +91,9 @@ def model_node(
         >>> node.invoke({"messages": ["hi"]})["messages"][0].text
         'hello'
     """
-    curator = HistoryCurator.for_model(model, max_tokens=max_tokens, managers=managers, **settings)
+    settings = _settings(config, objects, max_tokens, managers, settings)
+    curator = HistoryCurator.for_model(model, **settings)
+    curator._streams = True
     first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
 
     def said(state: Any) -> list[Any]:
@@ -96,8 +109,23 @@ def model_node(
     return RunnableLambda(node, anode, name="curated_model")
 
 
-def _cost(curator: HistoryCurator, message: BaseMessage) -> int:
-    from langchain_history_curator._options import DIALECT
+def _settings(
+    config: ConfigSource | None,
+    objects: Mapping[str, Any] | None,
+    max_tokens: int | None,
+    managers: tuple[Any, ...],
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    given = dict(settings)
+    if max_tokens is not None:
+        given["max_tokens"] = max_tokens
+    if managers:
+        given["managers"] = managers
+    loaded = load_settings(config, objects, given)
+    loaded.pop("retention", None)
+    return loaded
 
+
+def _cost(curator: HistoryCurator, message: BaseMessage) -> int:
     counter = curator.curator.counter
     return sum(counter.count_entry(entry) for entry in DIALECT.read(message, 0))

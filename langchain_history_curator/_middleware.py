@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ from langchain.agents.middleware.types import (
     ResponseT,
 )
 from langchain_core.messages import SystemMessage
-from typing_extensions import Unpack
+from typing_extensions import Self, Unpack
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
@@ -25,8 +25,10 @@ from langchain_history_curator._dialect import settle
 from langchain_history_curator._events import event_of, span, stream
 from langchain_history_curator._options import (
     DIALECT,
+    ConfigSource,
     CuratorOptions,
     build_curator,
+    load_settings,
     provider_of,
     schemas_of,
 )
@@ -89,6 +91,8 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             raise ConfigurationError(f"shrink is {shrink}. Fix: a share between 0 and 1.")
         if retries < 0:
             raise ConfigurationError(f"retries is {retries}. Fix: 0 or more.")
+        if not isinstance(reserve, int) or reserve < 0:
+            raise ConfigurationError(f"reserve is {reserve!r}. Fix: a whole number, at least 0.")
         self.managers = managers
         self.max_tokens = max_tokens
         self.reserve = reserve
@@ -100,9 +104,30 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         self._options: CuratorOptions = {"provider": "auto", **options}
         self._curators: dict[tuple[Any, Any], Curator] = {}
         self._schemas: tuple[list[Any], list[dict[str, Any]] | None] | None = None
-        if self._options["provider"] != "auto":
-            self._build(None)  # refuses wrong settings now, not at the first model call
+        # Refuses wrong settings now, not at the first model call.
+        build_curator(managers, max_tokens, self._options, name=self.name, recall=recall)
         self.tools = [recall_tool(counter=options.get("counter", "o200k_base"))] if recall else []
+
+    @classmethod
+    def from_config(
+        cls,
+        config: ConfigSource,
+        *,
+        objects: Mapping[str, Any] | None = None,
+        **overrides: Any,
+    ) -> Self:
+        """Build the middleware from a `CuratorConfig`, a mapping, or a YAML or TOML file.
+
+        Provider and counter are the model's where the configuration does not set them.
+
+        Args:
+            config: the configuration.
+            objects: what ``"@name"`` options stand for, such as a summarizer.
+            overrides: arguments of the middleware; they win over the configuration.
+        """
+        settings = load_settings(config, objects, overrides)
+        settings.pop("retention", None)
+        return cls(*settings.pop("managers", ()), **settings)
 
     @property
     def mode(self) -> str:

@@ -16,10 +16,25 @@ from typing_extensions import override
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
-from langchain_history_curator._budget import budget_for_model
+from langchain_history_curator._budget import bound_tools, budget_for_model, counter_for
 from langchain_history_curator._cache import mark_curation
-from langchain_history_curator._events import adispatch, annotate, dispatch, event_of, listened_to
-from langchain_history_curator._options import DIALECT, messages_of, provider_of, schemas_of
+from langchain_history_curator._events import (
+    adispatch,
+    annotate,
+    dispatch,
+    event_of,
+    graph_writer,
+    listened_to,
+    stream,
+)
+from langchain_history_curator._options import (
+    DIALECT,
+    ConfigSource,
+    load_settings,
+    messages_of,
+    provider_of,
+    schemas_of,
+)
 
 CuratorInput = (
     PromptValue | str | BaseMessage | Sequence[MessageLikeRepresentation] | dict[str, Any]
@@ -99,6 +114,7 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
     """The name of the span in a trace."""
 
     _curator: Curator | None = PrivateAttr(default=None)
+    _streams: bool = PrivateAttr(default=False)
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -138,10 +154,11 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
         """Return a curator whose budget, counter and provider are the model's own.
 
         The budget is 95 % of the model's window less the room for its answer; `budget` says
-        which numbers were used.
+        which numbers were used. With fallbacks of other providers the view follows the rules of
+        all (``portable``) and is counted by the one that counts the most.
 
         Args:
-            model: a chat model, or a runnable around one.
+            model: a chat model, or a runnable around one: a binding, a sequence, fallbacks.
             tools: tools sent along; those bound to the model are found by themselves.
             output: tokens to leave for the answer, instead of what the model may write.
             max_tokens: a budget to use instead.
@@ -163,7 +180,28 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
                 budget=found.source,
                 **settings,
             )
-        return cls(max_tokens=max_tokens, tools=tools, budget="as given", **settings)
+        settings.setdefault("counter", counter_for(model))
+        schemas = schemas_of(tools) or bound_tools(model)
+        return cls(max_tokens=max_tokens, tools=schemas, budget="as given", **settings)
+
+    @classmethod
+    def from_config(
+        cls,
+        config: ConfigSource,
+        *,
+        objects: Mapping[str, Any] | None = None,
+        **overrides: Any,
+    ) -> HistoryCurator:
+        """Build the step from a `CuratorConfig`, a mapping, or a YAML or TOML file.
+
+        Args:
+            config: the configuration.
+            objects: what ``"@name"`` options stand for, such as a summarizer.
+            overrides: any field of the runnable; they win over the configuration.
+        """
+        settings = load_settings(config, objects, overrides)
+        settings.pop("retention", None)
+        return cls(**settings)
 
     @property
     @override
@@ -245,6 +283,8 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
         return curator
 
     def _view(self, curation: Curation) -> list[BaseMessage]:
+        if self._streams and (writer := graph_writer()) is not None:
+            stream(writer, event_of(curation, self.name or "history"))
         if self.mark_cache and self.curator.profile.name == "anthropic":
             return mark_curation(curation, tools=self.tools)
         return curation.messages
@@ -268,21 +308,3 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
             annotate(run_manager, event)
             await adispatch(event, patch_config(config, callbacks=run_manager.get_child()))
         return self._view(curation)
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any] | Any, **settings: Any) -> HistoryCurator:
-        """Build the step from a `CuratorConfig`, a mapping, or a YAML or TOML file."""
-        curator = Curator.from_config(config)
-        step = cls(
-            max_tokens=curator.max_tokens,
-            managers=curator.managers,
-            counter=curator.counter,
-            provider=curator.profile,
-            low_water=curator.low_water,
-            recall=curator.recall,
-            mode=curator.mode,
-            preserve_last_n=curator.preserve_last_n,
-            **settings,
-        )
-        step._curator = curator
-        return step

@@ -6,6 +6,7 @@ has done so far, which reaches the memory only when the run ends.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -18,17 +19,26 @@ from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms import LLM
 from llama_index.core.memory import BaseMemory
 from llama_index.core.tools import AsyncBaseTool
-from llama_index.core.workflow import Context, StopEvent
+from llama_index.core.workflow import Context, StopEvent, Workflow
 
+from history_curator.config import CuratorConfig
 from history_curator.curator import Curator
 from history_curator.recall import RECALL_TOOL_NAME
 from llamaindex_history_curator._events import dispatcher
 from llamaindex_history_curator._memory import CuratedMemory
 from llamaindex_history_curator._react import as_exchanges, as_text
 from llamaindex_history_curator._recall import recall_tool
-from llamaindex_history_curator._view import Viewer, make_curator
+from llamaindex_history_curator._setup import check_alone, check_keywords, make_curator
+from llamaindex_history_curator._view import Viewer
 
 __all__ = ["CuratedFunctionAgent", "CuratedReActAgent"]
+
+
+_ARGUMENTS = {
+    name
+    for owner in (BaseWorkflowAgent, Workflow)
+    for name in inspect.signature(owner.__init__).parameters
+} - {"self", "args", "kwargs"}
 
 
 class _CuratedAgent(BaseWorkflowAgent):
@@ -41,22 +51,50 @@ class _CuratedAgent(BaseWorkflowAgent):
     recall: bool = False
     mark_cache: bool = False
     curator: Any = Field(default=None, exclude=True)
+    config: Any = Field(default=None, exclude=True)
+    objects: Any = Field(default=None, exclude=True)
 
     _viewers: dict[int, Viewer] = PrivateAttr(default_factory=dict)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        check_keywords(type(self).__name__, kwargs, {*type(self).model_fields, *_ARGUMENTS})
+        super().__init__(*args, **kwargs)
+        check_alone(self.curator, config=self.config, objects=self.objects)
+        if self.config is not None:
+            self.config = CuratorConfig.load(self.config)
+        if self.curator is None:
+            # Made without the LLM, which may be exchanged: what cannot work is refused here.
+            self._make_curator(None)
+
+    def _make_curator(self, llm: LLM | None) -> Curator:
+        options: dict[str, Any] = {"name": self.name, "recall": self.recall}
+        if self.config is not None:
+            own = self.config.model_fields_set
+            options = {
+                name: value
+                for name, value in options.items()
+                if name not in own or (name == "recall" and name in self.model_fields_set)
+            }
+        return make_curator(
+            self.managers,
+            llm=llm,
+            token_limit=self.token_limit,
+            provider=self.provider,
+            counter=self.counter,
+            config=self.config,
+            objects=self.objects,
+            **options,
+        )
+
+    @property
+    def _recalls(self) -> bool:
+        return self.recall or (self.config is not None and self._viewer().curator.recall)
 
     def _viewer(self) -> Viewer:
         # Made on first use, and again when the LLM is exchanged.
         viewer = self._viewers.get(id(self.llm))
         if viewer is None:
-            curator: Curator = self.curator or make_curator(
-                self.managers,
-                llm=self.llm,
-                token_limit=self.token_limit,
-                provider=self.provider,
-                counter=self.counter,
-                recall=self.recall,
-                name=self.name,
-            )
+            curator: Curator = self.curator or self._make_curator(self.llm)
             viewer = Viewer(curator, "agent", mark_cache=self.mark_cache, llm=self.llm)
             self._viewers = {id(self.llm): viewer}
         return viewer
@@ -71,7 +109,7 @@ class _CuratedAgent(BaseWorkflowAgent):
     async def get_tools(self, input_str: str | None = None) -> Sequence[AsyncBaseTool]:
         """Return the agent's tools, with the recall tool where it is on."""
         tools = list(await super().get_tools(input_str))
-        if self.recall and all(tool.metadata.name != RECALL_TOOL_NAME for tool in tools):
+        if self._recalls and all(tool.metadata.name != RECALL_TOOL_NAME for tool in tools):
             own = recall_tool(
                 counter=self._viewer().curator.counter,
                 scratchpad_key=getattr(self, "scratchpad_key", "scratchpad"),
@@ -89,7 +127,7 @@ class _CuratedAgent(BaseWorkflowAgent):
                 token_limit=limit,
                 provider=viewer.curator.profile.name,
                 counter=viewer.curator.counter,
-                recall=self.recall,
+                recall=self._recalls,
             )
             await ctx.store.set("memory", memory)
         await super()._init_context(ctx, ev)
@@ -117,6 +155,12 @@ class CuratedFunctionAgent(_CuratedAgent, FunctionAgent):
         recall: placeholders name a handle, and the agent gets the tool that takes it.
         mark_cache: put a `CachePoint` at the end of the stable prefix.
         curator: a curator made elsewhere, instead of all of the above but the mark.
+        config: a `CuratorConfig`, a mapping or a file; limit, provider, counter and recall win
+            over it.
+        objects: what ``"@name"`` options of the config stand for.
+
+    Raises:
+        ConfigurationError: for an argument or a provider nobody knows.
 
     Example:
         >>> from llama_index.core.llms import MockLLM
@@ -164,6 +208,12 @@ class CuratedReActAgent(_CuratedAgent, ReActAgent):
         recall: placeholders name a handle, and the agent gets the tool that takes it.
         mark_cache: put a `CachePoint` at the end of the stable prefix.
         curator: a curator made elsewhere, instead of all of the above but the mark.
+        config: a `CuratorConfig`, a mapping or a file; limit, provider, counter and recall win
+            over it.
+        objects: what ``"@name"`` options of the config stand for.
+
+    Raises:
+        ConfigurationError: for an argument or a provider nobody knows.
 
     Example:
         >>> from llama_index.core.llms import MockLLM

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -36,6 +36,7 @@ class LlamaIndexDialect:
     Reading never changes a message. An untouched entry is written as the message it came from;
     of an edited one every block, field and keyword that was not edited survives. A tool call
     encoded both as a block and in ``additional_kwargs`` is one call, and an edit reaches both.
+    A message with ``additional_kwargs={"pinned": True}`` is pinned: every view holds it.
 
     Example:
         >>> from llama_index.core.llms import ChatMessage
@@ -83,6 +84,7 @@ class LlamaIndexDialect:
                 name=None if is_tool else name,
                 parts=_parts(blocks),
                 reasoning=_reasoning(blocks),
+                pinned=_is_pinned(kwargs),
                 source=message,
             ),
         )
@@ -113,7 +115,12 @@ class LlamaIndexDialect:
             None if wired is None else len(wired),
             _result_id(message),
             kwargs.get("name"),
+            _is_pinned(kwargs),
         )
+
+
+def _is_pinned(kwargs: Mapping[str, Any]) -> bool:
+    return bool(kwargs.get("pinned"))
 
 
 def _result_id(message: ChatMessage) -> str | None:

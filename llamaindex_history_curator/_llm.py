@@ -23,7 +23,8 @@ from llama_index.core.tools.types import BaseTool
 
 from history_curator.curator import Curator
 from llamaindex_history_curator._events import dispatcher
-from llamaindex_history_curator._view import Viewer, make_curator
+from llamaindex_history_curator._setup import check_alone, check_keywords, make_curator
+from llamaindex_history_curator._view import Viewer
 
 __all__ = ["CuratedLLM"]
 
@@ -52,6 +53,11 @@ class CuratedLLM(FunctionCallingLLM):
         counter: an encoding, a model name or a `TokenCounter`; by default the LLM's.
         mark_cache: put a `CachePoint` at the end of the stable prefix.
         curator: a curator made elsewhere, instead of limit, managers, provider and counter.
+        config: a `CuratorConfig`, a mapping or a file; limit, provider and counter win over it.
+        objects: what ``"@name"`` options of the config stand for.
+
+    Raises:
+        ConfigurationError: for an argument or a provider nobody knows.
 
     Example:
         >>> from llama_index.core.llms import ChatMessage, MockLLM
@@ -68,18 +74,24 @@ class CuratedLLM(FunctionCallingLLM):
     counter: Any = Field(default=None, exclude=True)
     mark_cache: bool = False
     curator: Any = Field(default=None, exclude=True)
+    config: Any = Field(default=None, exclude=True)
+    objects: Any = Field(default=None, exclude=True)
 
     _viewer: Viewer = PrivateAttr()
 
     def __init__(self, llm: LLM, **data: Any) -> None:
+        check_keywords(self.class_name(), data, {*type(self).model_fields, "class_name"})
         inherited = {name: getattr(llm, name) for name in _INHERITED if hasattr(llm, name)}
         super().__init__(llm=llm, **{**inherited, **data})
+        check_alone(self.curator, config=self.config, objects=self.objects)
         curator: Curator = self.curator or make_curator(
             self.managers,
             llm=llm,
             token_limit=self.token_limit,
             provider=self.provider,
             counter=self.counter,
+            config=self.config,
+            objects=self.objects,
         )
         self._viewer = Viewer(curator, "llm", mark_cache=self.mark_cache, llm=llm)
 

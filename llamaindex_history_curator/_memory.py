@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,23 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 
 from history_curator.config import CuratorConfig, RetentionConfig
 from history_curator.curator import Curator
-from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
+from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.record.resilience import DEFECTS
 from history_curator.record.retention import apply_retention, build_context
 from llamaindex_history_curator import _state
-from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
+from llamaindex_history_curator._budget import counter_for_llm
 from llamaindex_history_curator._cache import marks_for
 from llamaindex_history_curator._copies import copy_message
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._events import dispatcher, publish
 from llamaindex_history_curator._loops import bridge_for
 from llamaindex_history_curator._record import RecordMemory, read_all
+from llamaindex_history_curator._setup import (
+    check_alone,
+    check_keywords,
+    load_curator,
+    make_curator,
+)
 from llamaindex_history_curator._store import (
     ChatStore,
     check_store,
@@ -34,7 +41,7 @@ from llamaindex_history_curator._store import (
     pruner,
     replaces_at_once,
 )
-from llamaindex_history_curator._view import Viewer, limit_of, make_curator
+from llamaindex_history_curator._view import Viewer, limit_of
 
 __all__ = ["CuratedMemory"]
 
@@ -102,7 +109,7 @@ class CuratedMemory(RecordMemory):
         chat_store: ChatStore | None = None,
         chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
         token_limit: int | None = None,
-        managers: Sequence[Any] = (),
+        managers: Any = (),
         provider: str = "auto",
         counter: Any = None,
         retention: RetentionConfig | dict[str, Any] | None = None,
@@ -110,6 +117,7 @@ class CuratedMemory(RecordMemory):
         curator: Curator | None = None,
         config: CuratorConfig | dict[str, Any] | str | Path | None = None,
         rewrite: bool = False,
+        objects: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> CuratedMemory:
         """Create a memory.
@@ -120,48 +128,45 @@ class CuratedMemory(RecordMemory):
             chat_store: any `BaseChatStore` or `AsyncDBChatStore`; in memory by default.
             chat_store_key: which conversation of the store.
             token_limit: the budget of the view; 30,000 without an LLM.
-            managers: history managers, in order.
+            managers: history managers, in order, or one alone.
             provider: whose rules hold; ``"auto"`` finds out from the LLM.
             counter: an encoding, a model name or a `TokenCounter`.
             retention: what the store keeps of older turns' tool details.
             mark_cache: put a `CachePoint` at the end of the stable prefix.
             curator: a curator made elsewhere, instead of managers, limit, provider and counter.
-            config: the same as data. Managers given this way survive `to_dict` anywhere.
+            config: the same as data. Managers given this way survive `to_dict` anywhere. Limit,
+                provider, counter and options win over it.
             rewrite: apply retention also to a store that can neither edit messages in place nor
                 replace them in one step, by deleting and adding. A crash in between loses the
                 conversation, and so does a second writer with what it adds meanwhile.
+            objects: what ``"@name"`` options of the config stand for.
             options: further arguments of `Curator`: ``recall``, ``low_water``, ``bus``…
+
+        Raises:
+            ConfigurationError: for an argument nobody knows, or a curator or config given
+                together with what it is made of.
         """
+        arguments = inspect.signature(cls.from_defaults).parameters.keys() - {"options"}
+        check_keywords(cls.__name__, options, {*arguments, *_state.OPTIONS, "bus"})
+        fitting = {"token_limit": token_limit, "provider": provider, "counter": counter}
+        given = {**fitting, **options}
+        check_alone(curator, config=config, objects=objects, managers=managers, **given)
         settings: dict[str, Any] = {key: options[key] for key in _state.OPTIONS if key in options}
-        made = [given for given in (config, curator) if given is not None]
-        if len(made) > 1 or (made and (managers or options)):
-            raise ConfigurationError(
-                "a curator or a config is given together with what it is made of. "
-                "Fix: put managers and options into the one, and leave the other out."
-            )
         if config is not None:
             config = CuratorConfig.load(config)
-            limit = token_limit or config.max_tokens
-            if limit is None:
-                limit = DEFAULT_TOKEN_LIMIT if llm is None else budget_for_llm(llm)
-            curator = config.build(max_tokens=limit)
+            if llm is None and token_limit is None and config.max_tokens is None:
+                given["token_limit"] = DEFAULT_TOKEN_LIMIT
+            curator, config = load_curator(config, objects, managers=managers, llm=llm, **given)
             retention = retention or config.retention
             settings = {"config": config.to_dict()}
         elif curator is None:
-            if token_limit is None and llm is None:
-                token_limit = DEFAULT_TOKEN_LIMIT
+            if llm is None and token_limit is None:
+                given["token_limit"] = DEFAULT_TOKEN_LIMIT
             if counter is None:
-                counter = counter_for_llm(llm)
-            if isinstance(counter, str):
-                settings["counter"] = counter
-            curator = make_curator(
-                managers,
-                llm=llm,
-                token_limit=token_limit,
-                provider=provider,
-                counter=counter,
-                **options,
-            )
+                given["counter"] = counter_for_llm(llm)
+            if isinstance(given["counter"], str):
+                settings["counter"] = given["counter"]
+            curator = make_curator(managers, llm=llm, objects=objects, **given)
         if isinstance(retention, dict):
             retention = RetentionConfig.from_dict(retention)
         # Looked at here as well, because pydantic turns what its models raise into its own error.
@@ -191,7 +196,8 @@ class CuratedMemory(RecordMemory):
         """Return the view.
 
         Args:
-            input: the question about to be asked; room is left for it unless it is in the record.
+            input: the question about to be asked; unless it is in the record, room is left for it
+                and managers look for what matters to it.
             initial_token_count: tokens the caller adds; room is left for them.
             kwargs: what other memories take; not used.
         """
@@ -200,7 +206,10 @@ class CuratedMemory(RecordMemory):
             return []
         try:
             reserve = self._reserve(messages, input, initial_token_count)
-            return self._copies(self._viewer.view(messages, reserve=reserve, tail="history"))
+            view = self._viewer.view(
+                messages, reserve=reserve, tail="history", query=_unasked(messages, input)
+            )
+            return self._copies(view)
         except BudgetUnsatisfiableError as error:
             return self._degrade(messages, error)
 
@@ -217,7 +226,9 @@ class CuratedMemory(RecordMemory):
             return []
         try:
             reserve = self._reserve(messages, input, initial_token_count)
-            view = await self._viewer.aview(messages, reserve=reserve, tail="history")
+            view = await self._viewer.aview(
+                messages, reserve=reserve, tail="history", query=_unasked(messages, input)
+            )
             return self._copies(view)
         except BudgetUnsatisfiableError as error:
             return self._degrade(messages, error)
@@ -268,8 +279,8 @@ class CuratedMemory(RecordMemory):
 
         Args:
             data: not changed.
-            kwargs: ``chat_store``, ``managers``, ``curator`` or ``counter``, which no text can
-                hold. Within one process they are found again by themselves.
+            kwargs: ``chat_store``, ``managers``, ``curator``, ``counter`` or ``objects``, which no
+                text can hold. Within one process they are found again by themselves.
         """
         memory = _state.load(cls, data, **kwargs)
         memory.rewrite = bool(data.get("rewrite"))
@@ -335,10 +346,8 @@ class CuratedMemory(RecordMemory):
         logger.info("%s: retention waits for the next message. %s", self, error)
 
     def _reserve(self, messages: list[ChatMessage], question: str | None, initial: int) -> int:
-        last = messages[-1]
-        if not question or (last.role.value == "user" and last.content == question):
-            return initial
-        return initial + int(self.curator.counter.count(question)) + 4
+        unasked = _unasked(messages, question)
+        return initial if unasked is None else initial + self.curator.counter.count(unasked) + 4
 
     def _degrade(
         self, messages: list[ChatMessage], error: BudgetUnsatisfiableError
@@ -353,3 +362,11 @@ class CuratedMemory(RecordMemory):
         )
         publish(curation, "memory", degraded=True)
         return self._copies(curation.messages)
+
+
+def _unasked(messages: list[ChatMessage], question: str | None) -> str | None:
+    """Return the question, unless there is none or it is already the latest message."""
+    last = messages[-1]
+    if not question or (last.role.value == "user" and last.content == question):
+        return None
+    return question

@@ -10,11 +10,11 @@ from weakref import WeakValueDictionary
 
 from llama_index.core.storage.chat_store import SimpleChatStore
 
-from history_curator.config import CuratorConfig, RetentionConfig
+from history_curator.config import RetentionConfig
 from history_curator.errors import ConfigurationError
 from llamaindex_history_curator._audit import Replaced
 from llamaindex_history_curator._serialize import message_from_dict, message_to_dict
-from llamaindex_history_curator._view import make_curator
+from llamaindex_history_curator._setup import make_curator
 
 if TYPE_CHECKING:
     from llama_index.core.base.llms.types import ChatMessage
@@ -69,6 +69,7 @@ def load(
     managers: Any = None,
     curator: Any = None,
     counter: Any = None,
+    objects: Any = None,
 ) -> CuratedMemory:
     """Return the memory that `dump` wrote."""
     if data.get("class_name") != cls.class_name() or data.get("version") != 1:
@@ -79,7 +80,7 @@ def load(
     if curator is None and managers is None and counter is None and alive is not None:
         curator = alive.curator
     if curator is None:
-        curator = _rebuild_curator(data, managers, counter)
+        curator = _rebuild_curator(data, managers, counter, objects)
     inside = data["chat_store"] == SimpleChatStore.class_name()
     if chat_store is None and not inside:
         chat_store = None if alive is None else alive.chat_store
@@ -109,27 +110,35 @@ def load(
     return memory
 
 
-def _rebuild_curator(data: dict[str, Any], managers: Any, counter: Any) -> Curator:
+def _rebuild_curator(data: dict[str, Any], managers: Any, counter: Any, objects: Any) -> Curator:
     settings = dict(data["settings"])
     config = settings.pop("config", None)
-    if config is not None and managers is None and counter is None:
-        return CuratorConfig.from_dict(config).build(max_tokens=data["token_limit"])
+    if config is not None and managers is None:
+        limit = data["token_limit"]
+        curator = make_curator(token_limit=limit, counter=counter, config=config, objects=objects)
+        if counter is None and curator.counter.name != data["counter"]:
+            _warn_of([f"counter {data['counter']}"])
+        return curator
     known = settings.pop("counter", None)
     lost = [] if managers is not None else list(data["managers"])
     if counter is None and known is None:
         lost.append(f"counter {data['counter']}")
     if lost:
-        warnings.warn(
-            f"cannot be restored from JSON: {', '.join(lost)}. "
-            "Fix: make the memory with config=, or pass managers=, counter= or curator= to "
-            "from_dict.",
-            UserWarning,
-            stacklevel=5,
-        )
+        _warn_of(lost)
     return make_curator(
         managers or (),
         token_limit=data["token_limit"],
         provider=data["provider"],
         counter=counter or known,
         **settings,
+    )
+
+
+def _warn_of(lost: list[str]) -> None:
+    warnings.warn(
+        f"cannot be restored from JSON: {', '.join(lost)}. "
+        "Fix: make the memory with config=, or pass managers=, counter= or curator= to "
+        "from_dict.",
+        UserWarning,
+        stacklevel=6,
     )

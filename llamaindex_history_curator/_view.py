@@ -1,4 +1,4 @@
-"""What every socket shares: a curator for an LLM, and the step from messages to their view."""
+"""What every socket shares: the step from messages to their view."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from llama_index.core.base.llms.types import ChatMessage
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
-from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm, tool_schemas
+from llamaindex_history_curator._budget import tool_schemas
 from llamaindex_history_curator._cache import mark_cache as place_mark
 from llamaindex_history_curator._cache import marks_for
 from llamaindex_history_curator._dialect import LlamaIndexDialect
@@ -19,32 +19,9 @@ from llamaindex_history_curator._steady import Steady
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
 
-    from history_curator.managers._protocol import HistoryManager
-
-__all__ = ["Viewer", "limit_of", "make_curator"]
+__all__ = ["Viewer", "limit_of"]
 
 _DIALECT = LlamaIndexDialect()
-
-
-def make_curator(
-    managers: Sequence[HistoryManager] = (),
-    *,
-    llm: LLM | None = None,
-    token_limit: int | None = None,
-    provider: str = "auto",
-    counter: Any = None,
-    **options: Any,
-) -> Curator:
-    """Return a curator whose budget, counter and provider fit an LLM, where not given."""
-    if token_limit is None and llm is not None:
-        token_limit = budget_for_llm(llm)
-    return Curator(
-        *managers,
-        max_tokens=token_limit,
-        counter=counter_for_llm(llm) if counter is None else counter,
-        provider=_provider(provider, llm),
-        **options,
-    )
 
 
 def limit_of(curator: Curator) -> int:
@@ -86,6 +63,7 @@ class Viewer:
         tools: Sequence[Any] | None = None,
         reserve: int = 0,
         tail: Literal["request", "history"] = "request",
+        query: str | None = None,
     ) -> list[ChatMessage]:
         """Return the view of the messages."""
         curation = self.curator.curate(
@@ -94,6 +72,7 @@ class Viewer:
             reserve=reserve,
             tail=tail,
             dialect=_DIALECT,
+            query=query,
         )
         return self._finish(curation)
 
@@ -104,6 +83,7 @@ class Viewer:
         tools: Sequence[Any] | None = None,
         reserve: int = 0,
         tail: Literal["request", "history"] = "request",
+        query: str | None = None,
     ) -> list[ChatMessage]:
         """Return the view of the messages."""
         curation = await self.curator.acurate(
@@ -112,6 +92,7 @@ class Viewer:
             reserve=reserve,
             tail=tail,
             dialect=_DIALECT,
+            query=query,
         )
         return self._finish(curation)
 
@@ -120,14 +101,3 @@ class Viewer:
         if self._marks:
             return place_mark(curation.messages, curation.report.prefix_entries)
         return curation.messages
-
-
-def _provider(provider: str, llm: LLM | None) -> Any:
-    if provider != "auto":
-        return provider
-    if llm is None:
-        return "core"
-    from history_curator.detect_provider import provider_for
-
-    found = provider_for(llm.class_name())
-    return found if found != "core" else provider_for(llm.metadata.model_name)

@@ -26,6 +26,7 @@ from history_curator import (
     RetentionConfig,
     sanitize_history,
 )
+from history_curator.boundary import SanitizedHistory
 from langchain_history_curator import CuratedChatMessageHistory, HistoryCurator
 
 LIMITS = HistoryLimits.from_env(base=HistoryLimits.stateless())
@@ -80,10 +81,18 @@ async def read_body(request: Request) -> bytes:
     return bytes(body)
 
 
+async def read_request(request: Request) -> SanitizedHistory:
+    """Return what may be sent on of a request, which must hold a prompt."""
+    sanitized = sanitize_history(await read_body(request), LIMITS)
+    if sanitized.prompt is None:
+        raise HistoryValidationError("prompt", 'Send an object such as {"prompt": "..."}')
+    return sanitized
+
+
 @app.post("/api/query")
 async def query(request: Request) -> dict[str, Any]:
     """Answer a prompt in the light of the history that came with it."""
-    sanitized = sanitize_history(await read_body(request), LIMITS)
+    sanitized = await read_request(request)
     return {
         "answer": await CHAIN.ainvoke(sanitized.messages),
         "messages_sent": len(sanitized.messages),
@@ -103,8 +112,9 @@ def open_thread(thread: str) -> CuratedChatMessageHistory:
 @app.post("/api/threads/{thread}")
 async def ask(thread: str, request: Request) -> StreamingResponse:
     """Stream the answer to a prompt; the history is kept here."""
-    prompt = sanitize_history(await read_body(request), LIMITS).prompt
-    return StreamingResponse(events(thread, prompt or ""), media_type="text/event-stream")
+    prompt = (await read_request(request)).prompt
+    assert prompt is not None
+    return StreamingResponse(events(thread, prompt), media_type="text/event-stream")
 
 
 async def events(thread: str, prompt: str) -> AsyncIterator[str]:

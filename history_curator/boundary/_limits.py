@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from history_curator.errors import ConfigurationError
+
+logger = logging.getLogger("history_curator")
 
 ENV_PREFIX = "HISTORY_CURATOR_"
 
@@ -144,7 +148,7 @@ class HistoryLimits(BaseModel):
 
         ``HISTORY_CURATOR_PRESET`` names what the others change (default: `base`, or
         ``assistant_first``). ``none`` or an empty value lifts a limit; roles are separated by
-        commas.
+        commas. A variable that looks like a misspelled one is logged as a warning.
 
         Raises:
             ConfigurationError: naming the variable that is wrong.
@@ -157,6 +161,7 @@ class HistoryLimits(BaseModel):
             for field in cls.model_fields
             if (value := given.get(f"{ENV_PREFIX}{field.upper()}")) is not None
         }
+        _warn_of_misspelled(given, [*cls.model_fields, "preset"])
         return _tune(limits, changes, lambda field: f"{ENV_PREFIX}{field.upper()}")
 
     @classmethod
@@ -267,6 +272,21 @@ def _is_lifted(field: str, value: Any) -> bool:
     if not isinstance(value, str) or not field.startswith(("max_", "hard_", "warn_")):
         return False
     return value.strip().lower() in ("", "none", "null")
+
+
+def _warn_of_misspelled(given: Mapping[str, str], fields: Sequence[str]) -> None:
+    for name in given:
+        field = name.removeprefix(ENV_PREFIX).lower()
+        if not name.startswith(ENV_PREFIX) or field in fields:
+            continue
+        close = get_close_matches(field, fields, n=1, cutoff=0.8)
+        if close:
+            logger.warning(
+                "%s is no limit and changes nothing; did you mean %s%s?",
+                name,
+                ENV_PREFIX,
+                close[0].upper(),
+            )
 
 
 def _tune(limits: HistoryLimits, changes: dict[str, Any], where: Any) -> HistoryLimits:

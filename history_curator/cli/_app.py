@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -14,6 +15,7 @@ from rich.table import Table
 
 from history_curator.cli._files import (
     StoredConversation,
+    naming,
     read_conversations,
     read_file,
     write_text,
@@ -21,6 +23,7 @@ from history_curator.cli._files import (
 from history_curator.cli._show import (
     console,
     decision_table,
+    many,
     results_table,
     summary_panel,
     violation_table,
@@ -43,6 +46,16 @@ Files = Annotated[list[str], typer.Argument(help="JSON, JSON lines or gzip; - is
 Budget = Annotated[int | None, typer.Option("--max-tokens", "-n", min=1, help="The budget.")]
 Provider = Annotated[str, typer.Option("--provider", "-p", help="Whose rules hold.")]
 Counter = Annotated[str, typer.Option("--counter", help="An encoding or a model name.")]
+OwnProvider = Annotated[
+    str | None,
+    typer.Option("--provider", "-p", help="Whose rules hold.", show_default="core, or --config"),
+]
+OwnCounter = Annotated[
+    str | None,
+    typer.Option(
+        "--counter", help="An encoding or a model name.", show_default="o200k_base, or --config"
+    ),
+]
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="YAML or TOML of a whole curator.")
 ]
@@ -71,18 +84,28 @@ def _plain(error: Exception) -> str:
 
 
 def _curator(
-    max_tokens: int | None, provider: str, counter: str, config: Path | None, **more: Any
+    max_tokens: int | None, provider: str | None, counter: str | None, config: Path | None
 ) -> Any:
+    """Return the curator; a provider or counter that was asked for wins over the file's."""
     from history_curator.curator import Curator
 
+    asked = {"provider": provider, "counter": counter}
+    options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if config is not None:
-        return Curator.from_config(config)
-    return Curator(max_tokens=max_tokens, provider=provider, counter=counter, **more)
+        return Curator.from_config(config, **options)
+    return Curator(max_tokens=max_tokens, **options)
+
+
+def _about(
+    stored: StoredConversation, among: Sequence[StoredConversation]
+) -> AbstractContextManager[None]:
+    """Name the conversation in errors when there are several."""
+    return naming(stored.id) if len(among) > 1 else nullcontext()
 
 
 def _pick(conversations: Sequence[StoredConversation], which: int) -> StoredConversation:
     if which >= len(conversations):
-        raise typer.BadParameter(f"the file holds {len(conversations)} conversations.")
+        raise typer.BadParameter(f"the file holds {many(len(conversations), 'conversation')}.")
     return conversations[which]
 
 
@@ -92,8 +115,8 @@ def curate(
     file: File,
     *,
     max_tokens: Budget = None,
-    provider: Provider = "core",
-    counter: Counter = "o200k_base",
+    provider: OwnProvider = None,
+    counter: OwnCounter = None,
     config: Config = None,
     output: Output = None,
     history: Annotated[
@@ -106,7 +129,10 @@ def curate(
     tail = "history" if history else "request"
     views = []
     for each in source.conversations:
-        curation = curator.curate(each.messages, tools=each.tools, tail=tail, max_tokens=max_tokens)
+        with _about(each, source.conversations):
+            curation = curator.curate(
+                each.messages, tools=each.tools, tail=tail, max_tokens=max_tokens
+            )
         views.append(curation.messages)
         if len(source.conversations) == 1:
             console(stderr=True).print(summary_panel(curation.report, each.id))
@@ -128,18 +154,20 @@ def check(
 
     conversations = read_conversations(files)
     tail = "history" if history else "request"
-    found = [
-        (each.id, violation)
-        for each in conversations
-        for violation in check_conversation(each.messages, provider, tail=tail)  # type: ignore[arg-type]
-    ]
+    found: list[tuple[str, Any]] = []
+    for each in conversations:
+        with _about(each, conversations):
+            violations = check_conversation(each.messages, provider, tail=tail)  # type: ignore[arg-type]
+        found.extend((each.id, violation) for violation in violations)
     screen = console()
     if not found:
-        screen.print(f"[green]{len(conversations)} conversations, nothing {provider} refuses.")
+        total = many(len(conversations), "conversation")
+        screen.print(f"[green]{total}, nothing {provider} refuses.")
         return
     screen.print(violation_table(found, provider))
     bad = len({name for name, _ in found})
-    screen.print(f"{len(found)} violations in {bad} of {len(conversations)} conversations.")
+    total = many(len(conversations), "conversation")
+    screen.print(f"{many(len(found), 'violation')} in {bad} of {total}.")
     raise typer.Exit(1)
 
 
@@ -149,8 +177,8 @@ def explain(
     file: File,
     *,
     max_tokens: Budget = None,
-    provider: Provider = "core",
-    counter: Counter = "o200k_base",
+    provider: OwnProvider = None,
+    counter: OwnCounter = None,
     config: Config = None,
     which: Which = 0,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
@@ -173,8 +201,8 @@ def report(
     *,
     output: Output = Path("curation.html"),
     max_tokens: Budget = None,
-    provider: Provider = "core",
-    counter: Counter = "o200k_base",
+    provider: OwnProvider = None,
+    counter: OwnCounter = None,
     config: Config = None,
     which: Which = 0,
 ) -> None:
@@ -197,10 +225,12 @@ def count(
     """Count tokens exactly as the budget does."""
     from history_curator.tokens import count_tokens
 
-    rows = [
-        (each.id, len(each.messages), count_tokens(each.messages, counter, tools=each.tools))
-        for each in read_conversations(files)
-    ]
+    rows = []
+    conversations = read_conversations(files)
+    for each in conversations:
+        with _about(each, conversations):
+            tokens = count_tokens(each.messages, counter, tools=each.tools)
+        rows.append((each.id, len(each.messages), tokens))
     if as_json:
         for name, messages, tokens in rows:
             row = {"id": name, "messages": messages, "tokens": tokens}
@@ -229,9 +259,9 @@ def compare(
         typer.Option(help="A known policy, or NAME=config.yaml; repeat for several."),
     ] = None,
     max_tokens: Annotated[int, typer.Option("--max-tokens", "-n", min=1)] = 32_000,
-    provider: Provider = "core",
+    provider: OwnProvider = None,
     pricing: Annotated[str, typer.Option(help="Price sheet behind the cost column.")] = "anthropic",
-    counter: Counter = "o200k_base",
+    counter: OwnCounter = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first conversations.")] = None,
     output: Output = None,
 ) -> None:
@@ -248,8 +278,8 @@ def compare(
         label, _, path = name.partition("=")
         policies[label] = _curator(max_tokens, provider, counter, Path(path)) if path else label
     results = replay(
-        conversations, policies, pricing=pricing, provider=provider,
-        max_tokens=max_tokens, counter=counter,
+        conversations, policies, pricing=pricing, provider=provider or "core",
+        max_tokens=max_tokens, counter=counter or "o200k_base",
     )  # fmt: skip
     screen = console()
     screen.print(results_table(results))
@@ -291,8 +321,13 @@ def prune(
         bool, typer.Option("--dry-run", help="Say what would change, change nothing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Of a database: as JSON.")] = False,
+    in_place: Annotated[bool, typer.Option("--in-place", help="Of a file: overwrite it.")] = False,
 ) -> None:
-    """Apply the retention rules to what is stored: tool details of older turns go."""
+    """Apply the retention rules to what is stored: tool details of older turns go.
+
+    A database is cleaned where it is. What is left of a file goes to standard output or --output;
+    the file itself is overwritten only with --in-place.
+    """
     from history_curator.cli._prune import prune_database, prune_file
 
     if "://" in store:
@@ -300,4 +335,6 @@ def prune(
             store, config, table=table, session=session, dry_run=dry_run, as_json=as_json
         )
     else:
-        prune_file(store, config, output, dry_run=dry_run)
+        if in_place and (output is not None or store == "-"):
+            raise typer.BadParameter("--in-place needs a file, and no --output beside it.")
+        prune_file(store, config, Path(store) if in_place else output, dry_run=dry_run)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from history_curator.cli._shapes import Shape, shape_of
-from history_curator.errors import ConversionError
+from history_curator.errors import ConversionError, HistoryCuratorError
 
 __all__ = [
     "ConversationFile",
     "StoredConversation",
+    "naming",
     "read_conversations",
     "read_file",
     "write_text",
@@ -33,27 +35,33 @@ class StoredConversation:
         messages: dicts, or messages of the framework it was dumped by.
         tools: tool schemas stored beside the messages.
         holder: the object it was found in, with everything else that is in there.
-        key: where in the holder the messages are, or None for a bare list.
+        path: where in the holder the messages are; empty for a bare list.
+        row: which object of the file it is in; a chat store has one conversation per key.
+        lifted: whether the holder's ``system`` was made the first message.
     """
 
     id: str
     messages: list[Any]
     tools: Sequence[Any] | None = None
     holder: Mapping[str, Any] | None = None
-    key: str | None = None
+    path: tuple[str, ...] = ()
     shape: Shape = field(default_factory=Shape)
+    row: int = 0
+    lifted: bool = False
 
-    def with_messages(self, messages: Sequence[Any]) -> Any:
-        """Return the stored object with other messages in it, in the same dialect."""
-        written = self.shape.dump(messages)
-        if self.holder is None or self.key is None:
-            return written
-        changed = dict(self.holder)
-        if "system" in changed and written and written[0].get("role") == "system":
-            changed["system"] = written[0]["content"]
-            written = written[1:]
-        changed[self.key] = written
-        return changed
+    def with_messages(self, messages: Sequence[Any], holder: Any = None) -> Any:
+        """Return the stored object with other messages in it, in the same dialect.
+
+        ``holder`` stands in for the stored object when another conversation of it has changed.
+        """
+        holder = self.holder if holder is None else holder
+        if holder is None:
+            return self.shape.dump(messages)
+        if self.lifted and messages and self.shape.is_system(messages[0]):
+            first = messages[0]
+            content = first["content"] if isinstance(first, Mapping) else first.content
+            holder, messages = {**holder, "system": content}, messages[1:]
+        return _put(holder, self.path, self.shape.dump(messages))
 
 
 @dataclass(frozen=True)
@@ -73,10 +81,10 @@ class ConversationFile:
 
     def dumps(self, conversations: Sequence[Sequence[Any]]) -> str:
         """Return the file's text with each conversation's messages replaced."""
-        stored = [
-            each.with_messages(messages)
-            for each, messages in zip(self.conversations, conversations, strict=True)
-        ]
+        rows: dict[int, Any] = {}
+        for each, messages in zip(self.conversations, conversations, strict=True):
+            rows[each.row] = each.with_messages(messages, rows.get(each.row))
+        stored = list(rows.values())
         if self.layout == "jsonl":
             return _lines(stored)
         if self.layout == "message lines":
@@ -108,7 +116,22 @@ def read_file(path: str) -> ConversationFile:
         root, lines = json.loads(text), False
     except json.JSONDecodeError:
         root, lines = _parse_lines(path, text), True
+    if not lines and "\n" not in text.strip() and _is_named_lines(path) and not _is_list(root):
+        root, lines = [root], True
     return _arrange(path, root, lines)
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Put the name of a conversation into the library's errors."""
+    try:
+        yield
+    except ConversionError as error:
+        raise ConversionError(
+            f"in {name}: {error.problem}", index=error.index, field=error.field, fix=error.fix
+        ) from error
+    except HistoryCuratorError as error:
+        raise HistoryCuratorError(f"{name}: {error}") from error
 
 
 def write_text(text: str, path: Path | None) -> None:
@@ -123,7 +146,7 @@ def write_text(text: str, path: Path | None) -> None:
 
 def _parse_lines(path: str, text: str) -> list[Any]:
     rows = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -142,51 +165,113 @@ def _arrange(path: str, root: Any, lines: bool) -> ConversationFile:
             root = [root]
             lines = True
         else:
-            return ConversationFile(path, [_stored(root, path, path)], "jsonl" if lines else "json")
+            return ConversationFile(path, _stored(root, path, path), "json")
     if not isinstance(root, list):
         raise ConversionError(f"{path} holds a {type(root).__name__}, not a conversation.")
-    if not root or _looks_like_message(root[0]):
+    if not root or (_is_plain(root[0]) and any(map(_looks_like_message, root))):
         one = _stored(root, path, path)
-        return ConversationFile(path, [one], "message lines" if lines else "json")
-    stored = [_stored(row, f"{path}#{number}", path) for number, row in enumerate(root)]
+        return ConversationFile(path, one, "message lines" if lines else "json")
+    stored = [
+        replace(each, row=number)
+        for number, row in enumerate(root)
+        for each in _stored(row, f"{path}#{number}", path)
+    ]
     return ConversationFile(path, stored, "jsonl" if lines else "list")
 
 
 def _looks_like_message(item: Any) -> bool:
-    return isinstance(item, Mapping) and _find_key(item) is None and (
-        "role" in item or "lc" in item or ("type" in item and ("data" in item or "content" in item))
-    )  # fmt: skip
+    if not _is_plain(item):
+        return False
+    return any(key in item for key in ("role", "lc", "content")) or {"type", "data"} <= set(item)
+
+
+def _is_plain(item: Any) -> bool:
+    """Return whether an object holds no conversation of its own."""
+    return isinstance(item, Mapping) and _find_key(item) is None and _find_store(item) is None
+
+
+def _is_list(root: Any) -> bool:
+    """Return whether a document is a list of conversations."""
+    return isinstance(root, list) and bool(root) and not any(map(_looks_like_message, root))
+
+
+def _is_named_lines(path: str) -> bool:
+    return path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson"))
 
 
 def _find_key(holder: Mapping[str, Any]) -> str | None:
     return next((key for key in _NESTED if isinstance(holder.get(key), list)), None)
 
 
-def _stored(item: Any, name: str, path: str) -> StoredConversation:
+def _find_store(holder: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return where a LlamaIndex chat store keeps its conversations; a memory has one inside."""
+    for path in (("store",), ("chat_store", "store")):
+        found: Any = holder
+        for key in path:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if not isinstance(found, Mapping) or not found:
+            continue
+        if all(isinstance(rows, list) for rows in found.values()):
+            return path
+    return None
+
+
+def _put(holder: Mapping[str, Any], path: Sequence[str], rows: list[Any]) -> dict[str, Any]:
+    """Return a copy of an object with other rows at a path."""
+    key, *rest = path
+    return {**holder, key: _put(holder[key], rest, rows) if rest else rows}
+
+
+def _stored(item: Any, name: str, path: str) -> list[StoredConversation]:
     if isinstance(item, list):
         shape = shape_of(item)
-        return StoredConversation(name, shape.load(item), shape=shape)
+        with naming(name):
+            return [StoredConversation(name, shape.load(item), shape=shape)]
     if isinstance(item, Mapping):
-        key = _find_key(item)
-        store = item.get("store")
-        if key is None and isinstance(store, Mapping) and len(store) == 1:
-            inner = next(iter(store))
-            stored = _stored({"messages": store[inner]}, name, path)
-            return StoredConversation(name, stored.messages, holder=item, key="store",
-                                      shape=stored.shape.inside(inner))  # fmt: skip
+        key, store = _find_key(item), _find_store(item)
         if key is not None:
-            rows = list(item[key])
-            system = item.get("system")
-            if system and key == "messages":
-                rows.insert(0, {"role": "system", "content": system})
-            shape = shape_of(rows)
-            return StoredConversation(
-                str(item.get("id", name)), shape.load(rows), item.get("tools"), item, key, shape
-            )
+            return [_held(item, key, str(item.get("id", name)))]
+        if store is not None:
+            return _from_store(item, store, name)
     raise ConversionError(
         f"{path}: {name} is no conversation.",
         fix='each must be a list of messages, or an object with a "messages" list.',
     )
+
+
+def _held(holder: Mapping[str, Any], key: str, name: str) -> StoredConversation:
+    """Return the conversation under a key; a ``system`` beside ``messages`` becomes the first."""
+    shape = shape_of(holder[key])
+    with naming(name):
+        messages = shape.load(holder[key])
+    system = holder.get("system")
+    lifted = (
+        key == "messages"
+        and bool(system)
+        and isinstance(system, (str, list))
+        and not any(map(shape.is_system, messages))
+    )
+    if lifted:
+        messages.insert(0, shape.system(system))
+    return StoredConversation(
+        name, messages, holder.get("tools"), holder, (key,), shape, lifted=lifted
+    )
+
+
+def _from_store(
+    holder: Mapping[str, Any], path: tuple[str, ...], name: str
+) -> list[StoredConversation]:
+    """Return one conversation per key of a chat store."""
+    store: Any = holder
+    for key in path:
+        store = store[key]
+    stored = []
+    for key, rows in store.items():
+        shape, one = shape_of(rows), name if len(store) == 1 else f"{name}#{key}"
+        with naming(one):
+            messages = shape.load(rows)
+        stored.append(StoredConversation(one, messages, None, holder, (*path, key), shape))
+    return stored
 
 
 def _lines(rows: Iterable[Any]) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
-from history_curator.cli._files import read_file, write_text
+from history_curator.cli._files import naming, read_file, write_text
 from history_curator.cli._show import console
 from history_curator.config import RetentionConfig
 from history_curator.read import detect
@@ -22,7 +23,12 @@ __all__ = ["prune_database", "prune_file"]
 def rules_from(config: Path | None) -> RetentionConfig:
     """Return the retention rules of a file; by default older turns keep ``{name, status}``."""
     if config is None:
-        return RetentionConfig(persist_tool_invocations="trimmed")
+        rules = RetentionConfig(persist_tool_invocations="trimmed")
+        console(stderr=True).print(
+            f"No --config: the last {rules.preserve_turns} turns stay whole, tool results of older "
+            "ones are trimmed to name and status."
+        )
+        return rules
     return RetentionConfig.from_file(config)
 
 
@@ -46,7 +52,7 @@ def prune_database(
 
 
 def prune_file(path: str, config: Path | None, output: Path | None, *, dry_run: bool) -> None:
-    """Rewrite a file of conversations, or say what that would do."""
+    """Write what is left of a file to ``output`` or standard output, or say what that would do."""
     rules = rules_from(config)
     source = read_file(path)
     counter = get_counter(None)
@@ -55,10 +61,11 @@ def prune_file(path: str, config: Path | None, output: Path | None, *, dry_run: 
         table.add_column(name, justify="left" if name == "conversation" else "right")
     kept_messages = []
     for each in source.conversations:
-        dialect = detect(each.messages)
-        entries = [e for at, message in enumerate(each.messages) for e in dialect.read(message, at)]
-        kept = apply_retention(entries, rules)
-        messages = dialect.write(kept)
+        with naming(each.id) if len(source.conversations) > 1 else nullcontext():
+            dialect = detect(each.messages)
+            entries = [e for at, said in enumerate(each.messages) for e in dialect.read(said, at)]
+            kept = apply_retention(entries, rules)
+            messages = dialect.write(kept)
         kept_messages.append(messages)
         before, after = (sum(map(counter.count_entry, some)) for some in (entries, kept))
         table.add_row(
@@ -70,4 +77,4 @@ def prune_file(path: str, config: Path | None, output: Path | None, *, dry_run: 
     if dry_run:
         console(stderr=True).print("Dry run: nothing was written.")
         return
-    write_text(source.dumps(kept_messages), output or (None if path == "-" else Path(path)))
+    write_text(source.dumps(kept_messages), output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -24,11 +24,23 @@ class Shape:
     """
 
     kind: str = "dicts"
-    key: str | None = None
 
-    def inside(self, key: str) -> Shape:
-        """Return the shape for messages one level down, as a LlamaIndex chat store keeps them."""
-        return replace(self, key=key)
+    def system(self, content: Any) -> Any:
+        """Return a system message of this kind."""
+        if self.kind == "llamaindex":
+            core = _module("llama_index.core.llms", "llama-index-core")
+            return core.ChatMessage(role="system", content=content)
+        if self.kind.startswith("langchain"):
+            core = _module("langchain_core.messages", "langchain-core")
+            return core.SystemMessage(content=content)
+        return {"role": "system", "content": content}
+
+    def is_system(self, message: Any) -> bool:
+        """Return whether a loaded message is a system message."""
+        if self.kind == "dicts":
+            return isinstance(message, Mapping) and message.get("role") in ("system", "developer")
+        role = message.role if self.kind == "llamaindex" else message.type
+        return str(getattr(role, "value", role)) in ("system", "developer")
 
     def load(self, rows: Sequence[Any]) -> list[Any]:
         """Return messages from what was parsed."""
@@ -53,10 +65,9 @@ class Shape:
                 fix="write it with the framework's own dump function.",
             ) from error  # fmt: skip
 
-    def dump(self, messages: Sequence[Any]) -> Any:
+    def dump(self, messages: Sequence[Any]) -> list[Any]:
         """Return what goes into the file."""
-        rows: Any = [self._dump(message) for message in messages]
-        return rows if self.key is None else {self.key: rows}
+        return [self._dump(message) for message in messages]
 
     def _dump(self, message: Any) -> Any:
         if self.kind == "dicts":

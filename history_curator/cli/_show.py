@@ -15,7 +15,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from history_curator.report import CurationReport
 
-__all__ = ["decision_table", "results_table", "summary_panel", "violation_table"]
+__all__ = ["decision_table", "many", "results_table", "summary_panel", "violation_table"]
 
 COLOURS = {
     "kept": "green", "truncated": "yellow", "cleared": "dark_orange", "dropped": "red",
@@ -118,6 +118,11 @@ def results_table(results: Any) -> Table:
     for row, each in zip(results.rows(), results.policies.values(), strict=True):
         table.add_row(*map(escape, row), style=None if each.sound else "bright_black")
     return table
+
+
+def many(count: int, what: str) -> str:
+    """Return a count and its noun, ``1 conversation`` or ``2 conversations``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def console(stderr: bool = False) -> Console:

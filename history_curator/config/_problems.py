@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -28,6 +29,18 @@ def dotted(location: Iterable[int | str], prefix: str = "") -> str:
     return path
 
 
+def _model_at(model: type[BaseModel], location: Iterable[int | str]) -> type[BaseModel]:
+    """Return the settings that stand at a path within others, as far as they are known."""
+    for step in location:
+        field = model.model_fields.get(str(step))
+        kinds = () if field is None else (field.annotation, *get_args(field.annotation))
+        model = next(
+            (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)),
+            model,
+        )
+    return model
+
+
 def configuration_error(
     error: ValidationError,
     model: type[BaseModel],
@@ -50,7 +63,8 @@ def configuration_error(
         path = dotted(problem["loc"], prefix)
         where = name(path) if path else model.__name__
         if problem["type"] == "extra_forbidden":
-            hint = did_you_mean(str(problem["loc"][-1]), model.model_fields)
+            *outer, last = problem["loc"]
+            hint = did_you_mean(str(last), _model_at(model, outer).model_fields)
             lines.append(f"{where}: unknown setting; {hint}")
             continue
         message = problem["msg"].removeprefix("Value error, ")

@@ -20,6 +20,7 @@ _BUILT_IN = (
     "DuplicateResultManager",
     "ObservableManager",
     "PassthroughManager",
+    "PinManager",
     "RelevanceManager",
     "RoleTruncator",
     "SlidingWindowManager",

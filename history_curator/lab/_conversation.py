@@ -41,14 +41,24 @@ class LabConversation:
     tools: Sequence[Any] | None = None
 
     def read(self) -> ReadConversation:
-        """Return the conversation as entries; message indices become entry indices."""
-        dialect = detect(self.messages)
+        """Return the conversation as entries; message indices become entry indices.
+
+        Raises:
+            ConversionError: naming the conversation, the message and the field.
+        """
         entries: list[ConversationEntry] = []
         spans: list[range] = []
-        for index, message in enumerate(self.messages):
-            start = len(entries)
-            entries.extend(dialect.read(message, index))
-            spans.append(range(start, len(entries)))
+        try:
+            dialect = detect(self.messages)
+            for index, message in enumerate(self.messages):
+                start = len(entries)
+                entries.extend(dialect.read(message, index))
+                spans.append(range(start, len(entries)))
+        except ConversionError as error:
+            problem = f"in {self.id}: {error.problem}"
+            raise ConversionError(
+                problem, index=error.index, field=error.field, fix=error.fix
+            ) from error
         return ReadConversation(
             id=self.id,
             messages=list(self.messages),

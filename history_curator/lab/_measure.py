@@ -31,7 +31,11 @@ class Settings:
 
 @dataclass(slots=True)
 class Tally:
-    """What one policy did on one conversation. Sums, so that conversations add up."""
+    """What one policy did on one conversation. Sums, so that conversations add up.
+
+    ``calls``, ``said_before`` and ``made_again`` describe the conversation, whatever the policy
+    did: its calls, the identifiers they used that were said before, and the calls made again.
+    """
 
     conversation: str
     calls: int = 0
@@ -54,6 +58,8 @@ class Tally:
     seconds: float = 0.0
     roles: dict[str, int] = field(default_factory=dict)
     note: str = ""
+    said_before: int = 0
+    made_again: int = 0
 
 
 def measure_conversation(
@@ -78,7 +84,9 @@ def _measure(
     needs: Mapping[int, Sequence[Need]],
     settings: Settings,
 ) -> Tally:
-    tally = Tally(record.id, calls=len(record.calls))
+    kinds = [need.kind for some in needs.values() for need in some]
+    again = kinds.count("repeat")
+    tally = Tally(record.id, len(record.calls), said_before=len(kinds) - again, made_again=again)
     try:
         view = policy.start(record, counter)
     except PolicyUnavailableError as error:
@@ -113,6 +121,7 @@ def _measure_calls(tally: Tally, run: _Run) -> None:
             tally.failed += 1
             tally.note = f"{type(error).__name__}: {error}"[:200]
             before = ()
+            _count_needs(tally, run.needs.get(at, ()), (), record, index_of)
             continue
         tally.seconds += perf_counter() - started
         sizes = [counter.count_entry(entry) for entry in sent]

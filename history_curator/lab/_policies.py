@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any, Protocol, runtime_checkable
 
 from history_curator.errors import ConfigurationError
@@ -125,6 +126,7 @@ def as_policies(
         elif hasattr(given, "start"):
             chosen[name] = given
         elif hasattr(given, "curate"):
+            _refuse_manager(name, given)
             chosen[name] = CuratorPolicy(given, getattr(given, "max_tokens", max_tokens))
         elif callable(given):
             chosen[name] = CuratorPolicy(given, max_tokens)
@@ -137,3 +139,15 @@ def as_policies(
     if not chosen:
         raise ConfigurationError("there is no policy to replay. Fix: pass at least one.")
     return chosen
+
+
+def _refuse_manager(name: str, given: Any) -> None:
+    """Raise for a manager: its ``curate`` takes a context, not the tools of a request."""
+    accepted = signature(given.curate).parameters.values()
+    if any(each.name == "tools" or each.kind is each.VAR_KEYWORD for each in accepted):
+        return
+    kind = type(given).__name__
+    raise ConfigurationError(
+        f"policy {name!r} is a {kind}, a manager and not a Curator. Fix: put it into one: "
+        f"Curator({kind}(...), max_tokens=...)."
+    )

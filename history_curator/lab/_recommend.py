@@ -31,7 +31,11 @@ class Recommendation:
 
 
 def frontier(results: Sequence[PolicyResult]) -> list[PolicyResult]:
-    """Return the policies no other beats on both cost and regret, cheapest first."""
+    """Return the policies no other beats on both cost and regret, cheapest first.
+
+    A policy that left a call without a view is not compared, unless every policy did.
+    """
+    results = [each for each in results if not each.failed] or results
     best: list[PolicyResult] = []
     for each in sorted(results, key=lambda one: (one.cost, one.regret)):
         if not best or each.regret < best[-1].regret:
@@ -44,8 +48,8 @@ def recommend(results: ReplayResults, max_regret: float | None = None) -> Recomm
 
     Only policies whose every request fits the budget and is accepted by the provider's rules are
     candidates, unless none is. Among those on the cost/regret frontier, the cheapest within
-    ``max_regret`` wins; without a limit, the one nearest to the best cost and the best regret at
-    once.
+    ``max_regret`` wins, or when none is within it the one that loses least, and ``why`` says so;
+    without a limit, the one nearest to the best cost and the best regret at once.
 
     Raises:
         ConfigurationError: when nothing was measured.
@@ -70,11 +74,21 @@ def recommend(results: ReplayResults, max_regret: float | None = None) -> Recomm
     else:
         within = [each for each in line if each.regret <= max_regret]
         chosen = within[0] if within else line[-1]
+    why = _why(chosen, line, ruled_out, sound=bool(sound), pricing=results.pricing)
+    if max_regret is not None and (not sound or chosen.regret > max_regret):
+        why = f"{_beyond(chosen, max_regret)} {why}"
     return Recommendation(
         name=chosen.name,
-        why=_why(chosen, line, ruled_out, sound=bool(sound), pricing=results.pricing),
+        why=why,
         frontier=tuple(each.name for each in line),
         ruled_out=ruled_out,
+    )
+
+
+def _beyond(chosen: PolicyResult, max_regret: float) -> str:
+    return (
+        f"No sound policy stays within a regret of {max_regret:.2%}; the closest is "
+        f"{chosen.name} ({chosen.regret:.2%})."
     )
 
 

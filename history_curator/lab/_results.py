@@ -260,10 +260,12 @@ class ReplayResults:
 
     def notes(self) -> list[str]:
         """Return what the table does not say: what was needed, and what went wrong."""
-        whole = max(self.policies.values(), key=lambda each: each.sampled)
+        talks = next(iter(self.tallies.values()), ())  # what is added up is the same for each
         needed = (
-            f"{whole.calls:,} calls in {whole.conversations:,} conversations; later calls used "
-            f"{whole.identifiers:,} identifiers said before and repeated {whole.repeats:,} calls"
+            f"{_many(sum(each.calls for each in talks), 'call')} in "
+            f"{_many(len(talks), 'conversation')}; later calls used "
+            f"{_many(sum(each.said_before for each in talks), 'identifier')} said before and "
+            f"repeated {_many(sum(each.made_again for each in talks), 'call')}"
         )
         wrong = [f"{each.name}: {each.note}" for each in self.policies.values() if each.note]
         return [needed, *wrong]
@@ -295,6 +297,10 @@ class ReplayResults:
         return (
             f"<table><thead>{row(self.columns(), 'th')}</thead><tbody>{body}</tbody></table>{notes}"
         )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _short(number: int) -> str:

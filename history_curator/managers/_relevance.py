@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._cut import fits, kept_before_cut, ladder_for, place_of
 from history_curator.managers._protocol import CurationContext
-from history_curator.model import ConversationEntry
+from history_curator.model import ConversationEntry, MessageRole
 from history_curator.relevance import (
     query_at,
     rank,
@@ -28,6 +29,7 @@ from history_curator.relevance._compose import (
     recollection,
 )
 from history_curator.relevance._memory import Memories, Memory
+from history_curator.relevance._scorers import Query
 from history_curator.relevance._select import NEIGHBOURS
 from history_curator.relevance._text import numpy
 from history_curator.seal import Fit
@@ -35,6 +37,8 @@ from history_curator.structure import Unit
 from history_curator.tokens import TokenCounter
 
 __all__ = ["RelevanceManager"]
+
+logger = logging.getLogger("history_curator")
 
 CHAT_SHARE = 0.6
 AGENT_SHARE = 0.1
@@ -57,6 +61,11 @@ class RelevanceManager:
     depends on the history alone. With ``recollection`` they come back as one marked user entry
     right before the latest user entry, so that everything before it is repeated byte for byte on
     the next call, and the block stays the same while an agent works on that question.
+
+    A question that is not among the entries yet (``Curator.curate(…, query=…)``) finds its parts
+    too: its block ends the view, where the question follows. With ``tail="history"`` and no such
+    question nothing is brought back for one that is answered. When a scorer fails, the lexical one
+    takes its place and the report carries a warning.
 
     Not guaranteed: that the right parts are found. The lexical scorer matches words.
 
@@ -150,13 +159,18 @@ class RelevanceManager:
                 continue
             blocks, note = blocks // part, note // part
             kept = kept_before_cut(memory.timeline, fit)
+            said = _about_to_be_said(memory, context)
             asked = _questions(memory, fit, kept)
+            if said is not None:
+                asked.append(len(memory.timeline.entries))
+            elif context.tail == "history" and _is_answered(memory):
+                asked = []
             if not tools:
                 asked = asked[-1:]
                 # Every call asks something new, so all that the window leaves is free.
-                if asked == [len(memory.timeline.entries) - 1]:
+                if asked and asked[0] >= len(memory.timeline.entries) - 1:
                     blocks = room - fit.tokens - _SLACK
-            return _Plan(fit, kept, tuple(asked), blocks, note)
+            return _Plan(fit, kept, tuple(asked), blocks, note, said)
         return None
 
     def _compose(
@@ -171,10 +185,14 @@ class RelevanceManager:
         if note is not None:
             # At the clear line: everything before it stays as it is when that line moves.
             view.insert(place_of(view, units[fit.clear].head), note)
+        entries = memory.timeline.entries
         for recollected in found:
+            if recollected.failure:
+                context.warn(recollected.failure)
             if recollected.block is not None:
-                asked = memory.timeline.entries[recollected.asked]
-                view.insert(place_of(view, asked), recollected.block)
+                asked = recollected.asked
+                place = place_of(view, entries[asked]) if asked < len(entries) else len(view)
+                view.insert(place, recollected.block)
                 for position in recollected.chosen:
                     for entry in units[position].entries:
                         context.explain(entry, "before the cut; quoted in the recollection")
@@ -193,13 +211,19 @@ class RelevanceManager:
         most = max(plan.blocks // BLOCKS, SMALLEST) if memory.tools else plan.blocks
         seen: frozenset[int] = frozenset()
         for asked in plan.asked:
-            room = min(left, most)
+            said = plan.said if asked == len(memory.timeline.entries) else None
+            # What is asked now is never short of room for the sake of what was asked before.
+            room = min(left if said == plan.said else left - most, most)
             if room < SMALLEST:
-                break
-            key = (asked, plan.fit.start, plan.kept, room, counter.name, seen)
+                continue
+            key = (asked, said, plan.fit.start, plan.kept, room, counter.name, seen)
             if key not in memory.made:
-                order = self._order(memory, plan, asked, seen.union(plan.kept))
-                memory.keep(key, self._recollect(memory, asked, order, room, counter))
+                limit = max(asked, plan.fit.start)
+                query = query_at(memory.timeline.entries, asked, said)
+                scores, failure = self._scores(memory, query, limit)
+                order = self._order(memory, plan, scores, seen.union(plan.kept))
+                made = self._recollect(memory, asked, order, room, counter)
+                memory.keep(key, replace(made, failure=failure))
             recollected: _Recollected = memory.made[key]
             found.append(recollected)
             left -= recollected.tokens
@@ -224,19 +248,31 @@ class RelevanceManager:
             return _Recollected(asked, (), None, 0)
         block = recollection(
             [quote(units[p].entries, units[p].start) for p in taken],
-            before=memory.timeline.entries[asked],
+            before=memory.timeline.entries[min(asked, len(memory.timeline.entries) - 1)],
         )
         return _Recollected(asked, tuple(taken), block, counter.count_entry(block))
 
+    def _scores(self, memory: Memory, query: Query, limit: int) -> tuple[Any, str]:
+        """Return the scores, and what went wrong when they are those of the words alone."""
+        try:
+            return memory.scores(query, limit), ""
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever an embedding model raises
+            name = type(self.scorer).__name__
+            failure = (
+                f"{name} failed ({type(error).__name__}: {error}); earlier parts were found by "
+                "their words instead."
+            )
+            logger.warning("%s", failure)
+            return memory.lexical_scores(query, limit), failure
+
     def _order(
-        self, memory: Memory, plan: _Plan, asked: int, shown: frozenset[int]
+        self, memory: Memory, plan: _Plan, scores: Any, shown: frozenset[int]
     ) -> Iterator[int]:
         """Yield the units that may come back and are not shown yet, best first."""
         np = numpy()
         fit = plan.fit
-        entries = memory.timeline.entries
-        limit = max(asked, fit.start)
-        scores = memory.scores(query_at(entries, asked), limit)
         starts, sizes = memory.layout(fit.cut)
         if not len(starts):
             return iter(())
@@ -271,6 +307,7 @@ class _Plan:
     asked: tuple[int, ...]
     blocks: int
     note: int
+    said: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +318,7 @@ class _Recollected:
     chosen: tuple[int, ...]
     block: ConversationEntry | None
     tokens: int
+    failure: str = ""
 
 
 def _questions(memory: Memory, fit: Fit, kept: Sequence[int]) -> list[int]:
@@ -289,6 +327,20 @@ def _questions(memory: Memory, fit: Fit, kept: Sequence[int]) -> list[int]:
     inside = bisect_left(pairing.users, fit.cut)
     before = [position for position in pairing.users[:inside][-1:] if position in kept]
     return [pairing.units[position].start for position in (*before, *pairing.users[inside:])]
+
+
+def _about_to_be_said(memory: Memory, context: CurationContext) -> str | None:
+    """Return the question that the caller will append, or None when it is there already."""
+    said = (context.query or "").strip()
+    last = memory.timeline.entries[-1]
+    if not said or (last.is_real_user and (last.content or "").strip() == said):
+        return None
+    return said
+
+
+def _is_answered(memory: Memory) -> bool:
+    last = memory.timeline.entries[-1]
+    return last.role is MessageRole.ASSISTANT and not last.tool_calls
 
 
 def _cost(unit: Unit, counter: TokenCounter) -> int:

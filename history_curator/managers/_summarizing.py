@@ -38,7 +38,8 @@ class SummarizingManager:
 
     Args:
         summarizer: a function from text to text, sync or async, a LangChain chat model or
-            runnable, or a LlamaIndex LLM. Async-only functions need ``Curator.acurate``.
+            runnable, or a LlamaIndex LLM. In ``Curator.curate`` an
+            async-only function runs in a thread with an event loop of its own.
         max_tokens: the most the summary may cost; never more than a quarter of the budget.
         chunk_tokens: the most text one prompt carries.
         prompt: a template with ``{messages}`` and ``{earlier}``, and optionally ``{max_words}``.

@@ -44,7 +44,7 @@ def quote_cost(entries: Iterable[ConversationEntry], counter: TokenCounter) -> i
 
 
 def recollection(quotes: Sequence[str], before: ConversationEntry) -> ConversationEntry:
-    """Return the block of quotes as one marked user entry, to stand before another entry."""
+    """Return the block of quotes as one marked user entry, to stand at another entry."""
     return marked_entry(
         "\n".join((RECOLLECTION_HEAD, *quotes, RECOLLECTION_TAIL)),
         before=before,

@@ -40,6 +40,7 @@ class Memory:
         self.lock = RLock()
         self.made: OrderedDict[Hashable, Any] = OrderedDict()
         self._texts: ScoredTexts = (scorer or LexicalScorer()).open()
+        self._words: ScoredTexts | None = None
         self._mentions: list[Mentions] = []
         self._starts: array[int] = array("q")
         self._offsets: array[int] = array("q")
@@ -54,6 +55,7 @@ class Memory:
             if shared < len(known):
                 del self._mentions[shared:]
                 self.made.clear()
+                self._words = None
             # The view is made of the entries given now, so the timeline has to hold these.
             self.timeline, self.tools = Timeline(), False
             del self._starts[:], self._offsets[:]
@@ -65,9 +67,14 @@ class Memory:
 
     def scores(self, query: Query, limit: int) -> Any:
         """Return one score for each of the first `limit` entries."""
+        return _scored(self._texts, self.timeline.entries, query, limit)
+
+    def lexical_scores(self, query: Query, limit: int) -> Any:
+        """Return the scores of the words alone, for when the scorer fails."""
         entries = self.timeline.entries
-        self._texts.add([searched_text(entry) for entry in entries[len(self._texts) : limit]])
-        return self._texts.scores(query, limit)
+        if self._words is None:
+            self._words = LexicalScorer().open()
+        return _scored(self._words, entries, query, limit)
 
     def layout(self, cut: int) -> tuple[Any, Any]:
         """Return, for each unit before the cut, where it starts and its cheap size, as arrays."""
@@ -121,6 +128,16 @@ class Memories:
             while len(self._known) > self._size:
                 self._known.popitem(last=False)
         return memory
+
+
+def _scored(
+    texts: ScoredTexts, entries: Sequence[ConversationEntry], query: Query, limit: int
+) -> Any:
+    texts.add([searched_text(entry) for entry in entries[len(texts) : limit]])
+    scores = texts.scores(query, limit)
+    if len(scores) != limit:
+        raise ValueError(f"the scorer returned {len(scores)} scores for {limit} texts")
+    return scores
 
 
 def _shared(known: Sequence[ConversationEntry], given: Sequence[ConversationEntry]) -> int:

@@ -25,8 +25,8 @@ def latest_question(entries: Sequence[ConversationEntry]) -> int | None:
     return None
 
 
-def query_at(entries: Sequence[ConversationEntry], position: int) -> Query:
-    """Return the query of the user entry at a position.
+def query_at(entries: Sequence[ConversationEntry], position: int, said: str | None = None) -> Query:
+    """Return the query of the user entry at a position, or of what is about to be said there.
 
     A short reply ("yes, the second one") means little without the question it answers, so the
     assistant's last question then counts as well, with less weight.
@@ -36,7 +36,7 @@ def query_at(entries: Sequence[ConversationEntry], position: int) -> Query:
         >>> query_at([E(R.ASSISTANT, "Noted. Which airport?"), E(R.USER, "Oslo")], 1)
         {'Which airport?': 0.5, 'Oslo': 1.0}
     """
-    said = (entries[position].content or "")[-_MAX_CHARS:]
+    said = ((entries[position].content if said is None else said) or "")[-_MAX_CHARS:]
     query: dict[str, float] = {}
     if len(words(said)) <= _SHORT:
         for earlier in range(position - 1, -1, -1):

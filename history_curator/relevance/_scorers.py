@@ -144,7 +144,10 @@ class _EmbeddedTexts:
     def add(self, texts: Sequence[str]) -> None:
         if texts:
             heads = [text[: self._scorer.max_chars] or " " for text in texts]
-            self._vectors.extend(map(_unit_vector, self._scorer.embed_texts(heads)))
+            vectors = [_unit_vector(vector) for vector in self._scorer.embed_texts(heads)]
+            if len(vectors) != len(heads):
+                raise ValueError(f"{len(vectors)} embeddings for {len(heads)} texts")
+            self._vectors.extend(vectors)
 
     def scores(self, query: Query, limit: int) -> Any:
         np = numpy()
@@ -190,11 +193,13 @@ class _FusedTexts:
         self._constant = constant
 
     def __len__(self) -> int:
-        return len(self._memories[0])
+        return min(map(len, self._memories))
 
     def add(self, texts: Sequence[str]) -> None:
+        # A memory may be ahead, where another one failed before.
+        known = len(self)
         for memory in self._memories:
-            memory.add(texts)
+            memory.add(texts[len(memory) - known :])
 
     def scores(self, query: Query, limit: int) -> Any:
         return fuse_ranks([m.scores(query, limit) for m in self._memories], self._constant)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
@@ -28,12 +30,14 @@ class Summarizer:
     name: str
 
     def ask(self, prompt: str) -> str:
-        """Return the answer to a prompt."""
-        if self.sync is None:
-            raise ConfigurationError(
-                f"summarizer {self.name} is async only. Fix: use `await curator.acurate(…)`."
-            )
-        return _text_of(self.sync(prompt))
+        """Return the answer to a prompt; what has to be awaited runs in a thread of its own."""
+        answer = (self.sync or self.asynchronous)(prompt)  # type: ignore[misc]
+        if isawaitable(answer):
+            # Its own thread, as the caller's may run an event loop already.
+            with ThreadPoolExecutor(1) as thread:
+                context = copy_context()
+                answer = thread.submit(context.run, asyncio.run, _awaited(answer)).result()
+        return _text_of(answer)
 
     async def aask(self, prompt: str) -> str:
         """Return the answer to a prompt without blocking the loop."""
@@ -66,6 +70,10 @@ def resolve_summarizer(summarizer: Any) -> Summarizer:
     if iscoroutinefunction(summarizer) or iscoroutinefunction(call):
         return Summarizer(None, summarizer, name)
     return Summarizer(summarizer, None, name)
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer
 
 
 def _text_of(answer: Any) -> str:

@@ -101,8 +101,16 @@ class TestEnvironment:
         with pytest.raises(ConfigurationError, match=r"HISTORY_CURATOR_MAX_MESSAGES: .*'many'"):
             HistoryLimits.from_env({"HISTORY_CURATOR_MAX_MESSAGES": "many"})
 
-    def test_other_variables_are_left_alone(self) -> None:
-        assert HistoryLimits.from_env({"HISTORY_CURATOR_COLOUR": "blue"}) == HistoryLimits()
+    def test_other_variables_are_left_alone(self, caplog: pytest.LogCaptureFixture) -> None:
+        environ = {"HISTORY_CURATOR_COLOUR": "blue", "HISTORY_CURATOR_ALLOW_DOWNLOAD": "0"}
+        assert HistoryLimits.from_env(environ) == HistoryLimits()
+        assert caplog.text == ""
+
+    def test_a_misspelled_limit_is_noticed(self, caplog: pytest.LogCaptureFixture) -> None:
+        limits = HistoryLimits.from_env({"HISTORY_CURATOR_MAX_MESAGES": "3"})
+        assert limits == HistoryLimits()
+        assert "HISTORY_CURATOR_MAX_MESAGES" in caplog.text
+        assert "did you mean HISTORY_CURATOR_MAX_MESSAGES?" in caplog.text
 
 
 class TestFile:

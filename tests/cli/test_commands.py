@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from history_curator import Curator, check_conversation, count_tokens
 from history_curator.cli._app import app
 from history_curator.lab import sample_conversation
-from tests.support.messages import assistant, call, exchange, result, user
+from tests.support.messages import assistant, call, exchange, result, system, user
 
 
 def run(*arguments: str | Path, stdin: str | None = None) -> Any:
@@ -77,6 +77,42 @@ class TestCurate:
         assert done.exit_code == 0, done.output
         assert count_tokens(json.loads(done.stdout)) <= 5_000
 
+    def test_what_is_asked_for_wins_over_the_configuration(
+        self, talk: Path, tmp_path: Path
+    ) -> None:
+        config = tmp_path / "curator.yaml"
+        config.write_text("provider: openai\ncounter: cl100k_base\n", encoding="utf-8")
+        asked = ("explain", talk, "--json", "--config", config)
+        plain = json.loads(run(*asked).stdout)
+        own = json.loads(run(*asked, "-p", "anthropic", "--counter", "o200k_base").stdout)
+        assert (plain["provider"], plain["counter"]) == ("openai", "cl100k_base")
+        assert (own["provider"], own["counter"]) == ("anthropic", "o200k_base")
+
+    @pytest.mark.parametrize("command", ["curate", "check", "count", "prune", "compare"])
+    def test_an_error_names_the_conversation(self, tmp_path: Path, command: str) -> None:
+        path = tmp_path / "talks.jsonl"
+        rows: list[Any] = [[user("hi"), assistant("yes")], [user("hi"), {"role": "wizard"}]]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        more = ("--policy", "no curation") if command == "compare" else ()
+        done = run(command, path, *more)
+        assert done.exit_code == 2, done.output
+        assert "talks.jsonl#1" in done.stderr
+        assert "messages[1].role" in done.stderr
+
+    def test_a_budget_error_names_the_conversation(self, tmp_path: Path) -> None:
+        path = tmp_path / "talks.json"
+        path.write_text(json.dumps([{"id": "small", "messages": [user("hi")]},
+                                    {"id": "large", "messages": [system("x " * 900), user("hi")]}]),
+                        encoding="utf-8")  # fmt: skip
+        done = run("curate", path, "-n", "100")
+        assert done.exit_code == 2
+        assert "large: The smallest view needs" in done.stderr
+
+    def test_a_first_message_without_a_role_is_named(self) -> None:
+        done = run("curate", "-", stdin=json.dumps([{"content": "hi"}, user("hi")]))
+        assert done.exit_code == 2
+        assert "messages[0].role" in done.stderr
+
     def test_a_budget_nothing_fits_is_one_line_and_code_2(self, talk: Path) -> None:
         done = run("curate", talk, "-n", "10")
         assert done.exit_code == 2
@@ -102,7 +138,7 @@ class TestCheck:
         done = run("check", "-", "-p", "openai", stdin=said)
         assert done.exit_code == 1
         assert "P6" in done.output
-        assert "2 violations in 1 of 1 conversations" in done.output
+        assert "2 violations in 1 of 1 conversation." in done.output
 
     def test_an_unknown_provider_is_code_2(self, talk: Path) -> None:
         assert run("check", talk, "-p", "acme").exit_code == 2
@@ -172,13 +208,22 @@ SAID = [user("one"), *exchange("a", text="big " * 200), assistant("done"),
 
 
 class TestPrune:
-    def test_older_tool_details_go(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("in_place", [True, False])
+    def test_older_tool_details_go(self, tmp_path: Path, in_place: bool) -> None:
         path = tmp_path / "talk.json"
         path.write_text(json.dumps(SAID), encoding="utf-8")
-        assert run("prune", path).exit_code == 0
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        done = run("prune", path, *(["--in-place"] if in_place else []))
+        assert done.exit_code == 0, done.output
+        assert "No --config: the last 2 turns stay whole" in done.stderr
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        assert (stored == SAID) != in_place
+        kept = stored if in_place else json.loads(done.stdout)
         assert "big" not in json.dumps(kept)
         assert [m["content"] for m in kept if m["role"] == "user"] == ["one", "two", "three"]
+
+    @pytest.mark.parametrize("more", [["-", "--in-place"], ["t.json", "--in-place", "-o", "x"]])
+    def test_in_place_needs_one_target(self, more: list[str]) -> None:
+        assert run("prune", *more, stdin=json.dumps(SAID)).exit_code == 2
 
     def test_a_dry_run_changes_nothing(self, tmp_path: Path) -> None:
         path = tmp_path / "talk.json"
@@ -195,6 +240,7 @@ class TestPrune:
                          "    preserve_turns: 1\n", encoding="utf-8")  # fmt: skip
         done = run("prune", path, "-c", rules, "-o", target)
         assert done.exit_code == 0, done.output
+        assert "No --config" not in done.output
         assert {m["role"] for m in json.loads(target.read_text())} == {"user", "assistant"}
 
     @pytest.mark.parametrize("dry", [True, False])

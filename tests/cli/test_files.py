@@ -53,6 +53,18 @@ class TestLayouts:
             else json.loads(again) == json.loads(text)
         )
 
+    @pytest.mark.parametrize("row", [{"messages": TALK}, TALK, TALK[1]])
+    def test_one_line_stays_one_line(self, tmp_path: Path, row: Any) -> None:
+        found = read_file(store(tmp_path / "talk.jsonl", lines([row])))
+        again = found.dumps([each.messages for each in found.conversations])
+        assert again == lines([row])
+
+    @pytest.mark.parametrize("character", ["\u2028", "\u0085", "\u2029"])
+    def test_line_separators_inside_a_string(self, tmp_path: Path, character: str) -> None:
+        said = [user(f"one{character}two"), assistant("ok")]
+        text = "".join(json.dumps(each, ensure_ascii=False) + "\r\n" for each in said)
+        assert read_file(store(tmp_path / "t.jsonl", text)).conversations[0].messages == said
+
     def test_gzip_is_recognised_by_content(self, tmp_path: Path) -> None:
         path = tmp_path / "talk"
         path.write_bytes(gzip.compress(json.dumps(TALK).encode()))
@@ -77,6 +89,42 @@ class TestDialects:
         assert stored.messages[0] == {"role": "system", "content": "be kind"}
         assert stored.tools == [{"name": "t"}]
         assert json.loads(found.dumps([stored.messages])) == body
+
+    def test_a_system_field_beside_a_system_message_is_left_alone(self, tmp_path: Path) -> None:
+        body = {"system": "linux", "messages": TALK}
+        found = read_file(store(tmp_path / "a.json", json.dumps(body)))
+        assert found.conversations[0].messages == TALK
+        assert json.loads(found.dumps([TALK])) == body
+
+    def test_a_system_field_beside_langchain_dumps(self, tmp_path: Path) -> None:
+        core = pytest.importorskip("langchain_core.messages", reason="langchain-core is absent")
+        from langchain_core.load import dumpd
+
+        rows = [dumpd(message) for message in core.convert_to_messages(TALK[1:])]
+        body = {"system": "be kind", "messages": rows}
+        found = read_file(store(tmp_path / "lc.json", json.dumps(body)))
+        stored = found.conversations[0]
+        assert stored.messages[0] == core.SystemMessage("be kind")
+        assert json.loads(found.dumps([stored.messages])) == body
+
+    @pytest.mark.parametrize("nested", [False, True])
+    def test_a_chat_store_has_one_conversation_per_key(self, tmp_path: Path, nested: bool) -> None:
+        llms = pytest.importorskip("llama_index.core.llms", reason="llama-index-core is absent")
+        rows = {
+            key: [llms.ChatMessage(role="user", content=key).model_dump(mode="json")]
+            for key in ("ann", "bob")
+        }
+        body: Any = {"store": rows, "class_name": "SimpleChatStore"}
+        body = {"chat_store": body, "token_limit": 9} if nested else body
+        path = store(tmp_path / "li.json", json.dumps(body))
+        found = read_file(path)
+        assert [each.id for each in found.conversations] == [f"{path}#ann", f"{path}#bob"]
+        assert [each.messages[0].content for each in found.conversations] == ["ann", "bob"]
+        again = found.dumps([each.messages for each in found.conversations])
+        assert json.loads(again) == body
+        changed = json.loads(found.dumps([[], found.conversations[1].messages]))
+        kept = changed["chat_store"]["store"] if nested else changed["store"]
+        assert kept == {"ann": [], "bob": rows["bob"]}
 
     @pytest.mark.parametrize("form", ["dumpd", "messages_to_dict", "model_dump"])
     def test_langchain_dumps(self, tmp_path: Path, form: str) -> None:

@@ -20,6 +20,7 @@ from history_curator.config import (
 )
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
+from history_curator.managers._pins import PinManager, is_standing_rule
 
 YAML = """
 managers:
@@ -233,6 +234,15 @@ class TestBuilding:
         with pytest.raises(ConfigurationError, match=r"managers\[0\]\.note: no object.*'words'"):
             config.build()
 
+    def test_pins_by_default_and_by_a_given_predicate(self) -> None:
+        (pin,) = CuratorConfig.from_dict({"managers": ["pin"]}).build().managers
+        assert isinstance(pin, PinManager)
+        assert pin.predicate is is_standing_rule
+        config = CuratorConfig.from_dict({"managers": [{"pin": {"predicate": "@mine"}}]})
+        (pin,) = config.build(objects={"mine": bool}).managers
+        assert isinstance(pin, PinManager)
+        assert pin.predicate is bool
+
     def test_observable_with_a_bus(self) -> None:
         bus = object()
         config = CuratorConfig.from_dict(
@@ -273,6 +283,8 @@ class TestErrors:
             ({"retention": {"preserve_turns": -2}}, "retention: preserve_turns: .*greater"),
             ({"limits": "fast"}, "limits: There is no preset 'fast'"),
             ({"limits": {"max_messages": 0}}, "limits.*max_messages"),
+            ({"limits": {"max_mesages": 3}}, r"limits\.max_mesages: .*mean 'max_messages'"),
+            ({"retention": {"preserve_turn": 3}}, "preserve_turn: .*mean 'preserve_turns'"),
             ({"curator": {"max_tokens": -1}}, r"curator\.max_tokens"),
         ],
     )

@@ -115,11 +115,34 @@ class TestRefusals:
         assert response.status_code == 400
         assert "JSON" in response.json()["detail"]
 
-    @pytest.mark.parametrize("body", [{}, {"prompt": ""}, {"prompt": 3}])
-    def test_no_prompt(self, endpoint: Any, body: dict[str, Any]) -> None:
-        response = endpoint.post("/api/query", json=body)
+    @pytest.mark.parametrize("path", ["/api/query", "/api/threads/nobody"])
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {},
+            {"prompt": ""},
+            {"prompt": " \n"},
+            {"prompt": 3},
+            {"prompt": None},
+            [],
+            [{"role": "user", "content": "hello"}],
+            "hello",
+            3,
+            None,
+        ],
+    )
+    def test_no_prompt(
+        self, endpoint: Any, monkeypatch: pytest.MonkeyPatch, path: str, body: Any
+    ) -> None:
+        sent: list[Any] = []
+        model = type(endpoint.example.MODEL)
+        for method in ("_generate", "_stream"):
+            monkeypatch.setattr(model, method, lambda self, *given, **named: sent.append(given))
+        response = endpoint.post(path, content=json.dumps(body))
         assert response.status_code == 422
         assert response.json()["field"] == "prompt"
+        assert sent == []
+        assert endpoint.example.open_thread("nobody").record == []
 
     def test_the_endpoint_lives_on(self, endpoint: Any) -> None:
         assert ask(endpoint, "Who owns Quay?")["messages_sent"] == 1

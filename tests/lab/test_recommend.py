@@ -28,6 +28,11 @@ class TestFrontier:
         line = frontier([policy("a", 1, 9), policy("b", 2, 10), policy("c", 3, 1)])
         assert [each.name for each in line] == ["a", "c"]
 
+    def test_a_policy_that_failed_is_not_on_it_unless_all_did(self) -> None:
+        broken = policy("broken", 0, 0, failed=3)
+        assert results(broken, policy("a", 1, 9)).frontier() == ["a"]
+        assert results(broken).frontier() == ["broken"]
+
     def test_a_tie_is_listed_once(self) -> None:
         assert len(frontier([policy("a", 1, 5), policy("b", 1, 5)])) == 1
 
@@ -45,6 +50,13 @@ class TestRecommend:
         found = results(policy("cheap", 1, 50), policy("knee", 1.3, 5), policy("dear", 9, 0))
         assert recommend(found, max_regret=0.6).name == "cheap"
         assert recommend(found, max_regret=0.01).name == "dear"
+
+    def test_a_limit_nobody_keeps_is_said(self) -> None:
+        found = results(policy("cheap", 1, 50), policy("dear", 9, 2))
+        advice = recommend(found, max_regret=0.0)
+        assert advice.name == "dear"
+        assert "No sound policy stays within a regret of 0.00%; the closest is dear" in advice.why
+        assert "No sound policy" not in recommend(found, max_regret=0.02).why
 
     @pytest.mark.parametrize("fault", [{"invalid": 2}, {"over_budget": 1}, {"failed": 1}])
     def test_an_unsound_policy_is_ruled_out_and_named(self, fault: dict[str, int]) -> None:

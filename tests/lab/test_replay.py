@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from history_curator import Curator
+from history_curator import Curator, SlidingWindowManager
 from history_curator.errors import ConfigurationError
 from history_curator.lab import (
     LabConversation,
@@ -302,3 +302,32 @@ def test_the_default_is_on_the_frontier_of_real_sessions(sessions: int) -> None:
     assert found["curator"].sound, found.note
     assert "curator" in found.frontier(), str(found)
     assert found.recommend().name == "curator"
+
+
+class TestFailing:
+    def test_a_policy_that_always_fails_loses_everything(self) -> None:
+        found = run([session(5)], {"broken": Curator(max_tokens=5), "all": "no curation"})
+        broken = found["broken"]
+        assert broken.failed == broken.calls == 7
+        assert broken.regret == 1
+        assert broken.identifiers == found["all"].identifiers > 0
+        assert found.frontier() == ["all"]
+
+    def test_totals_are_those_of_the_conversations(self) -> None:
+        found = run([session(5)], {"skipped": Absent(), "all": "no curation"}, max_calls=1)
+        assert found.notes()[0] == (
+            "7 calls in 1 conversation; later calls used 5 identifiers said before and "
+            "repeated 0 calls"
+        )
+
+
+class Absent:
+    max_tokens = None
+
+    def start(self, conversation: Any, counter: Any) -> Any:
+        raise PolicyUnavailableError("not installed")
+
+
+def test_a_manager_is_not_a_policy() -> None:
+    with pytest.raises(ConfigurationError, match=r"Curator\(SlidingWindowManager\(...\)"):
+        run([session(2)], {"a": SlidingWindowManager(4)})

@@ -360,3 +360,38 @@ class TestDeepAgents:
         assert state["messages"][-1].text == "done after 60"
         assert max(model.costs) <= 24_000
         assert len([m for m in state["messages"] if isinstance(m, ToolMessage)]) == 60
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("settings", "named"),
+        [
+            ({"provder": "x"}, "provder"),
+            ({"provider": "x"}, "x"),
+            ({"max_tokens": -1}, "max_tokens is -1"),
+            ({"max_tokens": "8k"}, "max_tokens is '8k'"),
+            ({"low_water": 7}, "low_water is 7"),
+            ({"counter": "zzz"}, "zzz"),
+            ({"reserve": -1}, "reserve is -1"),
+        ],
+    )
+    def test_wrong_ones_are_refused_at_once(self, settings: Any, named: str) -> None:
+        with pytest.raises((ConfigurationError, TypeError), match=named):
+            HistoryCuratorMiddleware(**settings)
+
+    def test_from_a_configuration(self) -> None:
+        config = {
+            "managers": [{"tool_result_truncator": {"max_tokens": 30}}],
+            "max_tokens": 4_000,
+            "reasoning": "keep",
+        }
+        ours = HistoryCuratorMiddleware.from_config(config, max_tokens=WINDOW, retries=1)
+        assert (ours.max_tokens, ours.retries) == (WINDOW, 1)
+        assert isinstance(ours.managers[0], ToolResultTruncator)
+
+        class Claude(ScriptedModel):
+            model_name: str = "claude-sonnet-4-5"
+
+        assert ours.curator_for(Claude()).profile.name == "anthropic"
+        named = HistoryCuratorMiddleware.from_config({"provider": "openai"})
+        assert named.curator_for(Claude()).profile.name == "openai"

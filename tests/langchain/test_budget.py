@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 from history_curator.errors import ConfigurationError
 from langchain_history_curator import HistoryCurator, budget_for_model
@@ -17,6 +19,14 @@ def model_of(
 ) -> ScriptedModel:
     profile = {"max_input_tokens": limit, "max_output_tokens": output}
     return ScriptedModel(profile={k: v for k, v in profile.items() if v is not None}, **fields)
+
+
+class Claude(ScriptedModel):
+    model_name: str = "claude-sonnet-4-5"
+
+
+class Gpt(ScriptedModel):
+    model_name: str = "gpt-4o"
 
 
 class TestBudget:
@@ -63,6 +73,45 @@ class TestBudget:
     def test_an_explicit_budget_needs_no_profile(self) -> None:
         assert HistoryCurator.for_model(ScriptedModel(), max_tokens=500).max_tokens == 500
 
+    def test_an_explicit_budget_keeps_the_models_tools_and_counter(self) -> None:
+        model = Claude().bind_tools([look])
+        step = HistoryCurator.for_model(model, max_tokens=500)
+        assert [form["function"]["name"] for form in step.tools or ()] == ["look"]
+        assert (step.counter, step.provider) == ("claude-sonnet-4-5", "anthropic")
+        given = HistoryCurator.for_model(model, max_tokens=500, counter="cl100k_base")
+        assert given.counter == "cl100k_base"
+
+    @pytest.mark.parametrize("output", [300_000, 9_500, -1])
+    def test_an_output_that_leaves_no_room_is_named(self, output: int) -> None:
+        with pytest.raises(ConfigurationError, match=f"output is {output} .*Fix: an output from"):
+            HistoryCurator.for_model(model_of(), output=output)
+
+    @pytest.mark.parametrize(
+        "wrap",
+        [
+            lambda m: m.bind_tools([look]) | StrOutputParser(),
+            lambda m: RunnableLambda(lambda x: x) | m.bind_tools([look]).with_retry() | str,
+            lambda m: {"raw": m.bind_tools([look])} | RunnablePassthrough.assign(parsed=str),
+            lambda m: (m.bind_tools([look]) | StrOutputParser()).with_config(tags=["x"]),
+        ],
+    )
+    def test_the_model_is_found_inside_a_sequence(self, wrap: Any) -> None:
+        step = HistoryCurator.for_model(wrap(model_of()))
+        assert step.max_tokens == 8_500
+        assert [form["function"]["name"] for form in step.tools or ()] == ["look"]
+
+    @pytest.mark.parametrize("include_raw", [False, True])
+    def test_the_model_is_found_behind_structured_output(self, include_raw: bool) -> None:
+        openai = pytest.importorskip("langchain_openai")
+        model = openai.ChatOpenAI(model="gpt-4o", api_key="none", max_tokens=500)
+        form = {"title": "Form", "description": "f", "type": "object", "properties": {}}
+        step = HistoryCurator.for_model(
+            model.with_structured_output(form, method="function_calling", include_raw=include_raw)
+        )
+        assert step.max_tokens == int(128_000 * 0.95) - 500
+        assert step.provider == "openai"
+        assert [tool["function"]["name"] for tool in step.tools or ()] == ["Form"]
+
     def test_for_model_says_which_number_it_used(self) -> None:
         step = HistoryCurator.for_model(model_of(), tools=[look])
         assert step.max_tokens == 8_500
@@ -94,6 +143,23 @@ class TestProvider:
         assert provider_of(model) == "openai"
         assert provider_of(model.bind_tools([look]).with_retry()) == "openai"
         assert provider_of(model.with_fallbacks([ScriptedModel()])) == "openai"
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            Gpt().with_fallbacks([Claude()]),
+            Claude().with_fallbacks([Gpt()]),
+            Gpt().with_fallbacks([Claude().with_retry()]).with_config(tags=["x"]),
+            Gpt().with_fallbacks([Claude()]) | StrOutputParser(),
+        ],
+    )
+    def test_fallbacks_of_another_provider(self, model: Any) -> None:
+        step = HistoryCurator.for_model(model, max_tokens=500)
+        assert (step.provider, step.counter) == ("portable", "claude-sonnet-4-5")
+
+    def test_fallbacks_of_the_same_provider(self) -> None:
+        step = HistoryCurator.for_model(Gpt().with_fallbacks([Gpt()]), max_tokens=500)
+        assert (step.provider, step.counter) == ("openai", "gpt-4o")
 
     def test_a_subclass_is_known_by_its_base(self) -> None:
         openai = pytest.importorskip("langchain_openai")

@@ -14,6 +14,7 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda
 
 from history_curator.config import RetentionConfig
+from history_curator.managers import ToolResultTruncator
 from history_curator.tokens import count_tokens
 from langchain_history_curator import CuratedChatMessageHistory, recall_tool
 from tests.langchain.factories import ai, answer, human, system, tool
@@ -416,3 +417,20 @@ def test_system_messages_in_the_store_survive() -> None:
     for turn in range(20):
         history.add_messages(exchange(turn))
     assert history.messages[0].text == "be brief"
+
+
+def test_from_a_configuration() -> None:
+    config = {
+        "managers": [{"tool_result_truncator": {"max_tokens": 30}}],
+        "max_tokens": 4_000,
+        "provider": "openai",
+        "name": "support",
+        "conversation": {"retention": {"preserve_turns": 1, "persist_tool_invocations": "none"}},
+    }
+    history = CuratedChatMessageHistory.from_config(config, ListStore(), max_tokens=600, reserve=9)
+    assert (history.curator.max_tokens, history.reserve) == (600, 9)
+    assert (history.curator.profile.name, history.curator.name) == ("openai", "support")
+    assert isinstance(history.curator.managers[0], ToolResultTruncator)
+    assert history.retention == RetentionConfig(preserve_turns=1, persist_tool_invocations="none")
+    again = CuratedChatMessageHistory.from_config(config, ListStore(), retention=None)
+    assert again.retention is None

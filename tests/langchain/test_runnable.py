@@ -19,6 +19,7 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 
 from history_curator import Curator
+from history_curator.config import register_manager
 from history_curator.errors import (
     BudgetUnsatisfiableError,
     ConfigurationError,
@@ -206,6 +207,38 @@ class TestRunnable:
         )
         assert isinstance(step.managers[0], ToolResultTruncator)
         assert count_tokens(step.invoke(conversation())) <= 4_000
+
+    def test_from_config_overrides_win_and_reasoning_is_passed_on(self) -> None:
+        config = {
+            "managers": [{"composed": {"managers": ["passthrough"]}}, "passthrough"],
+            "max_tokens": 4_000,
+            "provider": "anthropic",
+            "reasoning": "refuse",
+            "retention": {"preserve_turns": 1},
+        }
+        step = HistoryCurator.from_config(config, max_tokens=900, reserve=7)
+        assert (step.max_tokens, step.reserve, len(step.managers)) == (900, 7, 2)
+        assert (step.reasoning, step.curator.profile.name) == ("refuse", "anthropic")
+        assert HistoryCurator.from_config(config, managers=()).managers == ()
+
+    def test_from_config_takes_objects(self) -> None:
+        inner = SlidingWindowManager(4)
+        config = {"managers": [{"in_langchain": {"wrapped": "@window"}}]}
+        register_manager("in_langchain", lambda wrapped: wrapped, replace=True)
+        assert HistoryCurator.from_config(config, objects={"window": inner}).managers == (inner,)
+        with pytest.raises(ConfigurationError, match="window"):
+            HistoryCurator.from_config(config)
+
+    def test_from_config_survives_dumps_and_loads(self) -> None:
+        config = {"max_tokens": 900, "counter": "cl100k_base", "provider": "openai"}
+        step = HistoryCurator.from_config(config, low_water=0.5)
+        again = loads(
+            dumps(step),
+            valid_namespaces=["langchain_history_curator"],
+            allowed_objects=[HistoryCurator],
+        )
+        assert (again.counter, again.provider, again.low_water) == ("cl100k_base", "openai", 0.5)
+        assert shape(again.invoke(conversation())) == shape(step.invoke(conversation()))
 
 
 class TestEvents:

@@ -113,6 +113,57 @@ class TestRecollection:
         assert all(message is messages[at] for message, at in zip(view, places, strict=True))
 
 
+class TestQuery:
+    """What the user asks now, where it is not among the messages yet."""
+
+    def test_its_block_ends_the_view(self) -> None:
+        messages = chat()
+        view = curator().curate(messages, tail="history", query="what was topic7 about?").messages
+        assert view[-2] is messages[-1]
+        assert view[-1]["content"].startswith(RECOLLECTION_HEAD)
+        assert "matter7" in view[-1]["content"]
+
+    def test_a_short_query_is_read_with_the_question_it_answers(self) -> None:
+        messages = [*chat(), assistant("Shall I repeat what topic7 was about?")]
+        view = curator().curate(messages, tail="history", query="yes").messages
+        assert "matter7" in view[-1]["content"]
+
+    def test_another_query_finds_other_parts(self) -> None:
+        shared, messages = curator(), chat()
+        for topic in (7, 23):
+            query = f"what was topic{topic} about?"
+            view = shared.curate(messages, tail="history", query=query).messages
+            assert f"matter{topic} " in view[-1]["content"]
+
+    def test_a_question_among_the_messages_is_not_answered_twice(self) -> None:
+        messages = [*chat(), user("what was topic7 about?")]
+        view = curator().curate(messages, query="what was topic7 about?").messages
+        assert view == curator().curate(messages).messages
+
+    @pytest.mark.parametrize("make", [chat, agent])
+    def test_nothing_is_brought_back_for_an_answered_question(self, make: Any) -> None:
+        messages = [*make(), user("what about topic7 and module3?")]
+        asked = curator().curate(messages, tail="history").messages
+        assert RECOLLECTION_HEAD in joined(asked)
+        answered = [*messages, assistant("as I said")]
+        assert RECOLLECTION_HEAD not in joined(curator().curate(answered, tail="history").messages)
+
+    def test_agents_have_a_block_at_the_end_too(self) -> None:
+        messages = [*agent(200, turns=100), assistant("all done")]
+        query = "what is in /srv/project/module3/file3.py?"
+        view = curator(4_000, share=0.5).curate(messages, tail="history", query=query).messages
+        assert joined(view).count(RECOLLECTION_HEAD) > 1
+        assert view[-1]["content"].startswith(RECOLLECTION_HEAD)
+        assert "function3()" in view[-1]["content"]
+
+    @pytest.mark.parametrize("provider", ["core", "portable", "anthropic", "gemini"])
+    def test_the_budget_holds(self, provider: str) -> None:
+        made = Curator(RelevanceManager(), max_tokens=1_500, provider=provider)
+        curation = made.curate(chat(), tail="history", query="what was topic7 about?")
+        assert curation.tokens <= 1_500
+        assert "matter7" in joined(curation.messages)
+
+
 class TestAgents:
     def test_identifiers_of_parts_no_longer_shown_are_listed(self) -> None:
         messages = agent()
@@ -248,6 +299,41 @@ class TestScorers:
         messages = [*chat(3), user("zzzzzz zzzzz zzz"), assistant("noted"), *chat(40)[3:]]
         view = curator(**settings).curate([*messages, user("zzz")]).messages
         assert "zzzzzz zzzzz zzz" in joined(view)
+
+    @pytest.mark.parametrize("scorer", ["embeddings", "hybrid"])
+    @pytest.mark.parametrize("method", ["embed_query", "embed_documents"])
+    def test_words_take_over_when_embeddings_fail(self, scorer: str, method: str) -> None:
+        letters = Letters()
+
+        def broken(_: Any) -> Any:
+            raise TimeoutError("no answer")
+
+        setattr(letters, method, broken)
+        shared = curator(scorer=scorer, embeddings=letters)
+        messages = [*chat(), user("what was topic7 about?")]
+        for _ in range(2):
+            curation = shared.curate(messages)
+            assert "matter7" in curation.messages[-2]["content"]
+            assert "TimeoutError: no answer" in "".join(curation.report.warnings)
+
+    def test_embeddings_are_tried_again_with_the_next_question(self) -> None:
+        letters = Letters()
+        working, answers = letters.embed_documents, [TimeoutError("no answer")]
+
+        def flaky(texts: list[str]) -> list[list[float]]:
+            if answers:
+                raise answers.pop()
+            return working(texts)
+
+        letters.embed_documents = flaky  # type: ignore[method-assign]
+        shared = curator(scorer="hybrid", embeddings=letters)
+        messages = [*chat(), user("what was topic7 about?")]
+        assert shared.curate(messages).report.warnings
+        more = [*messages, assistant("about matter7"), user("and topic9?")]
+        curation = shared.curate(more)
+        assert not curation.report.warnings
+        fresh = curator(scorer="hybrid", embeddings=Letters()).curate(more)
+        assert curation.messages == fresh.messages
 
     def test_a_text_is_embedded_once(self) -> None:
         letters = Letters()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +38,11 @@ class Scripted:
     def __call__(self, prompt: str) -> str:
         self.prompts.append(prompt)
         return f"{self.answer} ({len(self.prompts)})"
+
+
+async def awaited(prompt: str) -> str:
+    await asyncio.sleep(0)
+    return "awaited"
 
 
 def summaries(messages: list[Message]) -> list[str]:
@@ -188,14 +195,27 @@ class TestModels:
         view = (await curator.acurate(talk(40))) if awaited else curator.curate(talk(40))
         assert len(summaries(view.messages)) == 1
 
-    async def test_an_async_function_needs_acurate(self) -> None:
-        async def model(prompt: str) -> str:
-            return "awaited"
+    def test_an_async_function_works_from_sync_code(self) -> None:
+        view = Curator(SummarizingManager(awaited), max_tokens=1_000).curate(talk(40)).messages
+        assert "awaited" in summaries(view)[0]
 
-        curator = Curator(SummarizingManager(model), max_tokens=1_000)
-        with pytest.raises(ConfigurationError, match="acurate"):
-            curator.curate(talk(40))
-        assert "awaited" in summaries((await curator.acurate(talk(40))).messages)[0]
+    @pytest.mark.parametrize(
+        "model", [awaited, partial(awaited), lambda prompt: awaited(prompt + "!")]
+    )
+    async def test_an_async_function_works_inside_a_running_loop(self, model: Any) -> None:
+        for view in (
+            Curator(SummarizingManager(model), max_tokens=1_000).curate(talk(40)),
+            await Curator(SummarizingManager(model), max_tokens=1_000).acurate(talk(40)),
+        ):
+            assert "awaited" in summaries(view.messages)[0]
+
+    def test_an_async_function_that_fails_does_not_stop_the_conversation(self) -> None:
+        async def model(prompt: str) -> str:
+            raise TimeoutError("no answer")
+
+        curation = Curator(SummarizingManager(model), max_tokens=1_000).curate(talk(40))
+        assert summaries(curation.messages) == []
+        assert "TimeoutError: no answer" in "".join(curation.report.warnings)
 
     async def test_a_plain_function_works_in_acurate(self) -> None:
         curator = Curator(SummarizingManager(Scripted()), max_tokens=1_000)

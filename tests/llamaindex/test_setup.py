@@ -1,0 +1,199 @@
+"""What every socket is made from: arguments, a config and its objects, and nothing unknown."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import ChatMessage
+
+from history_curator import (
+    ConfigurationError,
+    Curator,
+    RelevanceManager,
+    SlidingWindowManager,
+    SummarizingManager,
+)
+from history_curator.managers import CurationContext
+from history_curator.model import ConversationEntry
+from llamaindex_history_curator import (
+    CuratedFunctionAgent,
+    CuratedLLM,
+    CuratedMemory,
+    CuratedReActAgent,
+    LlamaIndexDialect,
+)
+from tests.llamaindex.factories import assistant, texts, user
+from tests.llamaindex.models import RecordingLLM
+
+Make = Callable[..., Any]
+
+CONFIG = {
+    "managers": [{"sliding_window": {"window_size": 2}}],
+    "max_tokens": 900,
+    "provider": "mistral",
+    "counter": "cl100k_base",
+    "recall": True,
+}
+
+
+def llm_curator(**options: Any) -> Curator:
+    return CuratedLLM(RecordingLLM(), **options)._viewer.curator
+
+
+def function_curator(**options: Any) -> Curator:
+    return CuratedFunctionAgent(llm=RecordingLLM(), tools=[], **options)._viewer().curator
+
+
+def react_curator(**options: Any) -> Curator:
+    return CuratedReActAgent(llm=RecordingLLM(), tools=[], **options)._viewer().curator
+
+
+def memory_curator(**options: Any) -> Curator:
+    curator: Curator = CuratedMemory.from_defaults(**options).curator
+    return curator
+
+
+SOCKETS = pytest.mark.parametrize(
+    "make", [llm_curator, function_curator, react_curator, memory_curator]
+)
+
+
+class Spy:
+    """Notes the question it was asked for."""
+
+    def __init__(self) -> None:
+        self.queries: list[str | None] = []
+
+    def curate(
+        self, entries: Sequence[ConversationEntry], *, context: CurationContext
+    ) -> Sequence[ConversationEntry]:
+        self.queries.append(context.query)
+        return entries
+
+
+@SOCKETS
+class TestConfig:
+    def test_it_is_honoured(self, make: Make, tmp_path: Path) -> None:
+        path = tmp_path / "curator.json"
+        path.write_text(json.dumps(CONFIG))
+        for config in (CONFIG, path):
+            curator = make(config=config)
+            assert [type(manager) for manager in curator.managers] == [SlidingWindowManager]
+            assert (curator.max_tokens, curator.profile.name) == (900, "mistral")
+            assert (curator.counter.name, curator.recall) == ("cl100k_base", True)
+
+    def test_what_is_given_wins(self, make: Make) -> None:
+        curator = make(config=CONFIG, token_limit=700, provider="openai", counter="o200k_base")
+        assert (curator.max_tokens, curator.profile.name) == (700, "openai")
+        assert curator.counter.name == "o200k_base"
+
+    def test_objects_stand_for_named_options(self, make: Make) -> None:
+        config = {"managers": [{"summarizing": {"summarizer": "@writer"}}], "max_tokens": 900}
+        curator = make(config=config, objects={"writer": lambda text: "short"})
+        assert isinstance(curator.managers[0], SummarizingManager)
+        with pytest.raises(ConfigurationError, match="writer"):
+            make(config=config)
+
+    def test_managers_curators_and_stray_objects_are_refused(self, make: Make) -> None:
+        with pytest.raises(ConfigurationError, match=r"given together.*managers"):
+            make(config=CONFIG, managers=[SlidingWindowManager(2)])
+        with pytest.raises(ConfigurationError, match=r"given together.*config"):
+            make(config=CONFIG, curator=Curator(max_tokens=9))
+        with pytest.raises(ConfigurationError, match="no config"):
+            make(objects={"writer": str})
+
+
+@SOCKETS
+class TestArguments:
+    @pytest.mark.parametrize("name", ["token_limt", "max_tokens"])
+    def test_an_unknown_one_is_refused_with_the_closest(self, make: Make, name: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"{name}.*did you mean 'token_limit'"):
+            make(**{name: 500})
+
+    def test_one_manager_needs_no_list(self, make: Make) -> None:
+        manager = RelevanceManager()
+        assert make(managers=manager, token_limit=500).managers == (manager,)
+
+
+@pytest.mark.parametrize("kind", [CuratedFunctionAgent, CuratedReActAgent, CuratedLLM])
+def test_an_unknown_provider_is_refused_when_made(kind: Make) -> None:
+    with pytest.raises(ConfigurationError, match="opnai"):
+        kind(llm=RecordingLLM(), provider="opnai")
+
+
+@pytest.mark.parametrize("kind", [CuratedFunctionAgent, CuratedReActAgent])
+def test_workflow_arguments_still_pass(kind: Make) -> None:
+    agent = kind(llm=RecordingLLM(), timeout=3.0, verbose=False, num_concurrent_runs=2)
+    assert agent.name == "Agent"
+
+
+async def test_an_agent_gets_the_recall_tool_of_its_config() -> None:
+    agent = CuratedFunctionAgent(llm=RecordingLLM(), config=CONFIG)
+    assert len(await agent.get_tools()) == 1
+    without = CuratedFunctionAgent(llm=RecordingLLM(), config=CONFIG, recall=False)
+    assert await without.get_tools() == []
+
+
+class TestMemory:
+    @pytest.mark.parametrize(
+        "given", [{"provider": "openai"}, {"counter": "cl100k_base"}, {"token_limit": 5}]
+    )
+    def test_a_curator_stands_alone(self, given: dict[str, Any]) -> None:
+        with pytest.raises(ConfigurationError, match=f"given together.*{next(iter(given))}"):
+            CuratedMemory.from_defaults(curator=Curator(max_tokens=900), **given)
+
+    def test_what_won_over_a_config_survives_anywhere(self) -> None:
+        memory = CuratedMemory.from_defaults(
+            config=CONFIG, provider="openai", counter="o200k_base", recall=False
+        )
+        data = {**memory.to_dict(), "live": "another process"}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            curator = CuratedMemory.from_dict(data).curator
+        assert (curator.profile.name, curator.counter.name) == ("openai", "o200k_base")
+        assert (curator.recall, len(curator.managers)) == (False, 1)
+
+    async def test_the_question_about_to_be_asked_reaches_the_managers(self) -> None:
+        spy = Spy()
+        memory = CuratedMemory.from_defaults([user("a"), assistant("b")], managers=spy)
+        memory.get(input="where?")
+        await memory.aget(input="when?")
+        memory.get()
+        memory.put(user("who?"))
+        memory.get(input="who?")
+        assert spy.queries == ["where?", "when?", None, None]
+
+    def test_relevance_searches_for_the_new_question(self) -> None:
+        filler = [m for n in range(60) for m in (user(f"step {n}"), assistant("done " * 20))]
+        fact = [user("the vault code is 4711-zebra"), assistant("noted")]
+        said = [*filler[:20], *fact, *filler[20:]]
+        memory = CuratedMemory.from_defaults(said, token_limit=600, managers=RelevanceManager())
+        assert "4711-zebra" not in str(texts(memory.get(input="step 59?")))
+        assert "4711-zebra" in str(texts(memory.get(input="what is the vault code?")))
+
+
+class TestPins:
+    def pinned(self) -> ChatMessage:
+        return ChatMessage("the rule", role="user", additional_kwargs={"pinned": True})
+
+    def test_a_pinned_message_is_in_every_view(self) -> None:
+        said = [user("first"), assistant("ok"), self.pinned(), assistant("ok")]
+        said += [m for n in range(40) for m in (user(f"q{n}"), assistant("word " * 20))]
+        memory = CuratedMemory.from_defaults(
+            said, token_limit=400, managers=SlidingWindowManager(2)
+        )
+        (found,) = [message for message in memory.get() if message.content == "the rule"]
+        assert found.additional_kwargs == {"pinned": True}
+
+    def test_a_pin_is_read_and_seen_when_it_changes(self) -> None:
+        dialect, message = LlamaIndexDialect(), self.pinned()
+        before = dialect.fingerprint(message)
+        assert dialect.read(message, 0)[0].pinned
+        message.additional_kwargs["pinned"] = False
+        assert not dialect.read(message, 0)[0].pinned
+        assert dialect.fingerprint(message) != before
