@@ -44,7 +44,7 @@ class SummarizingManager:
         chunk_tokens: the most text one prompt carries.
         prompt: a template with ``{messages}`` and ``{earlier}``, and optionally ``{max_words}``.
         cache: a mapping that keeps summaries, for instance over a restart.
-        low_water: cut depth, as for `Curator`.
+        low_water: cut depth, as for `Curator`; deeper by default, as every cut is a model call.
 
     Example:
         >>> from history_curator.model import MessageRole
@@ -67,7 +67,7 @@ class SummarizingManager:
         chunk_tokens: int = 8_000,
         prompt: str = DEFAULT_PROMPT,
         cache: MutableMapping[str, str] | None = None,
-        low_water: float | None = None,
+        low_water: float | None = 0.75,
     ) -> None:
         if max_tokens < 50 or chunk_tokens < 100:
             raise ConfigurationError(

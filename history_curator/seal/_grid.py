@@ -36,7 +36,9 @@ def cell_size(max_tokens: int, low_water: float | None) -> int:
     """Characters between two grid lines; 0 means that a cut may fall anywhere."""
     if low_water is None:
         low_water = default_low_water(max_tokens)
-    return int(max_tokens * CHARACTERS_PER_TOKEN * (1.0 - low_water))
+    if low_water >= 1.0:
+        return 0
+    return max(FINEST, int(max_tokens * CHARACTERS_PER_TOKEN * (1.0 - low_water)))
 
 
 def line_at_or_after(units: Sequence[Unit], start: int, end: int, cell: int) -> int:

@@ -321,13 +321,6 @@ class TestFailing:
         )
 
 
-class Absent:
-    max_tokens = None
-
-    def start(self, conversation: Any, counter: Any) -> Any:
-        raise PolicyUnavailableError("not installed")
-
-
 def test_a_manager_is_not_a_policy() -> None:
     with pytest.raises(ConfigurationError, match=r"Curator\(SlidingWindowManager\(...\)"):
         run([session(2)], {"a": SlidingWindowManager(4)})
