@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import logging
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
@@ -12,3 +14,13 @@ settings.register_profile(
     "nightly", max_examples=2_000, deadline=None, suppress_health_check=_QUIET
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(autouse=True)
+def _audible_loggers() -> None:
+    """Let the loggers be heard: some libraries configure logging for the whole process."""
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        if name.split(".")[0] == "history_curator" and isinstance(logger, logging.Logger):
+            logger.disabled = False
+            logger.propagate = True
+            logger.setLevel(logging.NOTSET)
