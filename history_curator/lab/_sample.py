@@ -246,10 +246,10 @@ class _Story:
                     "changes": count,
                 }
                 for sha, day, who, count in (
-                    ("8f21c0", 12, "r.okafor", 14),
-                    ("77ab19", 11, "m.lind", 3),
-                    ("5510de", 10, "r.okafor", 6),
-                    ("49c7e2", 7, "s.ito", 2),
+                    ("8f21c0", 12, "pricing-team", 14),
+                    ("77ab19", 11, "rates-team", 3),
+                    ("5510de", 10, "pricing-team", 6),
+                    ("49c7e2", 7, "platform-team", 2),
                 )
             ]
         )
