@@ -9,7 +9,8 @@ from typing import Any
 from history_curator.dialect import Dialect
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry
-from history_curator.read._dicts import DictDialect, EntryDialect
+from history_curator.read._dicts import DictDialect
+from history_curator.read._entries import EntryDialect
 
 _DICTS = DictDialect()
 _ENTRIES = EntryDialect()

@@ -17,6 +17,7 @@ from history_curator.model import (
     new_entry,
 )
 from history_curator.read._parts import join_text, read_part
+from history_curator.read._reasoning import read_reasoning, reasoning_block
 from history_curator.write import write_dicts
 
 ROLES: dict[str, MessageRole] = {
@@ -137,35 +138,6 @@ class DictDialect:
         return (content if content.__class__ is str else repr(content), asked, plain)
 
 
-class EntryDialect:
-    """Messages that are entries already."""
-
-    name = "entries"
-    immutable = True
-
-    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
-        """Return the entry itself, bound to itself as its source."""
-        if not isinstance(message, ConversationEntry):
-            raise ConversionError(
-                f"expected a ConversationEntry, got {type(message).__name__}.",
-                index=index,
-                fix="one list holds one kind of message.",
-            )
-        return (message,)
-
-    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
-        """Return the entries."""
-        return list(entries)
-
-    def glance(self, messages: Sequence[Any]) -> list[Any]:
-        """Entries are frozen: each is its own witness."""
-        return list(messages)
-
-    def fingerprint(self, message: Any) -> Hashable:
-        """Entries are frozen."""
-        return id(message)
-
-
 def _read_role(message: Mapping[str, Any], index: int) -> MessageRole:
     if "role" not in message:
         raise ConversionError(
@@ -230,7 +202,7 @@ def _entry(
             calls = _merge_calls(calls, _read_calls(message, index))
         if content is None and parts is None and isinstance(message.get("refusal"), str):
             content = message["refusal"]
-        reasoning = reasoning or _read_reasoning(message)
+        reasoning = reasoning or read_reasoning(message)
         if message.get("role") == "orchestrator" and name is None:
             name = "orchestrator"
     call_id = message.get("tool_call_id") if is_tool else None
@@ -321,29 +293,6 @@ def arguments_text(arguments: Any) -> str:
         return repr(arguments)
 
 
-def _read_reasoning(message: Mapping[str, Any]) -> tuple[Reasoning, ...]:
-    blocks = message.get("thinking_blocks")
-    if isinstance(blocks, list) and blocks:
-        return tuple(_reasoning_block(block) for block in blocks if isinstance(block, Mapping))
-    text = message.get("reasoning_content", message.get("reasoning"))
-    return (Reasoning(text, raw=None),) if isinstance(text, str) and text else ()
-
-
-def _reasoning_block(block: Mapping[str, Any]) -> Reasoning:
-    text = block.get("thinking", block.get("text", block.get("reasoning")))
-    if isinstance(text, (list, tuple)):  # chunks of text, as some providers stream them
-        chunks = (each.get("text") if isinstance(each, Mapping) else each for each in text)
-        text = "".join(chunk for chunk in chunks if isinstance(chunk, str))
-    encrypted = block.get("type") == "redacted_thinking" or "encrypted_content" in block
-    signature = block.get("signature", block.get("data", block.get("encrypted_content")))
-    return Reasoning(
-        text if isinstance(text, str) else None,
-        signature if isinstance(signature, str) else None,
-        block,
-        encrypted,
-    )
-
-
 def _read_blocks(
     message: Mapping[str, Any], role: MessageRole, blocks: Sequence[Any], index: int
 ) -> tuple[ConversationEntry, ...]:
@@ -383,7 +332,7 @@ def _read_blocks(
                 ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), arguments)
             )
         elif kind in _REASONING_BLOCKS:
-            reasoning.append(_reasoning_block(block))
+            reasoning.append(reasoning_block(block))
         else:
             parts.append(read_part(block, index, f"content[{position}]"))
     close()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from history_curator.seal._ladder import Fit, Ladder
+from history_curator.seal._fit import Fit
+from history_curator.seal._ladder import Ladder
 from history_curator.seal._seal import Sealed, seal
 
 __all__ = ["Fit", "Ladder", "Sealed", "seal"]

@@ -8,7 +8,8 @@ from typing import Literal
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.model import ConversationEntry
 from history_curator.profiles import ProviderProfile
-from history_curator.seal._ladder import Fit, Ladder
+from history_curator.seal._fit import Fit
+from history_curator.seal._ladder import Ladder
 from history_curator.structure import Timeline, flatten
 from history_curator.tokens import TokenCounter
 
