@@ -18,9 +18,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 @pytest.fixture(autouse=True)
 def _audible_loggers() -> None:
-    """Let the loggers be heard: some libraries configure logging for the whole process."""
+    """Let our loggers be heard: some libraries configure logging for the whole process."""
+    logging.disable(logging.NOTSET)
+    logging.getLogger("history_curator").setLevel(logging.WARNING)
     for name, logger in list(logging.root.manager.loggerDict.items()):
         if name.split(".")[0] == "history_curator" and isinstance(logger, logging.Logger):
             logger.disabled = False
             logger.propagate = True
-            logger.setLevel(logging.NOTSET)
+            if "." in name:
+                logger.setLevel(logging.NOTSET)
