@@ -20,7 +20,8 @@ def curate_and_check(
     """Curate and assert every guarantee; None when the budget was rightly refused.
 
     A manager that is not idempotent by itself cannot be made so: then pass ``idempotent=False``.
-    Neither can one that counts messages, where the provider needs an invented one among them.
+    Neither can one that counts messages or characters, where the provider needs an invented
+    message, or a word such as ``[image removed]`` in one.
     """
     before = copy.deepcopy(messages)
     try:
@@ -35,7 +36,9 @@ def curate_and_check(
         return None
     assert messages == before, "the input was changed"
     assert_guarantees(messages, curation, curator=curator, tail=tail)
-    invented = bool(curator.managers) and any(entry.origin for entry in curation.entries)
+    invented = bool(curator.managers) and any(
+        entry.origin or entry.action == "repaired" for entry in curation.entries
+    )
     if idempotent and not invented:
         again = curator.curate(curation.messages, tail=tail)
         assert again.messages == curation.messages, "not idempotent"
