@@ -20,8 +20,8 @@ def curate_and_check(
     """Curate and assert every guarantee; None when the budget was rightly refused.
 
     A manager that is not idempotent by itself cannot be made so: then pass ``idempotent=False``.
-    Neither can one that counts messages or characters, where the provider needs an invented
-    message, or a word such as ``[image removed]`` in one.
+    Neither can one that counts messages or characters, where the seal had to add some: a message
+    the provider insists on, a word such as ``[image removed]`` or ``[cleared: …]``.
     """
     before = copy.deepcopy(messages)
     try:
@@ -37,7 +37,9 @@ def curate_and_check(
     assert messages == before, "the input was changed"
     assert_guarantees(messages, curation, curator=curator, tail=tail)
     invented = bool(curator.managers) and any(
-        entry.origin or entry.action == "repaired" for entry in curation.entries
+        decision.manager in {"seal", "TokenBudgetManager"}
+        and decision.action not in {"kept", "dropped", "moved"}
+        for decision in curation.report.decisions
     )
     if idempotent and not invented:
         again = curator.curate(curation.messages, tail=tail)
