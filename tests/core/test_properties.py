@@ -55,6 +55,10 @@ MANAGERS = (
 )
 
 
+TIGHT = (ToolResultTruncator, RoleTruncator, ComposedManager)
+"""The ones above whose limits are a few characters."""
+
+
 @given(broken_conversations(), BUDGETS, st.sampled_from(PROFILES))
 def test_the_default_keeps_every_guarantee_on_broken_conversations(
     messages: list[Any], budget: int | None, provider: str
@@ -73,7 +77,9 @@ def test_the_default_keeps_every_guarantee_on_valid_conversations(
 @given(broken_conversations(), BUDGETS, st.sampled_from(MANAGERS))
 def test_any_manager_is_sealed(messages: list[Any], budget: int | None, managers: Any) -> None:
     idempotent = not any(isinstance(each, KeepEverySecond | Backwards) for each in managers)
-    curate_and_check(messages, curator=Curator(*managers, max_tokens=budget), idempotent=idempotent)
+    curator = Curator(*managers, max_tokens=budget)
+    tight = isinstance(managers[0] if managers else None, TIGHT)
+    curate_and_check(messages, curator=curator, idempotent=idempotent, tight=tight)
 
 
 @given(broken_conversations(), st.sampled_from([60, 200, None]))

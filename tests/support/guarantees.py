@@ -15,13 +15,18 @@ Tail = Literal["request", "history"]
 
 
 def curate_and_check(
-    messages: list[Any], *, curator: Curator, tail: Tail = "request", idempotent: bool = True
+    messages: list[Any],
+    *,
+    curator: Curator,
+    tail: Tail = "request",
+    idempotent: bool = True,
+    tight: bool = False,
 ) -> Curation | None:
     """Curate and assert every guarantee; None when the budget was rightly refused.
 
     A manager that is not idempotent by itself cannot be made so: then pass ``idempotent=False``.
-    Neither can one that counts messages or characters, where the seal had to add some: a message
-    the provider insists on, a word such as ``[image removed]`` or ``[cleared: …]``.
+    Neither can one that counts messages, where the provider insists on an invented one, nor a
+    `tight` one, whose limit is shorter than the seal's own ``[image removed]`` or ``[cleared: …]``.
     """
     before = copy.deepcopy(messages)
     try:
@@ -36,12 +41,8 @@ def curate_and_check(
         return None
     assert messages == before, "the input was changed"
     assert_guarantees(messages, curation, curator=curator, tail=tail)
-    invented = bool(curator.managers) and any(
-        decision.manager in {"seal", "TokenBudgetManager"}
-        and decision.action not in {"kept", "dropped", "moved"}
-        for decision in curation.report.decisions
-    )
-    if idempotent and not invented:
+    invented = bool(curator.managers) and any(entry.origin for entry in curation.entries)
+    if idempotent and not invented and not (tight and _sealed_with_words(curation)):
         again = curator.curate(curation.messages, tail=tail)
         assert again.messages == curation.messages, "not idempotent"
     fresh = Curator(
@@ -54,6 +55,14 @@ def curate_and_check(
     )
     assert fresh.curate(messages, tail=tail).messages == curation.messages, "not deterministic"
     return curation
+
+
+def _sealed_with_words(curation: Curation) -> bool:
+    return any(
+        decision.manager in {"seal", "TokenBudgetManager"}
+        and decision.action not in {"kept", "dropped", "moved"}
+        for decision in curation.report.decisions
+    )
 
 
 def assert_guarantees(
