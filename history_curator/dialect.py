@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from history_curator.model import ConversationEntry
 
-__all__ = ["Dialect", "is_untouched", "write_each"]
+__all__ = ["Dialect", "write_each"]
 
 
 class Dialect(Protocol):
@@ -38,11 +38,6 @@ class Dialect(Protocol):
 
     def fingerprint(self, message: Any) -> Hashable:
         """Return everything `read` looks at, to notice an edit inside nested values."""
-
-
-def is_untouched(entry: ConversationEntry) -> bool:
-    """Whether an entry is exactly what was read from its source message."""
-    return entry.original is None and entry.source is not None
 
 
 def write_each(entries: Sequence[ConversationEntry], rebuild: Any) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import random
 from typing import Any
 
 import pytest
@@ -35,6 +36,13 @@ class Doing:
 
     def curate(self, entries: Any, *, context: Any) -> Any:
         return self.function(entries)
+
+
+def view_or_refusal(curator: Curator, messages: list[Any], options: dict[str, Any]) -> Any:
+    try:
+        return curator.curate(messages, **options).messages
+    except BudgetUnsatisfiableError as error:
+        return str(error)
 
 
 def texts(messages: list[Any]) -> list[Any]:
@@ -69,6 +77,27 @@ class TestConversationsThatShareMessages:
         messages += [{**assistant("fine"), "reasoning_content": "hmm"}, user("next")]
         fresh = Curator(max_tokens=1_000).curate(messages)
         assert curator.curate(messages).messages == fresh.messages
+
+    def test_one_curator_for_any_mix_of_calls_is_as_good_as_a_new_one(self) -> None:
+        choose = random.Random(7)
+        record = [system("s"), user("find it")]
+        for step in range(40):
+            record += [call(f"c{step}"), result(f"c{step}", f"{step} " * 60)]
+        schema = {"type": "function", "function": {"name": "look", "description": "d " * 50}}
+        shared = Curator()
+        for _ in range(150):
+            messages = record[: choose.randrange(2, len(record))]
+            if choose.random() < 0.4:
+                messages.append(user(f"q{choose.randrange(3)}"))
+            options: dict[str, Any] = {
+                "max_tokens": choose.choice([300, 900, 2_500]),
+                "tools": choose.choice([None, [schema]]),
+                "reserve": choose.choice([0, 30]),
+                "tail": choose.choice(["request", "history"]),
+            }
+            assert view_or_refusal(shared, messages, options) == view_or_refusal(
+                Curator(), messages, options
+            )
 
     def test_a_slice_of_a_view_can_be_curated(self) -> None:
         messages = [
