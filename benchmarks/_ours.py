@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from benchmarks._conversation import BUDGET
@@ -20,16 +21,20 @@ def fresh_counter() -> TiktokenCounter:
 
 
 def core() -> View:
-    """``Curator(max_tokens=…).curate(messages)`` on dicts.
+    """``Curator(max_tokens=…).curate(messages)`` on dicts."""
+    return _curating(None, itemgetter("role"))
 
-    The tail is what it is for a caller: a request after a user or tool message, and a history
-    that goes on after the assistant's.
+
+def _curating(dialect: Any, role: Callable[[Any], str]) -> View:
+    """A view with the tail it has for a caller.
+
+    It is a request after a user or tool message, and a history that goes on after the assistant's.
     """
     curate = Curator(max_tokens=BUDGET, counter=fresh_counter()).curate
 
     def view(messages: list[Any]) -> Any:
-        asked = messages[-1]["role"] in ("user", "tool")
-        return curate(messages, tail="request" if asked else "history")
+        asked = role(messages[-1]) in ("user", "human", "tool")
+        return curate(messages, tail="request" if asked else "history", dialect=dialect)
 
     return view
 
@@ -48,16 +53,14 @@ def langchain_messages() -> View:
     """The core on LangChain messages: reading and writing, without the chain around it."""
     from langchain_history_curator import LangChainDialect
 
-    curator, dialect = Curator(max_tokens=BUDGET, counter=fresh_counter()), LangChainDialect()
-    return lambda messages: curator.curate(messages, dialect=dialect)
+    return _curating(LangChainDialect(), attrgetter("type"))
 
 
 def llamaindex_messages() -> View:
     """The core on LlamaIndex messages: reading and writing, without the memory around it."""
     from llamaindex_history_curator import LlamaIndexDialect
 
-    curator, dialect = Curator(max_tokens=BUDGET, counter=fresh_counter()), LlamaIndexDialect()
-    return lambda messages: curator.curate(messages, dialect=dialect)
+    return _curating(LlamaIndexDialect(), attrgetter("role.value"))
 
 
 def llamaindex_memory() -> Any:

@@ -14,7 +14,6 @@ from history_curator.seal import Sealed
 from history_curator.structure import Timeline, pair
 
 Tail = Literal["request", "history"]
-_VOLATILE = {"recollection", "placeholder", "user"}
 
 
 class Options(NamedTuple):
@@ -29,10 +28,11 @@ class Options(NamedTuple):
     query: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """One call of `curate`, after reading."""
 
+    options: Options
     dialect: Dialect
     messages: list[Any]
     timeline: Timeline
@@ -41,8 +41,7 @@ class Request:
     overhead: int
     priced: int
     max_tokens: int | None
-    tail: Tail
-    context: CurationContext
+    warnings: list[str]
 
     @property
     def room(self) -> int | None:
@@ -52,9 +51,9 @@ class Request:
 class Run:
     """The managers at work on one request, whoever waits for them."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, context: CurationContext) -> None:
         self.request = request
-        self.context = request.context
+        self.context = context
         self.entries: Sequence[ConversationEntry] = request.record
         self.steps: list[Step] = []
         self.pins: dict[int, ConversationEntry] = {}
@@ -155,8 +154,8 @@ def left_out(timeline: Timeline) -> dict[int, str]:
     return left
 
 
-def stable_prefix(sealed: Sealed, *, merges: bool) -> int:
-    """How many leading entries the next call repeats: all before what may yet change.
+def repeated(sealed: Sealed, *, merges: bool) -> int:
+    """How many leading entries the next call repeats at most: all before what may yet change.
 
     Args:
         sealed: the view.
@@ -168,7 +167,17 @@ def stable_prefix(sealed: Sealed, *, merges: bool) -> int:
         count -= len(fit.entries) - fit.steady
     if merges and count == len(entries):
         count -= 1
-    for position, entry in enumerate(entries[: max(0, count)]):
-        if entry.origin in _VOLATILE and (position or entry.origin != "user"):
-            return position
     return max(0, count)
+
+
+def write_view(dialect: Dialect, sealed: Sealed) -> list[Any]:
+    """The messages of a view. Those of its body are known from the last call."""
+    fit, body, entries = sealed.fit, sealed.body, sealed.entries
+    if fit is not None and body is not None:
+        around = entries[: fit.lead] + entries[fit.settled :]
+        if dialect.alone(around):
+            middle = body.write(dialect)
+            if middle is not None:
+                outer = dialect.write(around)
+                return [*outer[: fit.lead], *middle, *outer[fit.lead :]]
+    return dialect.write(entries)

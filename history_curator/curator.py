@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +16,8 @@ from history_curator._pipeline import (
     Run,
     Tail,
     left_out,
-    stable_prefix,
+    repeated,
+    write_view,
 )
 from history_curator.dialect import Dialect
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["Curation", "Curator"]
 
 logger = logging.getLogger("history_curator")
+
+_OLD = ConstantReason("older than the cut line: the budget is reached")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ class Curator:
         self.bus = bus
         self.name = name
         self.preserve_last_n = preserve_last_n
+        self._strategy = "+".join(type(each).__name__ for each in managers) or "ladder"
         self._lock = RLock()
         self._timelines = TimelineCache()
         self._ladders: dict[int, Ladder] = {}
@@ -171,7 +175,7 @@ class Curator:
         options = Options(tools, reserve, tail, session, max_tokens, dialect, query)
         if not self.managers:
             return self._ladder_only(messages, options)
-        run = Run(self._reread_if_edited(self._read(messages, options)))
+        run = self._start(messages, options)
         for manager in self.managers:
             run.take(manager, run_manager(manager, run.entries, run.context))
         return self._finish(run)
@@ -192,7 +196,7 @@ class Curator:
         options = Options(tools, reserve, tail, session, max_tokens, dialect, query)
         if not self.managers:
             return self._ladder_only(messages, options)
-        run = Run(self._reread_if_edited(self._read(messages, options)))
+        run = self._start(messages, options)
         for manager in self.managers:
             run.take(manager, await arun_manager(manager, run.entries, run.context))
         return self._finish(run)
@@ -212,33 +216,34 @@ class Curator:
         limit = self.max_tokens if max_tokens is None else max_tokens
         priced = self.counter.priming + self._count_tools(options.tools)
         overhead = priced + options.reserve
+        return Request(
+            options, dialect, given, timeline, record, count, overhead, priced, limit, []
+        )
+
+    def _start(self, messages: Sequence[Any], options: Options) -> Run:
+        """Managers see every entry, so every message is checked for edits in place."""
+        request = self._read(messages, options)
+        with self._lock:
+            record, given = request.record, request.messages
+            if not request.timeline.verify(record, given, len(record)):
+                request.timeline = self._timelines.rebuild(request.dialect, given)
+                record = request.record = request.timeline.entries[:]
+                request.count = len(record)
+                request.timeline.verify(record, given, len(record))
+        room = request.room
         context = CurationContext(
             counter=self.counter,
-            max_tokens=None if limit is None else max(0, limit - overhead),
+            max_tokens=None if room is None else max(0, room),
             session=options.session,
             preserve_last_n=self.preserve_last_n,
-            tail=tail,
-            record=tuple(record) if self.managers else (),
+            tail=options.tail,
+            record=tuple(record),
             recall=self.recall,
             low_water=self.low_water,
             query=options.query,
+            warnings=request.warnings,
         )
-        return Request(
-            dialect, given, timeline, record, count, overhead, priced, limit, tail, context
-        )
-
-    def _reread_if_edited(self, request: Request) -> Request:
-        """Managers see every entry, so every message is checked for edits in place."""
-        with self._lock:
-            if request.timeline.verify(request.record, request.messages, len(request.record)):
-                return request
-            timeline = self._timelines.rebuild(request.dialect, request.messages)
-            record = timeline.entries[:]
-            timeline.verify(record, request.messages, len(record))
-        context = replace(request.context, record=tuple(record))
-        return replace(
-            request, timeline=timeline, record=record, count=len(record), context=context
-        )
+        return Run(request, context)
 
     def _count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
         if not tools:
@@ -267,7 +272,7 @@ class Curator:
                 counter=self.counter,
                 ladder=None if limit is None else self._ladder(limit),
                 room=request.room,
-                tail=request.tail,
+                tail=request.options.tail,
                 edited=edited,
                 preserve_last_n=self.preserve_last_n,
             )
@@ -278,14 +283,14 @@ class Curator:
             )
         if self.mode != "shadow":
             raise refusal
-        request.context.warn(str(refusal))
+        request.warnings.append(str(refusal))
         return seal(
             timeline,
             profile=self.profile,
             counter=self.counter,
             ladder=None,
             room=None,
-            tail=request.tail,
+            tail=request.options.tail,
             edited=edited,
         )
 
@@ -297,12 +302,12 @@ class Curator:
             sealed = self._seal_known(request, timeline)
             if sealed is None:
                 timeline = self._timelines.rebuild(request.dialect, request.messages)
-                request = replace(request, timeline=timeline, count=len(timeline.entries))
+                request.record, request.count = timeline.entries, len(timeline.entries)
                 sealed = self._seal(request, timeline, edited=False)
                 timeline.verify(sealed.entries, request.messages)
             orphans = left_out(timeline)
-            record = timeline.entries
-        return self._conclude(request, record, sealed, [], orphans)
+            view = write_view(request.dialect, sealed)  # its body grows with the timeline
+        return self._conclude(request, sealed, [], orphans, view)
 
     def _seal_known(self, request: Request, timeline: Timeline) -> Sealed | None:
         """The view of a timeline that was there before; None when its messages were edited."""
@@ -312,7 +317,9 @@ class Curator:
             if timeline.verify(timeline.entries, request.messages, len(timeline.entries)):
                 raise
             return None
-        return sealed if timeline.verify(sealed.entries, request.messages) else None
+        lead = 0 if sealed.fit is None else sealed.fit.lead
+        same = timeline.verify(sealed.entries, request.messages, body=sealed.body, lead=lead)
+        return sealed if same else None
 
     def _finish(self, run: Run) -> Curation:
         request, record = run.request, run.request.record
@@ -322,27 +329,26 @@ class Curator:
             mine is not given for mine, given in zip(kept, record, strict=True)
         )
         sealed = self._seal(request, timeline, edited=edited)
-        return self._conclude(request, record, sealed, run.steps, left_out(timeline))
+        view = write_view(request.dialect, sealed)
+        return self._conclude(request, sealed, run.steps, left_out(timeline), view)
 
     def _conclude(
         self,
         request: Request,
-        record: list[ConversationEntry],
         sealed: Sealed,
         steps: list[Step],
         orphans: dict[int, str],
+        view: list[Any],
     ) -> Curation:
         fit = sealed.fit
-        reasons: dict[int, str] = {}
         if fit is not None and fit.rung >= 4:
-            label = "older than the cut line: the budget is reached"
-            steps = [*steps, Step("TokenBudgetManager", fit.entries, ConstantReason(label))]
+            steps.append(Step("TokenBudgetManager", fit.entries, _OLD))
         elif fit is not None and fit.rung > 1:
-            steps = [*steps, Step("TokenBudgetManager", fit.entries)]
-        steps = [*steps, Step("seal", sealed.entries, reasons)]
+            steps.append(Step("TokenBudgetManager", fit.entries))
+        steps.append(Step("seal", sealed.entries))
         tokens = sealed.tokens + request.priced
         report = CurationReport(
-            record=record,
+            record=request.record,
             count=request.count,
             view=sealed.entries,
             steps=steps,
@@ -351,24 +357,26 @@ class Curator:
             max_tokens=request.max_tokens,
             overhead=request.overhead,
             provider=self.profile.name,
-            strategy="+".join(type(manager).__name__ for manager in self.managers) or "ladder",
-            prefix_entries=stable_prefix(sealed, merges=self.profile.merges),
+            strategy=self._strategy,
+            repeated=repeated(sealed, merges=self.profile.merges),
             cut=0 if fit is None else fit.start,
             clear=0 if fit is None else fit.clear_start,
             rung=0 if fit is None else fit.rung,
             cap=None if fit is None else fit.cap,
             orphans=orphans,
             mode=self.mode,
-            warnings=tuple(request.context.warnings),
+            warnings=request.warnings,
         )
-        self._announce(report, request.context.session)
+        self._announce(report, request.options.session)
         if self.mode == "shadow":
             whole = list(request.messages)
             return Curation(
-                whole, record[: request.count], report.tokens_before + request.priced, report
+                whole,
+                request.record[: request.count],
+                report.tokens_before + request.priced,
+                report,
             )
-        messages = request.dialect.write(sealed.entries)
-        return Curation(messages, sealed.entries, tokens, report)
+        return Curation(view, sealed.entries, tokens, report)
 
     def _announce(self, report: CurationReport, session: Any) -> None:
         if self.bus is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from history_curator.model import ConversationEntry
 
-__all__ = ["Dialect", "write_each"]
+__all__ = ["Dialect", "copied", "differ"]
 
 
 class Dialect(Protocol):
@@ -30,19 +30,36 @@ class Dialect(Protocol):
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return messages; untouched entries come back as the very objects they came from."""
 
+    def alone(self, entries: Sequence[ConversationEntry]) -> bool:
+        """Return whether each entry is written as one message, whatever stands beside it."""
+
     def glance(self, messages: Sequence[Any]) -> list[Any]:
         """Return one object per message whose identity changes when the content is replaced.
 
         Runs over the whole view on every call, so it has to be a C-speed gather.
         """
 
-    def fingerprint(self, message: Any) -> Hashable:
-        """Return everything `read` looks at, to notice an edit inside nested values."""
+    def peek(self, messages: Sequence[Any]) -> list[Any]:
+        """Return what each message is made of, as it is now: plain data, nothing copied."""
+
+    def snapshot(self, message: Any) -> Any:
+        """Return what `peek` shows of a message, for good: edits in place do not reach it."""
 
 
-def write_each(entries: Sequence[ConversationEntry], rebuild: Any) -> list[Any]:
-    """Write one message per entry: the source where untouched, else ``rebuild(entry)``."""
-    return [
-        entry.source if entry.original is None and entry.source is not None else rebuild(entry)
-        for entry in entries
-    ]
+def copied(value: Any) -> Any:
+    """Return a value with every dict, list and tuple in it copied; the rest of it is shared."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(map(copied, value))
+    return value
+
+
+def differ(one: Any, other: Any) -> bool:
+    """Return whether values differ, also where comparing them is an error."""
+    try:
+        return bool(one != other)
+    except Exception:  # noqa: BLE001 - whatever a caller's values raise
+        return True

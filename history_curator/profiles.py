@@ -67,6 +67,7 @@ class ProviderProfile:
         "_across",
         "_at",
         "_compares_steps",
+        "_kinds",
         "_requests",
         "invariants",
         "merges",
@@ -83,7 +84,8 @@ class ProviderProfile:
         self.merges = any(isinstance(rule, RolesAlternate) for rule in self.invariants)
         self.reasoning: ReasoningMode = bound[0].mode if bound else "keep"
         self._compares_steps = any(rule.family == "gemini" for rule in bound)
-        self._at = tuple(rule.look_at for rule in self.invariants if rule.looks_at)
+        self._at = tuple(rule for rule in self.invariants if rule.looks_at)
+        self._kinds: dict[tuple[bool, ...], tuple[Callable[..., object], ...]] = {}
         across = [rule for rule in self.invariants if rule.looks_across]
         self._requests = tuple(rule.look_across for rule in across)
         self._across = tuple(rule.look_across for rule in across if not rule.requests_only)
@@ -133,6 +135,24 @@ class ProviderProfile:
         simple = not any(entry.parts or entry.reasoning for entry in part)
         return simple and self.holds(part, tail)
 
+    def repair_end(
+        self, entries: list[ConversationEntry], held: int, tail: Tail = "request"
+    ) -> list[ConversationEntry] | None:
+        """Return what `repair` does for entries whose first `held` kept the rules, if that is easy.
+
+        The very list where nothing is wrong; with another entry at its end where only that is
+        missing from a request; None when it takes a look at everything.
+        """
+        if self.still_holds(entries, held, tail):
+            return entries
+        if tail != "request" or not self.still_holds(entries, held, "history"):
+            return None
+        asked: list[ConversationEntry] = entries
+        for rule in self.invariants:
+            if rule.requests_only and rule.look_across(asked):
+                asked = rule.repair(asked)
+        return asked if self.still_holds(asked, held, tail) else None
+
     def repair(
         self,
         entries: Sequence[ConversationEntry],
@@ -172,7 +192,15 @@ class ProviderProfile:
         checked = entry.checked
         if checked is self or (checked.__class__ is dict and self in checked):
             return True
-        for look in self._at:
+        kind = (
+            entry.tool_calls is None,
+            entry.tool_call_id is None,
+            entry.tool_name is None,
+            entry.parts is None,
+            entry.reasoning is None,
+            entry.seldom is None,
+        )
+        for look in self._kinds.get(kind) or self._looks(kind, entry):
             if look(entry):
                 return False
         if checked.__class__ is dict:
@@ -180,6 +208,20 @@ class ProviderProfile:
         else:
             object.__setattr__(entry, "checked", self)
         return True
+
+    def _looks(
+        self, kind: tuple[bool, ...], entry: ConversationEntry
+    ) -> tuple[Callable[..., object], ...]:
+        """The rules that may find something in an entry of a kind: one with the same fields set."""
+        looks = tuple(
+            rule.look_at
+            for rule in self._at
+            if not rule.about
+            or entry.seldom is not None
+            or any(getattr(entry, field) is not None for field in rule.about)
+        )
+        self._kinds[kind] = looks
+        return looks
 
     def _settle(
         self, entries: list[ConversationEntry], since: int, edited: bool

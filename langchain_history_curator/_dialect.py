@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import marshal
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import (
     AIMessage,
@@ -19,6 +18,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from history_curator.dialect import copied, differ
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry
 from history_curator.read import DictDialect
@@ -26,8 +26,19 @@ from langchain_history_curator import _readers as readers
 from langchain_history_curator._rewrite import adopt, invent, message_of, rewrite
 
 _content = attrgetter("content")
+_fields = attrgetter("__dict__")
 
 Reader = Callable[[Any, int], "tuple[ConversationEntry, ...]"]
+
+
+class Written(NamedTuple):
+    """What an entry was written as.
+
+    A copy of the content goes with it, as a witness: a caller may have changed the message since.
+    """
+
+    message: BaseMessage
+    content: Any
 
 
 class LangChainDialect:
@@ -75,16 +86,17 @@ class LangChainDialect:
             if skip:
                 skip -= 1
                 continue
-            source: Any = entry.source
-            if entry.original is None and source.__class__ in classes:
-                if entry.span is None:
-                    out.append(source)
-                    continue
-                if taken := _whole(entries, position):
-                    out.append(source)
+            if entry.original is None and entry.source.__class__ in classes:
+                taken = 1 if entry.span is None else _whole(entries, position)
+                if taken:
+                    out.append(entry.source)
                     skip = taken - 1
                     continue
-            out.append(_written(entry))
+            known = entry.written
+            if known.__class__ is Written and not differ(known.message.content, known.content):
+                out.append(known.message)
+            else:
+                out.append(_write(entry))
         return out
 
     def glance(self, messages: Sequence[Any]) -> list[Any]:
@@ -99,23 +111,19 @@ class LangChainDialect:
                 for message in messages
             ]
 
-    def fingerprint(self, message: Any) -> Hashable:
-        """Return everything `read` looks at."""
-        try:
-            fields = message.__dict__
-            content = fields["content"]
-        except (AttributeError, KeyError):
-            if isinstance(message, dict) and "role" in message:
-                return self._dicts.fingerprint(message)
-            return _freeze(message)
-        if content.__class__ is not str:
-            content = _freeze(content)
-        extra = fields["additional_kwargs"]
-        if "tool_calls" in fields:
-            calls, invalid = fields["tool_calls"], fields["invalid_tool_calls"]
-            if calls or invalid or extra:
-                return content, fields["name"], _freeze(calls), _freeze(invalid), _freeze(extra)
-        return content, fields["name"], fields.get("tool_call_id"), fields.get("status")
+    def alone(self, entries: Sequence[ConversationEntry]) -> bool:
+        """A message that was read as several entries is written from all of them."""
+        return all(entry.seldom is None or entry.span is None for entry in entries)
+
+    def peek(self, messages: Sequence[Any]) -> list[Any]:
+        """Return the fields of every message; what is no message yet as it is."""
+        if self._classes.issuperset(map(type, messages)):
+            return list(map(_fields, messages))
+        return [_made_of(message) for message in messages]
+
+    def snapshot(self, message: Any) -> Any:
+        """Return the same of one message, with every dict and list copied."""
+        return copied(_made_of(message))
 
     def _reader_for(self, message: Any, index: int) -> Reader:
         if isinstance(message, AIMessage):
@@ -202,11 +210,13 @@ def _whole(entries: Sequence[ConversationEntry], start: int) -> int:
     return count if same else 0
 
 
-def _written(entry: ConversationEntry) -> BaseMessage:
-    known = entry.written
-    if known is not None and known[1] is known[0].content and isinstance(known[0], BaseMessage):
-        message: BaseMessage = known[0]
-        return message
+def _made_of(message: Any) -> Any:
+    if isinstance(message, BaseMessage):
+        return message.__dict__
+    return dict(message) if isinstance(message, dict) else message
+
+
+def _write(entry: ConversationEntry) -> BaseMessage:
     source = entry.source
     if source is None:
         message = invent(entry)
@@ -216,14 +226,5 @@ def _written(entry: ConversationEntry) -> BaseMessage:
         message = adopt(entry.root)
         if entry.original is not None:
             message = rewrite(message, entry)
-    # The content goes with it, as a witness: a caller may have changed the message since.
-    object.__setattr__(entry, "written", (message, message.content))
+    object.__setattr__(entry, "written", Written(message, copied(message.content)))
     return message
-
-
-def _freeze(value: Any) -> Hashable:
-    # Format 2 writes equal data as equal bytes; later ones depend on which objects are shared.
-    try:
-        return marshal.dumps(value, 2)
-    except ValueError:
-        return repr(value)

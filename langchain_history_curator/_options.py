@@ -55,9 +55,9 @@ def messages_of(given: Any) -> list[Any]:
     Raises:
         ConversionError: when there are no messages in it.
     """
-    if isinstance(given, str):
-        return [given]
-    if isinstance(given, BaseMessage):
+    if given.__class__ is list:
+        return settle(given)
+    if isinstance(given, (str, BaseMessage)):
         return [given]
     if isinstance(given, PromptValue):
         return settle(given.to_messages())

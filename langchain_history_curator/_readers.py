@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import ChatMessage
@@ -14,6 +15,8 @@ from history_curator.model import (
     MessageRole,
     Reasoning,
     ToolCall,
+    new_call,
+    new_entry,
 )
 from langchain_history_curator._blocks import (
     RESULTS,
@@ -49,84 +52,60 @@ def read_entry(message: ConversationEntry, index: int) -> tuple[ConversationEntr
 
 
 def read_human(message: Any, index: int) -> tuple[ConversationEntry, ...]:
-    fields = message.__dict__
-    content = fields["content"]
-    if content.__class__ is str:
-        return (
-            ConversationEntry(
-                _USER,
-                content,
-                sequence=index,
-                name=fields["name"],
-                source=message,
-                pinned=_pinned(fields),
-            ),
-        )
-    if any(kind_of(block) == "result" for block in content):
+    content = message.__dict__["content"]
+    if not isinstance(content, str) and any(kind_of(block) == "result" for block in content):
         return _read_results(message, content, index)
-    blocks = read_blocks(content)
-    return (
-        ConversationEntry(
-            _USER,
-            blocks.text,
-            sequence=index,
-            name=fields["name"],
-            parts=blocks.parts,
-            source=message,
-            pinned=_pinned(fields),
-        ),
-    )
+    return _read_said(_USER, message, index)
 
 
 def read_system(message: Any, index: int) -> tuple[ConversationEntry, ...]:
+    return _read_said(_SYSTEM, message, index)
+
+
+def _read_said(role: MessageRole, message: Any, index: int) -> tuple[ConversationEntry, ...]:
     fields = message.__dict__
-    content = fields["content"]
-    parts = None
-    if content.__class__ is not str:
-        blocks = read_blocks(content)
-        content, parts = blocks.text, blocks.parts
-    return (
-        ConversationEntry(
-            _SYSTEM,
-            content,
-            sequence=index,
-            name=fields["name"],
-            parts=parts,
-            source=message,
-            pinned=_pinned(fields),
-        ),
+    content, parts = _text_and_parts(fields["content"])
+    entry = new_entry(
+        role,
+        content,
+        index,
+        message,
+        name=fields["name"],
+        parts=parts,
+        pinned=_pinned(fields),
     )
+    return (entry,)
 
 
 def read_tool(message: Any, index: int) -> tuple[ConversationEntry, ...]:
     fields = message.__dict__
-    content = fields["content"]
-    parts = None
-    if content.__class__ is not str:
-        blocks = read_blocks(content)
-        content, parts = blocks.text, blocks.parts
-    return (
-        ConversationEntry(
-            _TOOL,
-            content,
-            sequence=index,
-            tool_call_id=fields["tool_call_id"],
-            tool_name=fields["name"],
-            parts=parts,
-            status=fields["status"],
-            source=message,
-            pinned=_pinned(fields),
-        ),
+    content, parts = _text_and_parts(fields["content"])
+    entry = new_entry(
+        _TOOL,
+        content,
+        index,
+        message,
+        tool_call_id=fields["tool_call_id"],
+        tool_name=fields["name"],
+        parts=parts,
+        status=fields["status"],
+        pinned=_pinned(fields),
     )
+    return (entry,)
+
+
+def _text_and_parts(content: Any) -> tuple[str | None, tuple[ContentPart, ...] | None]:
+    return (content, None) if isinstance(content, str) else read_blocks(content)[:2]
 
 
 def read_function(message: Any, index: int) -> tuple[ConversationEntry, ...]:
     text = message.content if isinstance(message.content, str) else message.text
-    return (ConversationEntry(_TOOL, text, sequence=index, tool_name=message.name, source=message),)
+    return (new_entry(_TOOL, text, index, message, tool_name=message.name),)
 
 
 def read_chat(message: ChatMessage, index: int) -> tuple[ConversationEntry, ...]:
-    role = _CHAT_ROLES.get(message.role.lower())
+    spoken = message.role.lower()
+    role = _CHAT_ROLES.get(spoken)
     if role is None:
         raise ConversionError(
             f"unknown role {message.role!r}.",
@@ -134,20 +113,19 @@ def read_chat(message: ChatMessage, index: int) -> tuple[ConversationEntry, ...]
             field="role",
             fix=f"use one of {', '.join(sorted(_CHAT_ROLES))}.",
         )
-    blocks = None if isinstance(message.content, str) else read_blocks(message.content)
-    name = message.name or ("orchestrator" if message.role.lower() == "orchestrator" else None)
-    return (
-        ConversationEntry(
-            role,
-            message.content if isinstance(message.content, str) else (blocks and blocks.text) or "",
-            sequence=index,
-            name=None if role is _TOOL else name,
-            tool_name=name if role is _TOOL else None,
-            tool_call_id=message.additional_kwargs.get("tool_call_id") if role is _TOOL else None,
-            parts=blocks.parts if blocks else None,
-            source=message,
-        ),
+    content, parts = _text_and_parts(message.content)
+    name = message.name or ("orchestrator" if spoken == "orchestrator" else None)
+    entry = new_entry(
+        role,
+        content or "",
+        index,
+        message,
+        name=None if role is _TOOL else name,
+        tool_name=name if role is _TOOL else None,
+        tool_call_id=message.additional_kwargs.get("tool_call_id") if role is _TOOL else None,
+        parts=parts,
     )
+    return (entry,)
 
 
 def read_ai(message: Any, index: int) -> tuple[ConversationEntry, ...]:
@@ -157,26 +135,25 @@ def read_ai(message: Any, index: int) -> tuple[ConversationEntry, ...]:
     parts: tuple[ContentPart, ...] | None = None
     reasoning: tuple[Reasoning, ...] | None = None
     in_blocks: tuple[ToolCall, ...] = ()
-    if content.__class__ is not str:
+    if not isinstance(content, str):
         content, parts, reasoning, in_blocks = read_blocks(content)
     calls = None
     if fields["tool_calls"] or fields["invalid_tool_calls"] or in_blocks or extra:
         calls = read_calls(message, in_blocks)
         if extra and reasoning is None:
             reasoning = _kept_aside(extra)
-    return (
-        ConversationEntry(
-            _ASSISTANT,
-            content or (None if calls else ""),
-            sequence=index,
-            tool_calls=calls,
-            name=fields["name"],
-            parts=parts,
-            reasoning=reasoning,
-            source=message,
-            pinned=_pinned(fields),
-        ),
+    entry = new_entry(
+        _ASSISTANT,
+        content or (None if calls else ""),
+        index,
+        message,
+        tool_calls=calls,
+        name=fields["name"],
+        parts=parts,
+        reasoning=reasoning,
+        pinned=_pinned(fields),
     )
+    return (entry,)
 
 
 def read_calls(message: Any, in_blocks: Sequence[ToolCall]) -> tuple[ToolCall, ...] | None:
@@ -195,17 +172,19 @@ def read_calls(message: Any, in_blocks: Sequence[ToolCall]) -> tuple[ToolCall, .
         text = written.get(call_id)
         if text is None or not _says(text, arguments, partial="tool_call_chunks" in fields):
             text = arguments_text(arguments)
-        kept = {"signature": signatures[call_id]} if signatures and call_id in signatures else None
-        calls.append(ToolCall(call_id, call["name"] or "", text, kept))
+        read = new_call(call_id, call["name"] or "", text)
+        if signatures and call_id in signatures:
+            read = replace(read, extra={"signature": signatures[call_id]})
+        calls.append(read)
     calls += [
-        ToolCall(call["id"] or "", call["name"] or "", call["args"] or "")
+        new_call(call["id"] or "", call["name"] or "", call["args"] or "")
         for call in fields["invalid_tool_calls"]
     ]
     if not calls and extra:
         legacy = extra.get("function_call")
         if isinstance(legacy, dict):
             text = arguments_text(legacy.get("arguments") or "{}")
-            calls.append(ToolCall("", str(legacy.get("name") or ""), text))
+            calls.append(new_call("", str(legacy.get("name") or ""), text))
     if in_blocks:
         seen = {call.id for call in calls}
         calls += [call for call in in_blocks if call.id not in seen]
@@ -264,18 +243,9 @@ def _read_results(
         if _is_result(run[0]):
             out.append(_result(message, run[0], index, span))
         else:
-            blocks = read_blocks(run)
-            out.append(
-                ConversationEntry(
-                    _USER,
-                    blocks.text,
-                    sequence=index,
-                    name=message.name,
-                    parts=blocks.parts,
-                    source=message,
-                    span=span,
-                )
-            )
+            text, parts = _text_and_parts(run)
+            said = new_entry(_USER, text, index, message, name=message.name, parts=parts, span=span)
+            out.append(said)
     return tuple(out)
 
 
@@ -287,14 +257,14 @@ def _result(
     message: Any, block: dict[str, Any], index: int, span: tuple[int, int] | None
 ) -> ConversationEntry:
     inner = block.get("content", block.get("output"))
-    blocks = None if isinstance(inner, str) or inner is None else read_blocks(list(inner))
-    return ConversationEntry(
+    text, parts = _text_and_parts("" if inner is None else inner)
+    return new_entry(
         _TOOL,
-        inner if isinstance(inner, str) else (blocks.text if blocks else None) or "",
-        sequence=index,
+        text or "",
+        index,
+        message,
         tool_call_id=str(block.get("tool_use_id") or block.get("call_id") or ""),
-        parts=blocks.parts if blocks else None,
+        parts=parts,
         status="error" if block.get("is_error") else "success",
-        source=message,
         span=span,
     )

@@ -240,10 +240,15 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
     @property
     def curator(self) -> Curator:
         """The core's curator behind this step."""
-        curator = self._curator
+        curator: Curator | None = self._kept["_curator"]
         if curator is None:
             curator = self._curator = self._build()
         return curator
+
+    @property
+    def _kept(self) -> dict[str, Any]:
+        # Where pydantic keeps private attributes: asking the model for one is slow.
+        return self.__pydantic_private__ or {}
 
     def _arguments(self) -> dict[str, Any]:
         return {
@@ -283,7 +288,7 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
         return curator
 
     def _view(self, curation: Curation) -> list[BaseMessage]:
-        if self._streams and (writer := graph_writer()) is not None:
+        if self._kept["_streams"] and (writer := graph_writer()) is not None:
             stream(writer, event_of(curation, self.name or "history"))
         if self.mark_cache and self.curator.profile.name == "anthropic":
             return mark_curation(curation, tools=self.tools)

@@ -24,7 +24,7 @@ from llama_index.core.workflow import Context, StopEvent, Workflow
 from history_curator.config import CuratorConfig
 from history_curator.curator import Curator
 from history_curator.recall import RECALL_TOOL_NAME
-from llamaindex_history_curator._events import dispatcher
+from llamaindex_history_curator._events import span
 from llamaindex_history_curator._memory import CuratedMemory
 from llamaindex_history_curator._react import as_exchanges, as_text
 from llamaindex_history_curator._recall import recall_tool
@@ -99,7 +99,7 @@ class _CuratedAgent(BaseWorkflowAgent):
             self._viewers = {id(self.llm): viewer}
         return viewer
 
-    @dispatcher.span
+    @span
     async def curate_step(
         self, messages: Sequence[ChatMessage], tools: Sequence[AsyncBaseTool] | None = None
     ) -> list[ChatMessage]:

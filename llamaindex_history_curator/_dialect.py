@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from llama_index.core.base.llms.types import (
     CachePoint,
@@ -12,22 +12,40 @@ from llama_index.core.base.llms.types import (
     ImageBlock,
     TextBlock,
     ThinkingBlock,
-    ToolCallBlock,
 )
 from llama_index.core.base.llms.types import MessageRole as LlamaRole
 
-from history_curator.dialect import write_each
+from history_curator.dialect import copied, differ
 from history_curator.errors import ConversionError
-from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning
+from history_curator.model import (
+    ContentPart,
+    ConversationEntry,
+    MessageRole,
+    Reasoning,
+    ToolCall,
+    new_entry,
+)
 from history_curator.read._parts import image_size
 from llamaindex_history_curator._calls import read_calls
+from llamaindex_history_curator._copies import is_flat
 from llamaindex_history_curator._rewrite import RESULT_ID_KEYS, ROLES, is_content, rebuild
 
 __all__ = ["LlamaIndexDialect"]
 
 _KINDS = {"audio": "audio", "video": "video", "document": "file"}
 _HEADER = 1 << 16
+_WIRES = frozenset(("tool_calls", "function_call"))
 _get_blocks = attrgetter("blocks")
+_fields = attrgetter("__dict__")
+_get_written = attrgetter("written")
+_get_message, _get_seen = attrgetter("message"), attrgetter("seen")
+
+
+class Written(NamedTuple):
+    """What an entry was written as, and what it was made of then: a caller may have changed it."""
+
+    message: ChatMessage
+    seen: Any
 
 
 class LlamaIndexDialect:
@@ -69,15 +87,26 @@ class LlamaIndexDialect:
                 fix=f"use one of {', '.join(known.value for known in ROLES)}.",
             )
         blocks, kwargs = message.blocks, message.additional_kwargs
-        if not kwargs and len(blocks) == 1 and type(blocks[0]) is TextBlock:
-            return (ConversationEntry(role, blocks[0].text, sequence=index, source=message),)
         is_tool = role is MessageRole.TOOL
         name = kwargs.get("name")
+        if len(blocks) == 1 and type(blocks[0]) is TextBlock and (is_tool or not kwargs):
+            return (
+                new_entry(
+                    role,
+                    blocks[0].text,
+                    index,
+                    message,
+                    tool_call_id=_result_id(message) if is_tool else None,
+                    tool_name=name if is_tool else None,
+                    pinned=_is_pinned(kwargs),
+                ),
+            )
         return (
-            ConversationEntry(
+            new_entry(
                 role,
                 message.content,
-                sequence=index,
+                index,
+                message,
                 tool_calls=(read_calls(message) or None) if role is MessageRole.ASSISTANT else None,
                 tool_call_id=_result_id(message) if is_tool else None,
                 tool_name=name if is_tool else None,
@@ -85,13 +114,32 @@ class LlamaIndexDialect:
                 parts=_parts(blocks),
                 reasoning=_reasoning(blocks),
                 pinned=_is_pinned(kwargs),
-                source=message,
             ),
         )
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
-        """Return one message per entry; untouched entries come back as their very messages."""
-        return write_each(entries, rebuild)
+        """Return one message per entry; untouched entries come back as their very messages.
+
+        An edited entry is written once: as long as nobody edits that message, it is the same one.
+        """
+        known = list(map(_get_written, entries))
+        if set(map(type, known)) == {Written}:
+            messages = list(map(_get_message, known))
+            if not differ(self.peek(messages), list(map(_get_seen, known))):
+                return messages
+        out: list[Any] = []
+        for entry, before in zip(entries, known, strict=True):
+            if entry.original is None and entry.source is not None:
+                out.append(entry.source)
+            elif before.__class__ is Written and not differ(
+                self.peek([before.message]), [before.seen]
+            ):
+                out.append(before.message)
+            else:
+                message = rebuild(entry)
+                object.__setattr__(entry, "written", Written(message, self.snapshot(message)))
+                out.append(message)
+        return out
 
     def glance(self, messages: Sequence[Any]) -> list[Any]:
         """Return the block lists: assigning ``content`` or ``blocks`` replaces the list."""
@@ -100,23 +148,34 @@ class LlamaIndexDialect:
         except AttributeError:
             return [getattr(message, "blocks", None) for message in messages]
 
-    def fingerprint(self, message: Any) -> Hashable:
-        """Return everything `read` looks at in one message."""
-        kwargs = message.additional_kwargs
-        blocks = message.blocks
-        if not kwargs and len(blocks) == 1 and type(blocks[0]) is TextBlock:
-            return (message.role, blocks[0].text)
-        calls = tuple(read_calls(message))
-        wired = kwargs.get("tool_calls")
-        return (
-            message.role,
-            tuple(_block_print(block) for block in blocks),
-            calls,
-            None if wired is None else len(wired),
-            _result_id(message),
-            kwargs.get("name"),
-            _is_pinned(kwargs),
-        )
+    def alone(self, entries: Sequence[ConversationEntry]) -> bool:
+        """Every entry is a message of its own."""
+        return True
+
+    def peek(self, messages: Sequence[Any]) -> list[Any]:
+        """Return the fields of every message and of its blocks, and calls that are objects."""
+        return [
+            [message.__dict__, *map(_fields, message.blocks)]
+            if _WIRES.isdisjoint(message.additional_kwargs)
+            else [message.__dict__, *map(_fields, message.blocks), _object_calls(message)]
+            for message in messages
+        ]
+
+    def snapshot(self, message: Any) -> Any:
+        """Return what `peek` does, with every dict and list copied."""
+        seen = self.peek([message])[0]
+        return [fields.copy() if _is_flat_dict(fields) else copied(fields) for fields in seen]
+
+
+def _object_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
+    """Return the calls of a message that keeps them as objects, whose fields nobody sees."""
+    kwargs = message.additional_kwargs
+    wires = [*(kwargs.get("tool_calls") or ()), kwargs.get("function_call") or {}]
+    return () if set(map(type, wires)) == {dict} else read_calls(message)
+
+
+def _is_flat_dict(value: Any) -> bool:
+    return value.__class__ is dict and is_flat(value.values())
 
 
 def _is_pinned(kwargs: Mapping[str, Any]) -> bool:
@@ -179,22 +238,3 @@ def _signature(block: ThinkingBlock) -> str | None:
     info = block.additional_information
     found = info.get("signature") or info.get("thought_signature")
     return found if isinstance(found, str) else None
-
-
-def _block_print(block: Any) -> Hashable:
-    if isinstance(block, TextBlock):
-        return block.text
-    if isinstance(block, ToolCallBlock):
-        return "tool_call"
-    # Media bytes compare by identity first, so an unchanged block costs next to nothing.
-    return (type(block), tuple(map(_hashable, block.__dict__.values())))
-
-
-def _hashable(value: Any) -> Hashable:
-    if isinstance(value, (dict, list)):
-        return repr(value)
-    try:
-        hash(value)
-    except TypeError:
-        return repr(value)
-    return value  # type: ignore[no-any-return]

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base.event import BaseEvent
+from llama_index_instrumentation.dispatcher import Dispatcher
+from llama_index_instrumentation.event_handlers import NullEventHandler
+from llama_index_instrumentation.span_handlers import NullSpanHandler
 
 if TYPE_CHECKING:
     from history_curator.curator import Curation
 
-__all__ = ["HistoryCuratedEvent", "dispatcher", "publish"]
+__all__ = ["HistoryCuratedEvent", "publish", "span"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 dispatcher = get_dispatcher("llamaindex_history_curator")
 
@@ -72,6 +80,8 @@ class HistoryCuratedEvent(BaseEvent):
 
 def publish(curation: Curation, socket: str, *, degraded: bool = False) -> None:
     """Dispatch the event of one curation to LlamaIndex's handlers."""
+    if not _has_handler(NullEventHandler):
+        return
     report = curation.report
     # Counted on the view: the report's own decisions would tokenise the whole record.
     actions = Counter(entry.action for entry in curation.entries if entry.action)
@@ -97,3 +107,46 @@ def publish(curation: Curation, socket: str, *, degraded: bool = False) -> None:
             counter=report.counter,
         )
     )
+
+
+def span(method: F) -> F:
+    """Decorate a method: calls of it are spans where somebody listens, and cost nothing else.
+
+    LlamaIndex's own decorator binds the arguments and copies the context for every call.
+    """
+    traced: Any = dispatcher.span(method)
+
+    if inspect.iscoroutinefunction(method):
+
+        @wraps(method)
+        async def acall(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if _is_heard():
+                return await traced.__get__(self, type(self))(*args, **kwargs)
+            return await method(self, *args, **kwargs)
+
+        return cast("F", acall)
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _is_heard():
+            return traced.__get__(self, type(self))(*args, **kwargs)
+        return method(self, *args, **kwargs)
+
+    return cast("F", call)
+
+
+def _is_heard() -> bool:
+    """Whether anybody would be told of a span or an event."""
+    return _has_handler(NullSpanHandler) or _has_handler(NullEventHandler)
+
+
+def _has_handler(none: type[NullEventHandler | NullSpanHandler]) -> bool:
+    """Whether some handler does more than the one that does nothing."""
+    name = "event_handlers" if none is NullEventHandler else "span_handlers"
+    each: Dispatcher | None = dispatcher
+    while each is not None:
+        for handler in getattr(each, name):
+            if type(handler) is not none:
+                return True
+        each = each.parent if each.propagate else None
+    return False

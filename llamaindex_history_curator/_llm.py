@@ -22,7 +22,7 @@ from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools.types import BaseTool
 
 from history_curator.curator import Curator
-from llamaindex_history_curator._events import dispatcher
+from llamaindex_history_curator._events import span
 from llamaindex_history_curator._setup import check_alone, check_keywords, make_curator
 from llamaindex_history_curator._view import Viewer
 
@@ -105,14 +105,14 @@ class CuratedLLM(FunctionCallingLLM):
         """What the wrapped LLM says about itself."""
         return self.llm.metadata
 
-    @dispatcher.span
+    @span
     def curate_call(
         self, messages: Sequence[ChatMessage], tools: Sequence[BaseTool] | None = None
     ) -> list[ChatMessage]:
         """Return the view of the messages one call would send."""
         return self._viewer.view(messages, tools=tools)
 
-    @dispatcher.span
+    @span
     async def acurate_call(
         self, messages: Sequence[ChatMessage], tools: Sequence[BaseTool] | None = None
     ) -> list[ChatMessage]:

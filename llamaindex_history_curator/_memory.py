@@ -25,7 +25,7 @@ from llamaindex_history_curator._budget import counter_for_llm
 from llamaindex_history_curator._cache import marks_for
 from llamaindex_history_curator._copies import copy_message
 from llamaindex_history_curator._dialect import LlamaIndexDialect
-from llamaindex_history_curator._events import dispatcher, publish
+from llamaindex_history_curator._events import publish, span
 from llamaindex_history_curator._loops import bridge_for
 from llamaindex_history_curator._record import RecordMemory, read_all
 from llamaindex_history_curator._setup import (
@@ -58,8 +58,9 @@ class CuratedMemory(RecordMemory):
     `get` returns a view within `token_limit`, with the system message, the latest question and
     whole tool exchanges; where even the latest turn is too large it returns that turn rather than
     raise. `get_all` returns everything ever put. Both return copies and `put` stores one, because
-    LlamaIndex edits messages in place. Safe to share between threads and tasks. While the store
-    is down the conversation goes on from memory, and the store catches up when it is back.
+    LlamaIndex edits messages in place: no edit of what was put or returned reaches the record or
+    another view. Safe to share between threads and tasks. While the store is down the conversation
+    goes on from memory, and the store catches up when it is back.
 
     Example:
         >>> from llama_index.core.llms import ChatMessage
@@ -88,7 +89,12 @@ class CuratedMemory(RecordMemory):
         if self.curator is None:
             self.curator = make_curator(token_limit=self.token_limit)
         self.token_limit = limit_of(self.curator)
-        self._viewer = Viewer(self.curator, "memory", mark_cache=self.mark_cache)
+        self._viewer = Viewer(
+            self.curator,
+            "memory",
+            mark_cache=self.mark_cache,
+            steady=self.retention is None,
+        )
         self._last_resort = Curator(counter=self.curator.counter, provider=self.curator.profile)
         self._live = _state.remember(self)
         if self.retention is not None and self._trims:
@@ -186,7 +192,7 @@ class CuratedMemory(RecordMemory):
 
     # Reading.
 
-    @dispatcher.span
+    @span
     def get(
         self,
         input: str | None = None,  # noqa: A002 - the name BaseMemory gives it
@@ -205,15 +211,14 @@ class CuratedMemory(RecordMemory):
         if not messages:
             return []
         try:
-            reserve = self._reserve(messages, input, initial_token_count)
-            view = self._viewer.view(
-                messages, reserve=reserve, tail="history", query=_unasked(messages, input)
-            )
+            question = _unasked(messages, input) if input else None
+            reserve = self._reserve(question, initial_token_count)
+            view = self._viewer.view(messages, reserve=reserve, tail="history", query=question)
             return self._copies(view)
         except BudgetUnsatisfiableError as error:
             return self._degrade(messages, error)
 
-    @dispatcher.span
+    @span
     async def aget(
         self,
         input: str | None = None,  # noqa: A002 - the name BaseMemory gives it
@@ -225,9 +230,10 @@ class CuratedMemory(RecordMemory):
         if not messages:
             return []
         try:
-            reserve = self._reserve(messages, input, initial_token_count)
+            question = _unasked(messages, input) if input else None
+            reserve = self._reserve(question, initial_token_count)
             view = await self._viewer.aview(
-                messages, reserve=reserve, tail="history", query=_unasked(messages, input)
+                messages, reserve=reserve, tail="history", query=question
             )
             return self._copies(view)
         except BudgetUnsatisfiableError as error:
@@ -333,8 +339,9 @@ class CuratedMemory(RecordMemory):
 
     @property
     def _prunes(self) -> bool:
-        allowed = self.rewrite or replaces_at_once(self.chat_store)
-        return self._trims and self._pruner is None and allowed
+        if not self._trims or self._pruner is not None:
+            return False
+        return self.rewrite or replaces_at_once(self.chat_store)
 
     @property
     def _shows_only(self) -> bool:
@@ -345,9 +352,8 @@ class CuratedMemory(RecordMemory):
             raise error
         logger.info("%s: retention waits for the next message. %s", self, error)
 
-    def _reserve(self, messages: list[ChatMessage], question: str | None, initial: int) -> int:
-        unasked = _unasked(messages, question)
-        return initial if unasked is None else initial + self.curator.counter.count(unasked) + 4
+    def _reserve(self, question: str | None, initial: int) -> int:
+        return initial if question is None else initial + self.curator.counter.count(question) + 4
 
     def _degrade(
         self, messages: list[ChatMessage], error: BudgetUnsatisfiableError
@@ -364,9 +370,7 @@ class CuratedMemory(RecordMemory):
         return self._copies(curation.messages)
 
 
-def _unasked(messages: list[ChatMessage], question: str | None) -> str | None:
-    """Return the question, unless there is none or it is already the latest message."""
+def _unasked(messages: list[ChatMessage], question: str) -> str | None:
+    """Return the question, unless it is already the latest message."""
     last = messages[-1]
-    if not question or (last.role.value == "user" and last.content == question):
-        return None
-    return question
+    return None if last.role.value == "user" and last.content == question else question

@@ -107,7 +107,8 @@ class RecordMemory(BaseMemory):
         return self._buffer.degraded
 
     def _seen(self, messages: list[ChatMessage]) -> list[ChatMessage]:
-        self._mirror = messages
+        if not self._is_at_hand:
+            self._mirror = messages
         return messages
 
     def _copies(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -115,7 +116,7 @@ class RecordMemory(BaseMemory):
 
     def _noted(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         fresh = self._copies(messages)
-        if self._mirror is not None:
+        if not self._is_at_hand and self._mirror is not None:
             self._mirror = [*self._mirror, *fresh]
         return fresh
 
@@ -150,9 +151,13 @@ class RecordMemory(BaseMemory):
 
     def _snapshot(self) -> list[ChatMessage]:
         # A store that needs a loop is not asked: this runs inside the caller's loop.
-        if self._mirror is not None and not isinstance(self.chat_store, SimpleChatStore):
+        if not self._is_at_hand and self._mirror is not None:
             return self._mirror
         return self._buffer.read()
+
+    @property
+    def _is_at_hand(self) -> bool:
+        return isinstance(self.chat_store, SimpleChatStore)
 
 
 def read_all(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:

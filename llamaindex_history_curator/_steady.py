@@ -23,6 +23,10 @@ class Steady:
         """Return the messages, in a list of their own."""
         last = self._last
         found = list(messages or ())
+        if found[: len(last)] == last:  # at C speed, without a look at what is the very same
+            found[: len(last)] = last
+            self._last = found
+            return found[:]
         for place, (message, known) in enumerate(zip(found, last, strict=False)):
             if message is not known and message == known:
                 found[place] = known

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.storage.chat_store import BaseChatStore
+from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
@@ -59,10 +59,11 @@ def open_store(store: ChatStore, key: str) -> WriteBehind[ChatMessage]:
     Raises:
         ConfigurationError: for anything that is not a chat store.
     """
-    steady = Steady()
     check_store(store)
     if isinstance(store, AsyncDBChatStore):
-        return _open_async(store, key, steady)
+        return _open_async(store, key, Steady())
+    # The one that keeps its messages in a dict returns the same objects anyway.
+    steady = list if type(store) is SimpleChatStore else Steady()
 
     def append(messages: Sequence[ChatMessage]) -> None:
         for message in messages:

@@ -46,15 +46,22 @@ class Viewer:
         socket: what events call the place it happens.
         mark_cache: put a `CachePoint` at the end of the stable prefix.
         llm: the LLM that gets the view; one that takes no cache points gets no mark.
+        steady: whether a message is the same object every time.
     """
 
     def __init__(
-        self, curator: Curator, socket: str, *, mark_cache: bool = False, llm: LLM | None = None
+        self,
+        curator: Curator,
+        socket: str,
+        *,
+        mark_cache: bool = False,
+        llm: LLM | None = None,
+        steady: bool = False,
     ) -> None:
         self.curator = curator
         self.socket = socket
         self._marks = marks_for(llm, mark_cache)
-        self._steady = Steady()
+        self._steady = list if steady else Steady()
 
     def view(
         self,

@@ -40,6 +40,7 @@ class ArgumentsAreObjects(Invariant):
     """
 
     code = "P9"
+    about = ("tool_calls",)
     errors: ClassVar[Errors] = {
         "arguments": {
             "anthropic": "tool_use.input: Input should be a valid dictionary",

@@ -47,6 +47,7 @@ class CallIdsAreUnique(Invariant):
     """
 
     code = "P7"
+    about = ("tool_calls", "tool_call_id")
     errors: ClassVar[Errors] = {
         "alphabet": {
             "openai": "string too long. Expected a string with maximum length 40",

@@ -46,6 +46,7 @@ class ImagesFit(Invariant):
     """
 
     code = "P12"
+    about = ("parts",)
     errors: ClassVar[Errors] = {
         "role": {
             "openai": "Image URLs are only allowed for messages with role 'user'",

@@ -50,11 +50,14 @@ class Invariant:
         code: ``P1`` to ``P13``.
         requests_only: the claim holds for a view that is about to be sent, not for a history
             the caller will append to.
+        about: fields of an entry; where all of them are None, `look_at` finds nothing. Empty when
+            it has to look at every entry.
         errors: by kind of violation, what each provider answers.
     """
 
     code: ClassVar[str]
     requests_only: ClassVar[bool] = False
+    about: ClassVar[tuple[str, ...]] = ()
     errors: ClassVar[Errors] = {}
 
     provider: str = "core"

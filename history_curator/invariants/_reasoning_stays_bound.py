@@ -68,6 +68,7 @@ class ReasoningStaysBound(Invariant):
     """
 
     code = "P13"
+    about = ("reasoning",)
     errors: ClassVar[Errors] = {
         "foreign": {
             "anthropic": "Invalid `signature` in `thinking` block",

@@ -47,6 +47,7 @@ class ToolNamesAreAccepted(Invariant):
     """
 
     code = "P8"
+    about = ("tool_calls", "tool_name", "name")
     errors: ClassVar[Errors] = {
         "name": {
             "openai": "Invalid 'messages[].tool_calls[].function.name': string does not match "

@@ -8,6 +8,7 @@ from history_curator.model._entry import (
     MessageRole,
     Reasoning,
     ToolCall,
+    new_call,
     new_entry,
 )
 from history_curator.model._plain import entry_from_dict, entry_to_dict
@@ -22,6 +23,7 @@ __all__ = [
     "entry_from_dict",
     "entry_to_dict",
     "entry_to_provider_message",
+    "new_call",
     "new_entry",
     "provider_message_to_entry",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import Enum
 from typing import Any, Literal
@@ -74,8 +74,39 @@ class Reasoning:
     encrypted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationEntry:
+class _Slots:
+    """Where an entry keeps its fields.
+
+    A long record is made of entries, and most fields only mean something for a few of them: those
+    named in `_SELDOM` share one slot, which is empty for an ordinary message.
+    """
+
+    __slots__ = (
+        "checked",
+        "content",
+        "created_at",
+        "evaluation_id",
+        "memo",
+        "memo_of",
+        "original",
+        "parts",
+        "pinned",
+        "reasoning",
+        "role",
+        "seldom",
+        "sequence",
+        "source",
+        "status",
+        "tool_call_id",
+        "tool_calls",
+        "tool_name",
+        "written",
+    )
+    seldom: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class ConversationEntry(_Slots):
     """One message of a conversation.
 
     Example:
@@ -83,6 +114,8 @@ class ConversationEntry:
         >>> entry.evolve(content="hi").original is entry
         True
     """
+
+    __slots__ = ()
 
     role: MessageRole
     """Who speaks."""
@@ -158,16 +191,42 @@ class ConversationEntry:
     memo: Any = field(default=None, init=False, compare=False, repr=False)
     """Private to the counter: the cached token count."""
 
+    memo_of: Any = field(default=None, init=False, compare=False, repr=False)
+    """Private to the counter: whose count it is."""
+
     checked: Any = field(default=None, init=False, compare=False, repr=False)
     """Private to the profiles: the cached verdict of the rules that look at one entry alone."""
 
     written: Any = field(default=None, init=False, compare=False, repr=False)
     """Private to the dialects: the message an edited entry was written as."""
 
+    def __post_init__(self) -> None:
+        for name in ("memo", "memo_of", "checked", "written"):
+            object.__setattr__(self, name, None)
+        if not hasattr(self, "seldom"):
+            object.__setattr__(self, "seldom", None)
+
     def evolve(self, **changes: Any) -> ConversationEntry:
         """Return an edited copy that remembers the recorded entry as `original`."""
-        changes.setdefault("original", self.root)
-        return replace(self, **changes)
+        draft: Any = _Draft()
+        for name in _OFTEN:
+            setattr(draft, name, getattr(self, name))
+        draft.original = self if self.original is None else self.original
+        draft.memo = draft.memo_of = draft.checked = draft.written = None
+        seldom = dict(self.seldom) if self.seldom else {}
+        for name, value in changes.items():
+            if name in _SELDOM:
+                seldom[name] = value
+            elif name in _OFTEN:
+                setattr(draft, name, value)
+            else:
+                raise TypeError(f"{name!r} is not a field of an entry")
+        draft.seldom = seldom or None
+        draft.__class__ = ConversationEntry
+        return draft  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, ({name: getattr(self, name) for name in (*_OFTEN, *_SELDOM)},)
 
     @property
     def root(self) -> ConversationEntry:
@@ -189,10 +248,64 @@ class ConversationEntry:
         return self.parts is not None and any(part.kind != "text" for part in self.parts)
 
 
-class _Draft:
-    """The fields of an entry, not frozen yet: same layout, so that it can become one."""
+class _Seldom:
+    """A field that is kept in the slot shared by those that are seldom set."""
 
-    __slots__ = ConversationEntry.__slots__
+    def __init__(self, name: str, default: Any) -> None:
+        self._name = name
+        self._default = default
+
+    def __get__(self, entry: Any, owner: type) -> Any:
+        if entry is None or entry.seldom is None:
+            return self._default
+        return entry.seldom.get(self._name, self._default)
+
+    def __set__(self, entry: Any, value: Any) -> None:
+        # Only ever called while an entry is being made.
+        if value is not self._default:
+            known = getattr(entry, "seldom", None) or {}
+            object.__setattr__(entry, "seldom", {**known, self._name: value})
+
+
+_SELDOM = frozenset(
+    ("action", "handle", "metadata", "name", "origin", "original_length", "reason", "span")
+) | {"truncated"}
+_OFTEN = tuple(
+    known.name for known in fields(ConversationEntry) if known.init and known.name not in _SELDOM
+)
+# A dataclass leaves the defaults behind as class attributes, where the slots should be seen.
+for _known in fields(ConversationEntry):
+    if _known.name in _SELDOM:
+        setattr(ConversationEntry, _known.name, _Seldom(_known.name, _known.default))
+    elif _known.name != "role":
+        delattr(ConversationEntry, _known.name)
+
+
+def _restored(values: dict[str, Any]) -> ConversationEntry:
+    return ConversationEntry(**values)
+
+
+class _Draft(_Slots):
+    """An entry that is not frozen yet: the same slots, so that it can become one."""
+
+    __slots__ = ()
+
+
+class _CallDraft:
+    """The same for a call."""
+
+    __slots__ = ToolCall.__slots__
+
+
+def new_call(call_id: str, name: str, arguments: str) -> ToolCall:
+    """Return the call of a message that was read; see `new_entry`."""
+    draft: Any = _CallDraft()
+    draft.id = call_id
+    draft.name = name
+    draft.arguments = arguments
+    draft.extra = None
+    draft.__class__ = ToolCall
+    return draft  # type: ignore[no-any-return]
 
 
 def new_entry(
@@ -211,8 +324,9 @@ def new_entry(
     pinned: bool = False,
     metadata: Mapping[str, Any] | None = None,
     span: tuple[int, int] | None = None,
+    seldom: dict[str, Any] | None = None,
 ) -> ConversationEntry:
-    """Return the entry of a message that was read.
+    """Return the entry of a message that was read; `seldom` are fields few entries have.
 
     The same as calling the class, four times as fast: a frozen dataclass sets every field through
     ``object.__setattr__``, which is most of what reading a long record costs.
@@ -225,16 +339,15 @@ def new_entry(
     draft.tool_calls = tool_calls
     draft.tool_call_id = tool_call_id
     draft.tool_name = tool_name
-    draft.name = name
     draft.parts = parts
     draft.reasoning = reasoning
     draft.status = status
     draft.pinned = pinned
-    draft.metadata = metadata
-    draft.span = span
-    draft.truncated = False
-    draft.evaluation_id = draft.created_at = draft.original_length = draft.handle = None
-    draft.origin = draft.action = draft.reason = draft.original = None
-    draft.memo = draft.checked = draft.written = None
+    draft.evaluation_id = draft.created_at = draft.original = None
+    draft.memo = draft.memo_of = draft.checked = draft.written = None
+    if name is not None or metadata is not None or span is not None:
+        given = {"name": name, "metadata": metadata, "span": span, **(seldom or {})}
+        seldom = {key: value for key, value in given.items() if value is not None}
+    draft.seldom = seldom
     draft.__class__ = ConversationEntry
     return draft  # type: ignore[no-any-return]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Literal
 
+from history_curator.dialect import copied
 from history_curator.errors import ConversionError
 from history_curator.model import (
     ContentPart,
@@ -14,11 +15,12 @@ from history_curator.model import (
     MessageRole,
     Reasoning,
     ToolCall,
+    new_call,
     new_entry,
 )
 from history_curator.read._parts import join_text, read_part
 from history_curator.read._reasoning import read_reasoning, reasoning_block
-from history_curator.write import write_dicts
+from history_curator.write import stand_alone, write_dicts
 
 ROLES: dict[str, MessageRole] = {
     "system": MessageRole.SYSTEM,
@@ -53,7 +55,8 @@ KNOWN_KEYS = frozenset(
         "id",
     ]
 )
-PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id"))
+PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id", "tool_calls"))
+_PLAIN_ROLES = {given: role for given, role in ROLES.items() if given != "orchestrator"}
 _REASONING_BLOCKS = {"thinking", "redacted_thinking", "reasoning"}
 _content = itemgetter("content")
 
@@ -75,8 +78,10 @@ class DictDialect:
             content = message.get("content")
             if content.__class__ is str and message.keys() <= PLAIN_KEYS:
                 given = message.get("role")
-                role = ROLES.get(given) if given.__class__ is str else None
-                if role is not None and role is not MessageRole.ASSISTANT:
+                role = _PLAIN_ROLES.get(given) if given.__class__ is str else None
+                if role is not None and (
+                    role is MessageRole.ASSISTANT or "tool_calls" not in message
+                ):
                     return (_plain_entry(message, role, content, index),)
         elif not isinstance(message, Mapping):
             raise ConversionError(
@@ -118,24 +123,20 @@ class DictDialect:
                 for message in messages
             ]
 
-    def fingerprint(self, message: Any) -> Hashable:
-        """Return the content and calls as a comparable value."""
-        content = message.get("content")
-        calls = message.get("tool_calls")
-        get = message.get
-        plain = (get("role"), get("name"), get("tool_call_id"), get("pinned"), len(message))
-        if calls is None and content.__class__ is str:
-            return (content, plain)
-        try:
-            asked: Hashable = tuple(
-                [
-                    (call["id"], call["function"]["name"], call["function"]["arguments"])
-                    for call in calls or ()
-                ]
-            )
-        except (KeyError, TypeError):
-            asked = repr(calls)
-        return (content if content.__class__ is str else repr(content), asked, plain)
+    def alone(self, entries: Sequence[ConversationEntry]) -> bool:
+        """Blocks of calls and results ask for their neighbours in the same style."""
+        return stand_alone(entries)
+
+    def peek(self, messages: Sequence[Any]) -> list[Any]:
+        """Return the messages as dicts."""
+        return [
+            message if message.__class__ is dict else dict(message)  # any other mapping
+            for message in messages
+        ]
+
+    def snapshot(self, message: Any) -> Any:
+        """Return a copy of the message that shares its texts."""
+        return copied(dict(message))
 
 
 def _read_role(message: Mapping[str, Any], index: int) -> MessageRole:
@@ -163,10 +164,13 @@ def _read_role(message: Mapping[str, Any], index: int) -> MessageRole:
 def _plain_entry(
     message: Mapping[str, Any], role: MessageRole, content: str, index: int
 ) -> ConversationEntry:
-    """The common case, text and nothing else, without looking for anything else."""
+    """The common case, text and calls, without looking for anything else."""
     name = message.get("name")
     if name is not None and name.__class__ is not str:
         return _entry(message, role, content, None, index)
+    if role is MessageRole.ASSISTANT:
+        calls = _read_calls(message, index) if message.get("tool_calls") else ()
+        return new_entry(role, content, index, message, tool_calls=calls or None, name=name)
     if role is not MessageRole.TOOL:
         return new_entry(role, content, index, message, name=name)
     call_id = message.get("tool_call_id")
@@ -251,6 +255,12 @@ def _read_calls(message: Mapping[str, Any], index: int) -> tuple[ToolCall, ...]:
                 field=f"tool_calls[{position}]",
                 fix='use {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.',
             )
+        body = call.get("function")
+        if body.__class__ is dict and "type" in call and call["type"] == "function":
+            name, given, arguments = body.get("name"), call.get("id"), body.get("arguments")
+            if name.__class__ is given.__class__ is arguments.__class__ is str:
+                calls.append(new_call(given, name, arguments))
+                continue
         body = call.get("function", call.get("custom", call))
         if body.__class__ is not dict and not isinstance(body, Mapping):
             body = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from history_curator.errors import ConversionError
@@ -33,6 +33,14 @@ class EntryDialect:
         """Entries are frozen: each is its own witness."""
         return list(messages)
 
-    def fingerprint(self, message: Any) -> Hashable:
+    def alone(self, entries: Sequence[ConversationEntry]) -> bool:
+        """Every entry is a message."""
+        return True
+
+    def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Entries are frozen."""
-        return id(message)
+        return list(messages)
+
+    def snapshot(self, message: Any) -> Any:
+        """Entries are frozen."""
+        return message

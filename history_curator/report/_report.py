@@ -16,6 +16,8 @@ from history_curator.report._decision import Decision
 if TYPE_CHECKING:
     from history_curator.tokens import TokenCounter
 
+_VOLATILE = {"recollection", "placeholder", "user"}
+
 
 class CurationReport:
     """What was sent, what was not, and why.
@@ -51,7 +53,7 @@ class CurationReport:
         overhead: int,
         provider: str,
         strategy: str,
-        prefix_entries: int,
+        repeated: int,
         cut: int = 0,
         clear: int = 0,
         rung: int = 0,
@@ -70,7 +72,7 @@ class CurationReport:
         self.overhead = overhead
         self.provider = provider
         self.strategy = strategy
-        self.prefix_entries = prefix_entries
+        self._repeated = repeated
         self.cut = cut
         self.clear = clear
         self.rung = rung
@@ -89,6 +91,16 @@ class CurationReport:
     def counter(self) -> str:
         """Name of the token counter."""
         return self._counter.name
+
+    @cached_property
+    def prefix_entries(self) -> int:
+        """Entries of the stable prefix: it ends where one was put in for this call alone."""
+        for position, entry in enumerate(self._view[: self._repeated]):
+            if entry.seldom is None:
+                continue
+            if entry.origin in _VOLATILE and (position or entry.origin != "user"):
+                return position
+        return self._repeated
 
     @cached_property
     def prefix_tokens(self) -> int:

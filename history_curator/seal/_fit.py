@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from history_curator.model import ConversationEntry
+from history_curator.structure import Body
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fit:
     """The outcome of the ladder.
 
@@ -18,11 +19,11 @@ class Fit:
         cut: position of the first unit after the cut line.
         clear: position of the first unit in full.
         start: position in the record of the first entry after the cut line.
-        settled: how many leading entries stay as they are while the lines do; None when unknown.
         steady: how many leading entries the next view repeats while the lines stay; None for all.
         clear_start: position in the record of the first entry after the clear line.
         cap: characters a tool result is capped at, but for the newest unit's.
-        lines: names the lines; views with the same name have the same settled entries.
+        body: the entries that stay as they are while the lines do, if it is known which.
+        lead: how many entries stand before the body.
     """
 
     entries: list[ConversationEntry]
@@ -31,8 +32,13 @@ class Fit:
     cut: int = 0
     clear: int = 0
     start: int = 0
-    settled: int | None = None
     steady: int | None = None
     clear_start: int = 0
     cap: int | None = None
-    lines: object = None
+    body: Body | None = None
+    lead: int = 0
+
+    @property
+    def settled(self) -> int:
+        """How many leading entries stay as they are while the lines do."""
+        return 0 if self.body is None else self.lead + len(self.body.entries)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 from history_curator.handles import handle_of, recall_hint
 from history_curator.model import ConversationEntry, MessageRole, ToolCall
 from history_curator.shorten import shorten
 from history_curator.structure import Unit
 from history_curator.tokens import TokenCounter
+from history_curator.tokens._pieces import spliceable
 
 Entries = tuple[ConversationEntry, ...]
+Splice = Callable[[ConversationEntry, ConversationEntry, int, int, str], None]
 
 LONG_ARGUMENT = 400
 SHORT_ARGUMENT = 120
@@ -37,6 +40,8 @@ class Forms:
         self._counter = counter
         self._count = counter.count_entry
         self._exceeds: Callable[[str, int], bool] | None = getattr(counter, "exceeds", None)
+        exact = getattr(counter, "exact", False)
+        self._splice: Splice | None = getattr(counter, "splice", None) if exact else None
         self.cap = cap
         self._fresh_cap = fresh_cap
         self._recall = recall
@@ -82,11 +87,11 @@ class Forms:
 
     def capped(self, unit: Unit) -> tuple[int, Entries]:
         """The unit with oversized results cut to head and tail."""
-        return self._form(unit, self._capped_key, self._cap_unit)
+        return self._form(unit, self._capped_key, self._cap)
 
     def cleared(self, unit: Unit) -> tuple[int, Entries]:
         """The unit with its results replaced by placeholders and long arguments shortened."""
-        return self._form(unit, self._cleared_key, self._clear_unit)
+        return self._form(unit, self._cleared_key, self._clear)
 
     def squeezed(self, unit: Unit, limit: int) -> tuple[int, Entries]:
         """The unit with results shortened as far as needed to fit `limit` tokens, if possible."""
@@ -104,15 +109,16 @@ class Forms:
             cost, entries = self.cleared(unit)
         return cost, entries
 
-    def _form(self, unit: Unit, key: str, make: Callable[[Unit], Entries]) -> tuple[int, Entries]:
+    def _form(
+        self, unit: Unit, key: str, edit: Callable[[ConversationEntry], ConversationEntry]
+    ) -> tuple[int, Entries]:
         cache = unit.cache
         if cache is None:
             cache = unit.cache = {}
         known: tuple[int, Entries] | None = cache.get(key)
         if known is None:
             if unit.kind == "exchange":
-                entries = make(unit)
-                known = (self._sum(entries), entries)
+                known = self._edited(unit, cache, key, edit)
             else:
                 known = cache.get(self._plain_key)
                 if known is None:
@@ -121,19 +127,35 @@ class Forms:
             cache[key] = known
         return known
 
+    def _edited(
+        self,
+        unit: Unit,
+        cache: dict[Any, Any],
+        key: str,
+        edit: Callable[[ConversationEntry], ConversationEntry],
+    ) -> tuple[int, Entries]:
+        """An exchange, entry by entry. One that waits for results keeps what it has so far."""
+        made: dict[int, tuple[ConversationEntry, ConversationEntry]] = cache.pop((key,), {})
+        out = []
+        for entry in unit.entries:
+            before = made.get(id(entry))
+            out.append(before[1] if before is not None and before[0] is entry else edit(entry))
+        if not unit.complete:
+            pairs = zip(unit.entries, out, strict=True)
+            made = {id(entry): (entry, new) for entry, new in pairs if new is not entry}
+            if made:
+                cache[key,] = made
+        entries = tuple(out)
+        return self._sum(entries), entries
+
     def _sum(self, entries: Entries) -> int:
         return sum(map(self._count, entries))
 
-    def _cap_fresh(self, unit: Unit) -> Entries:
-        return tuple(
-            self._shorten_result(entry, self._fresh_cap, "oversized tool result")
-            for entry in unit.entries
-        )
+    def _cap_fresh(self, entry: ConversationEntry) -> ConversationEntry:
+        return self._shorten_result(entry, self._fresh_cap, "oversized tool result")
 
-    def _cap_unit(self, unit: Unit) -> Entries:
-        return tuple(
-            self._shorten_result(entry, self.cap, "oversized tool result") for entry in unit.entries
-        )
+    def _cap(self, entry: ConversationEntry) -> ConversationEntry:
+        return self._shorten_result(entry, self.cap, "oversized tool result")
 
     def _shorten_result(
         self, entry: ConversationEntry, size: int, reason: str
@@ -144,17 +166,23 @@ class Forms:
         handle = self._handle(entry)
         note = f"; {recall_hint(handle)}" if handle else ""
         marker = f"\n[… {len(text):,} characters in all, middle left out{note} …]\n"
-        return entry.evolve(
-            content=shorten(text, size, keep="both", marker=marker),
+        kept = size - len(marker)
+        cuts = spliceable(text, kept - kept // 2, len(text) - kept // 2)
+        if cuts is None:
+            content = shorten(text, size, keep="both", marker=marker)
+        else:
+            content = text[: cuts[0]] + marker + text[cuts[1] :]
+        short = entry.evolve(
+            content=content,
             truncated=True,
             original_length=len(text),
             handle=handle,
             action="truncated",
             reason=reason,
         )
-
-    def _clear_unit(self, unit: Unit) -> Entries:
-        return tuple(self._clear(entry) for entry in unit.entries)
+        if cuts is not None and self._splice is not None and entry.parts is None:
+            self._splice(entry, short, *cuts, marker)
+        return short
 
     def _clear(self, entry: ConversationEntry) -> ConversationEntry:
         if entry.pinned:

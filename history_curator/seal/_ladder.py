@@ -14,9 +14,8 @@ between calls only saves work: the same history gives the same view.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from history_curator.errors import BudgetUnsatisfiableError
+from history_curator.model import ConversationEntry
 from history_curator.seal._fit import Fit
 from history_curator.seal._forms import Forms
 from history_curator.seal._grid import (
@@ -25,7 +24,7 @@ from history_curator.seal._grid import (
     cell_size,
 )
 from history_curator.seal._search import Search
-from history_curator.structure import Timeline, flatten
+from history_curator.structure import Body, Timeline, flatten
 from history_curator.tokens import TokenCounter
 
 CAP_SHARES = (0.20, 0.10, 0.05)
@@ -72,47 +71,59 @@ class Ladder:
             BudgetUnsatisfiableError: when what must stay does not fit.
         """
         units = timeline.pairing.units
-        system = [entry for _, entry in timeline.pairing.system]
-        heading = sum(map(self.count, system))
-        left = room - heading
-        if left >= 0:
-            whole = self._full(timeline, left)
-            if whole is not None:
-                return Fit(flatten(units, timeline.pairing.system), heading + whole, 1)
-        must = _must_keep(timeline, preserve_last_n)
-        found = Search(self, timeline, left, must).run() if units and left >= 0 else None
+        heading = [entry for _, entry in timeline.pairing.system]
+        spent = sum(map(self.count, heading))
+        left = room - spent
+        found = self._whole(timeline, left, heading) if left >= 0 else None
         if found is None:
-            raise self._refusal(timeline, room, must)
-        tokens = heading + found.tokens
-        return replace(
-            found,
-            entries=system + found.entries,
-            tokens=tokens,
-            settled=None if found.settled is None else len(system) + found.settled,
-            steady=None if found.steady is None else len(system) + found.steady,
-        )
+            must = _must_keep(timeline, preserve_last_n)
+            if units and left >= 0:
+                found = Search(self, timeline, left, must, heading).run()
+            if found is None:
+                raise self._refusal(timeline, room, must)
+        found.tokens += spent
+        return found
 
-    def _full(self, timeline: Timeline, left: int) -> int | None:
-        """Tokens of everything, or None when it is more than what is left.
+    def _whole(self, timeline: Timeline, left: int, heading: list[ConversationEntry]) -> Fit | None:
+        """Everything, or None when it is more than what is left.
 
         What did not fit without its newest unit does not fit later: histories grow. A long one is
         not even counted.
         """
-        pairing = timeline.pairing
+        pairing, memory = timeline.pairing, timeline.memory
         units, full = pairing.units, self.forms.full
         if not units:
-            return 0
+            return Fit(heading, 0, 1)
+        last = len(units) - 1
         key = (self.forms.key, left, pairing.revision)
-        if timeline.memory.get("over") == key or pairing.size > left * MOST_CHARACTERS_PER_TOKEN:
+        if memory.get("over") == key or pairing.size > left * MOST_CHARACTERS_PER_TOKEN:
             return None
-        room = left
-        for position in range(len(units) - 2, -1, -1):
-            room -= full(units[position], room)
-            if room < 0:
-                timeline.memory["over"] = key
-                return None
-        newest = full(units[-1], room)
-        return left - room + newest if newest <= room else None
+        name = (self.forms.key, pairing.revision)
+        body: Body | None = memory.get("whole")
+        if body is None or body.key != name or body.counted > last:
+            body = None
+            room = left
+            for position in range(last - 1, -1, -1):
+                room -= full(units[position], room)
+                if room < 0:
+                    break
+            else:
+                body = memory["whole"] = Body(name)
+        while body is not None and body.counted < last and body.tokens <= left:
+            unit = units[body.counted]
+            body.add((full(unit, left), unit.entries))
+            body.counted += 1
+        if body is None or body.tokens > left:
+            memory["over"] = key
+            memory.pop("whole", None)
+            return None
+        newest = full(units[last], left - body.tokens)
+        if body.tokens + newest > left:
+            return None
+        if pairing.system and pairing.system[-1][0] > units[0].start:
+            return Fit(flatten(units, pairing.system), body.tokens + newest, 1)
+        entries = [*heading, *body.entries, *units[last].entries]
+        return Fit(entries, body.tokens + newest, 1, body=body, lead=len(heading))
 
     def _refusal(self, timeline: Timeline, room: int, must: set[int]) -> BudgetUnsatisfiableError:
         units = timeline.pairing.units

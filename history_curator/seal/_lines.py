@@ -1,10 +1,12 @@
 """Where the clear line and the cut line lie, kept up to date as the history grows.
 
-Both lines are functions of the history alone. A `Lines` object only remembers where it was, so
-that a history that grew by one unit costs one step; asked about any other history, it walks.
+Both lines are functions of the history alone. What is remembered here only tells where they were,
+so that a history that grew by one unit costs one step; asked about any other history, it walks.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from history_curator.seal._forms import Forms
 from history_curator.seal._grid import line_at_or_after, line_before
@@ -14,10 +16,50 @@ CUT_CELLS = 3
 """The cut line lies on a grid this many times coarser than the clear line's."""
 
 
+class Window:
+    """The longest run of units up to a given one that costs no more than a limit.
+
+    Args:
+        cost: tokens of the unit at a position.
+
+    Attributes:
+        start: where the run starts.
+        total: what it costs.
+    """
+
+    __slots__ = ("_cost", "_end", "start", "total")
+
+    def __init__(self, cost: Callable[[int], int]) -> None:
+        self._cost = cost
+        self._end = -1
+        self.start = 0
+        self.total = 0
+
+    def slide(self, end: int, limit: int) -> int:
+        """Let the run end before position `end`; return where it starts now."""
+        cost, start, total = self._cost, self.start, self.total
+        if not 0 <= self._end <= end:
+            start, total, self._end = end, 0, end
+        for position in range(self._end, end):
+            total += cost(position)
+        while total > limit and start < end:
+            total -= cost(start)
+            start += 1
+        while start > 0:
+            more = cost(start - 1)
+            if total + more > limit:
+                break
+            total += more
+            start -= 1
+        self.start, self.total, self._end = start, total, end
+        return start
+
+
 class Lines:
     """The two lines of one timeline under one budget.
 
     Args:
+        units: the units of the timeline, a list that grows.
         forms: makes and counts the forms of units.
         cell: the grid.
         verbatim: tokens for units after the clear line.
@@ -26,88 +68,64 @@ class Lines:
     """
 
     def __init__(
-        self, forms: Forms, cell: int, verbatim: int, cleared: int, pinned: frozenset[int]
+        self,
+        units: list[Unit],
+        forms: Forms,
+        cell: int,
+        *,
+        verbatim: int,
+        cleared: int,
+        pinned: frozenset[int],
     ) -> None:
+        self._units = units
         self._forms = forms
         self._cell = cell
         self._verbatim = verbatim
         self._cleared = cleared
         self._pinned = pinned
-        self._reach = -1
-        self._counted = -1
-        self._sum = 0
-        self._cuts: dict[int, tuple[int, int]] = {}
+        self._full = Window(self._capped_cost)
+        self._old = Window(self._old_cost)
+        self._known = (-1, -1)
 
-    def place(self, units: list[Unit]) -> tuple[int, int]:
+    @property
+    def reached(self) -> int:
+        """Position of the earliest unit that was looked at for the last lines."""
+        return max(0, self._old.start - 1)
+
+    def place(self) -> tuple[int, int]:
         """Return ``(cut, clear)``: positions of the first unit after each line."""
-        last = len(units) - 1
-        reach = self._find_reach(units, last)
-        clear = line_at_or_after(units, reach, last, self._cell)
-        cut, _ = self._find_cut(units, clear)
-        return cut, clear
+        last = len(self._units) - 1
+        reach = self._full.slide(last, self._verbatim - self._capped_cost(last))
+        clear = line_at_or_after(self._units, reach, last, self._cell)
+        if self._known[1] != clear:
+            position = self._old.slide(clear, self._cleared)
+            cell = self._cut_cell(position, clear)
+            self._known = (line_at_or_after(self._units, position, clear, cell), clear)
+        return self._known
 
-    def relax(self, units: list[Unit], clear: int, room: int) -> int:
+    def relax(self, clear: int, room: int) -> int:
         """Nothing is dropped: clear no more than `room` asks for, one grid cell at a time."""
-        capped, last = self._forms.capped, len(units) - 1
-        _, total = self._find_cut(units, clear)
-        total += sum(capped(unit)[0] for unit in units[clear:])
+        last = len(self._units) - 1
+        total = self._old.total + sum(map(self._capped_cost, range(clear, last + 1)))
         while clear > 0:
-            earlier = line_before(units, clear, self._cell)
+            earlier = line_before(self._units, clear, self._cell)
             for position in range(earlier, clear):
-                total += capped(units[position])[0] - self.old(units, position)[0]
+                total += self._capped_cost(position) - self._old_cost(position)
             if total > room:
                 break
             clear = earlier
         return min(clear, last)
 
-    def old(self, units: list[Unit], position: int) -> tuple[int, tuple[object, ...]]:
-        """The form of a unit between the lines."""
-        unit = units[position]
+    def _capped_cost(self, position: int) -> int:
+        return self._forms.capped(self._units[position])[0]
+
+    def _old_cost(self, position: int) -> int:
+        """Tokens of a unit between the lines."""
         if position in self._pinned:
-            return self._forms.capped(unit)
-        return self._forms.cleared(unit)
+            return self._capped_cost(position)
+        return self._forms.cleared(self._units[position])[0]
 
-    def _find_reach(self, units: list[Unit], last: int) -> int:
-        """The earliest unit from which on everything fits the verbatim share."""
-        capped = self._forms.capped
-        reach, total = self._reach, self._sum
-        if reach < 0 or self._counted > last:
-            reach, total, self._counted = last, 0, last
-        for position in range(self._counted, last):
-            total += capped(units[position])[0]
-        limit = self._verbatim - capped(units[last])[0]
-        while total > limit and reach < last:
-            total -= capped(units[reach])[0]
-            reach += 1
-        while reach > 0:
-            more = capped(units[reach - 1])[0]
-            if total + more > limit:
-                break
-            total += more
-            reach -= 1
-        self._reach, self._sum, self._counted = reach, total, last
-        return reach
-
-    def _cut_cell(self, old: list[Unit]) -> int:
+    def _cut_cell(self, start: int, end: int) -> int:
         """A coarse grid where clearing made the units small; plain talk keeps its size."""
-        exchanges = sum(unit.kind == "exchange" for unit in old)
-        return self._cell * (CUT_CELLS if exchanges * 4 > len(old) else 1)
-
-    def _find_cut(self, units: list[Unit], clear: int) -> tuple[int, int]:
-        known = self._cuts.get(clear)
-        if known is None:
-            total, position = 0, clear
-            costs: list[int] = []
-            while position > 0:
-                cost = self.old(units, position - 1)[0]
-                if total + cost > self._cleared:
-                    break
-                total += cost
-                costs.append(cost)
-                position -= 1
-            cut = line_at_or_after(units, position, clear, self._cut_cell(units[position:clear]))
-            total -= sum(costs[len(costs) - (cut - position) :]) if cut > position else 0
-            if len(self._cuts) > 8:
-                self._cuts.clear()
-            known = self._cuts[clear] = (cut, total)
-        return known
+        exchanges = sum(unit.kind == "exchange" for unit in self._units[start:end])
+        return self._cell * (CUT_CELLS if exchanges * 4 > end - start else 1)

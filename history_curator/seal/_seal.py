@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import is_
 from typing import Literal
 
 from history_curator.errors import BudgetUnsatisfiableError
@@ -10,13 +11,13 @@ from history_curator.model import ConversationEntry
 from history_curator.profiles import ProviderProfile
 from history_curator.seal._fit import Fit
 from history_curator.seal._ladder import Ladder
-from history_curator.structure import Timeline, flatten
+from history_curator.structure import Body, Timeline, flatten
 from history_curator.tokens import TokenCounter
 
 Tail = Literal["request", "history"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sealed:
     """A view that is proven to fit and to conform.
 
@@ -24,11 +25,13 @@ class Sealed:
         entries: the view.
         tokens: their exact count, without tools, reserve and priming.
         fit: the outcome of the ladder, or None without a budget.
+        body: what of the view stays while the lines do, unless the profile changed it.
     """
 
     entries: list[ConversationEntry]
     tokens: int
-    fit: Fit | None
+    fit: Fit | None = None
+    body: Body | None = None
 
 
 def seal(
@@ -54,7 +57,7 @@ def seal(
         pairing = timeline.pairing
         whole = flatten(pairing.units, pairing.system)
         entries = profile.repair(whole, tail=tail, edited=edited)
-        return Sealed(entries, sum(map(counter.count_entry, entries)), None)
+        return Sealed(entries, sum(map(counter.count_entry, entries)))
     spare, too_little, too_much = 0, 0, max(2, room + 1)
     refusal: BudgetUnsatisfiableError | None = None
     while too_much - too_little > 1:
@@ -65,10 +68,13 @@ def seal(
             too_much = spare
         else:
             entries = _conform(timeline, profile, fit, tail, edited)
-            unchanged = entries is fit.entries
-            tokens = fit.tokens if unchanged else sum(map(counter.count_entry, entries))
+            if _starts_with(entries, fit.entries):
+                tokens = fit.tokens + sum(map(counter.count_entry, entries[len(fit.entries) :]))
+                body = fit.body
+            else:
+                tokens, body = sum(map(counter.count_entry, entries)), None
             if tokens <= room:
-                return Sealed(entries, tokens, fit)
+                return Sealed(entries, tokens, fit, body)
             too_little = spare
             spare += tokens - room
         if not too_little < spare < too_much:
@@ -82,13 +88,20 @@ def _conform(
     timeline: Timeline, profile: ProviderProfile, fit: Fit, tail: Tail, edited: bool
 ) -> list[ConversationEntry]:
     """The view as the profile wants it. What held on the last call is not looked at again."""
-    memory, key = timeline.memory, (profile, fit.lines)
-    known = memory.get("held")
-    held = known[1] if known is not None and known[0] == key else None
-    if held and not timeline.pairing.reused and profile.still_holds(fit.entries, held, tail):
-        memory["held"] = (key, fit.settled)
-        return fit.entries
-    entries = profile.repair(fit.entries, tail=tail, edited=edited or fit.rung > 1)
-    if entries is fit.entries and fit.settled is not None:
-        memory["held"] = (key, fit.settled)
+    memory, body = timeline.memory, fit.body
+    known: tuple[ProviderProfile, Body, int] | None = memory.get("held")
+    entries: list[ConversationEntry] | None = None
+    unique = not timeline.pairing.reused
+    if unique and known is not None and known[0] is profile and known[1] is body:
+        entries = profile.repair_end(fit.entries, known[2], tail)
+    if entries is None:
+        entries = profile.repair(fit.entries, tail=tail, edited=edited or fit.rung > 1)
+    if body is not None and _starts_with(entries, fit.entries):
+        memory["held"] = (profile, body, fit.settled)
     return entries
+
+
+def _starts_with(entries: list[ConversationEntry], start: list[ConversationEntry]) -> bool:
+    if entries is start:
+        return True
+    return len(entries) >= len(start) and all(map(is_, entries, start))

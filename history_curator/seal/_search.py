@@ -12,7 +12,7 @@ from history_curator.seal._fit import Fit
 from history_curator.seal._forms import Forms
 from history_curator.seal._grid import line_at_or_after
 from history_curator.seal._lines import Lines
-from history_curator.structure import Timeline
+from history_curator.structure import Body, Timeline
 
 if TYPE_CHECKING:
     from history_curator.seal._ladder import Ladder
@@ -27,27 +27,19 @@ ANCHOR_SHARE = 0.25
 """The first user entry stays unless it takes more than this share of the room."""
 
 
-class Stable:
-    """The part of a view that only grows while the lines stay: all but the newest unit."""
-
-    __slots__ = ("counted", "entries", "key", "tokens")
-
-    def __init__(self, key: object, counted: int) -> None:
-        self.key = key
-        self.counted = counted
-        self.entries: list[ConversationEntry] = []
-        self.tokens = 0
-
-    def add(self, form: tuple[int, Sequence[ConversationEntry]]) -> None:
-        self.tokens += form[0]
-        self.entries.extend(form[1])
-
-
 class Search:
-    """One search for a fit. Positions are positions of units."""
+    """One search for a fit. Positions are positions of units; tokens are without the heading's."""
 
-    def __init__(self, ladder: Ladder, timeline: Timeline, left: int, must: set[int]) -> None:
+    def __init__(
+        self,
+        ladder: Ladder,
+        timeline: Timeline,
+        left: int,
+        must: set[int],
+        heading: Sequence[ConversationEntry],
+    ) -> None:
         self.ladder = ladder
+        self.heading = heading
         self.forms = ladder.forms
         self.timeline = timeline
         self.units = timeline.pairing.units
@@ -61,14 +53,14 @@ class Search:
 
     def run(self) -> Fit | None:
         """Return the first fit on the ladder, or None."""
-        for level, forms in enumerate(self.ladder.levels):
-            if self._fits_capped(level, forms):
-                self.forms = forms
-                return self._fit(0, 0, 2)
+        forms = self._first_cap()
+        if forms is not None:
+            self.forms = forms
+            return self._fit(0, 0, 2)
         lines = self._lines()
-        cut, clear = lines.place(self.units)
+        cut, clear = lines.place()
         if cut == 0:
-            clear = lines.relax(self.units, clear, self.left - int(self.left * FRESH_RESERVE))
+            clear = lines.relax(clear, self.left - int(self.left * FRESH_RESERVE))
         cell = self.ladder.cell
         fit = self._fit(cut, clear, 3 if cut == 0 else 4)
         while fit.tokens > self.left:
@@ -81,47 +73,59 @@ class Search:
             fit = self._fit(cut, clear, 4)
         return fit
 
-    def _fits_capped(self, level: int, forms: Forms) -> bool:
-        """Whether capping alone is enough. What failed once fails for good: histories grow."""
+    def _first_cap(self) -> Forms | None:
+        """The largest cap under which everything fits, if there is one."""
         memory = self.timeline.memory
-        key = (forms.key, self.left, self.timeline.pairing.revision)
-        failed = memory.setdefault("failed", {})
-        if failed.get(level) == key:
-            return False
+        key = (self.forms.key, self.left, self.timeline.pairing.revision)
+        known = memory.get("failed")
+        # What failed without the newest unit fails for good: histories only grow.
+        failed: int = known[1] if known is not None and known[0] == key else 0
+        for level in range(failed, len(self.ladder.levels)):
+            forms = self.ladder.levels[level]
+            settled = self._settled_tokens(forms)
+            if settled is None:
+                if level == failed:
+                    failed += 1
+                    memory["failed"] = (key, failed)
+            elif settled + forms.capped(self.units[self.last])[0] <= self.left:
+                return forms
+        return None
+
+    def _settled_tokens(self, forms: Forms) -> int | None:
+        """Tokens of all capped units but the newest, or None when there is no room for them."""
         settled = self.units[: self.last]
-        characters = self.left * TYPICAL_CHARACTERS_PER_TOKEN
-        room = self.left
+        characters, room = self.left * TYPICAL_CHARACTERS_PER_TOKEN, self.left
         for unit in reversed(settled):
             characters -= forms.size(unit)
             if characters < 0:
-                failed[level] = key
-                return False
+                return None
         for unit in reversed(settled):
             room -= forms.capped(unit)[0]
             if room < 0:
-                failed[level] = key
-                return False
-        return room >= forms.capped(self.units[self.last])[0]
+                return None
+        return self.left - room
 
     def _lines(self) -> Lines:
-        pinned = frozenset(self.timeline.pinned)
-        fixed = set(pinned)
-        if self.anchor is not None:
-            fixed.add(self.anchor)
-        base = self.left - sum(self._kept(position)[0] for position in fixed)
-        base -= int(self.left * FRESH_RESERVE)
-        cell, revision = self.ladder.cell, self.timeline.pairing.revision
-        key = (self.forms.key, cell, base, pinned, revision)
-        memory = self.timeline.memory
-        lines = memory.get("lines")
-        if lines is None or lines[0] != key:
+        timeline = self.timeline
+        cell, revision, anchor = self.ladder.cell, timeline.pairing.revision, self.anchor
+        key = (self.forms.key, cell, self.left, anchor, len(timeline.pinned), revision)
+        known: tuple[object, Lines] | None = timeline.memory.get("lines")
+        if known is None or known[0] != key:
+            pinned = frozenset(timeline.pinned)
+            fixed = pinned if anchor is None else pinned | {anchor}
+            base = self.left - sum(self._kept(position)[0] for position in fixed)
+            base -= int(self.left * FRESH_RESERVE)
             verbatim = int(base * VERBATIM_SHARE)
-            lines = memory["lines"] = (
-                key,
-                Lines(self.forms, self.ladder.cell, verbatim, base - verbatim, pinned),
+            lines = Lines(
+                self.units,
+                self.forms,
+                cell,
+                verbatim=verbatim,
+                cleared=base - verbatim,
+                pinned=pinned,
             )
-        found: Lines = lines[1]
-        return found
+            known = timeline.memory["lines"] = (key, lines)
+        return known[1]
 
     def _kept_before(self, cut: int) -> tuple[int, ...]:
         """Units before the cut that stay: the anchor, what must stay, and the cut's own turn."""
@@ -144,35 +148,39 @@ class Search:
         kept = self._kept_before(cut)
         key = (self.forms.key, cut, clear, kept, self.timeline.pairing.revision)
         memory = self.timeline.memory
-        stable: Stable | None = memory.get("stable")
-        if stable is None or stable.key != key or stable.counted > self.last:
+        body: Body | None = memory.get("body")
+        if body is None or body.key != key or body.counted > self.last:
             self._forget_before(cut)
-            stable = memory["stable"] = self._settle(key, cut, clear, kept)
-        capped = self.forms.capped
-        for unit in self.units[stable.counted : self.last]:
-            stable.add(capped(unit))
-        stable.counted = self.last
-        newest = self._newest(self.left - stable.tokens)
+            body = memory["body"] = self._settle(key, cut, clear, kept)
+        if body.counted < self.last:
+            for unit in self.units[body.counted : self.last]:
+                body.add(self.forms.capped(unit))
+            body.counted = self.last
+        tokens, newest = self._newest(self.left - body.tokens)
+        heading = self.heading
+        entries = [*heading, *body.entries, *newest]
         return Fit(
-            [*stable.entries, *newest[1]],
-            stable.tokens + newest[0],
+            entries,
+            body.tokens + tokens,
             rung,
             cut,
             clear,
             self.units[cut].start,
-            len(stable.entries),
-            len(stable.entries) + self._lasting(newest[1]),
+            len(entries) - len(newest) + self._lasting(newest),
             self.units[clear].start,
             self.forms.cap,
-            key,
+            body,
+            len(heading),
         )
 
     def _forget_before(self, cut: int) -> None:
         """Free the forms of units that the cut has passed, so that a long record stays small."""
         memory = self.timeline.memory
+        known: tuple[object, Lines] | None = memory.get("lines")
+        reached = cut if known is None else min(cut, known[1].reached)
         for unit in self.units[memory.get("forgotten", 0) : cut]:
-            unit.cache = None
-        memory["forgotten"] = cut
+            unit.forget()
+        memory["forgotten"] = reached
 
     def _newest(self, room: int) -> tuple[int, tuple[ConversationEntry, ...]]:
         """The newest unit in what room there is, rather than moving the lines for one call."""
@@ -185,6 +193,8 @@ class Search:
     def _lasting(self, newest: Sequence[ConversationEntry]) -> int:
         """How many entries of the newest unit keep their form when it is no longer the newest."""
         later = self.forms.capped(self.units[self.last])[1]
+        if newest is later:
+            return len(newest)
         for count, (now, then) in enumerate(zip(newest, later, strict=False)):
             if now is not then and now != then:
                 return count
@@ -206,20 +216,20 @@ class Search:
             reason="names the handle of what the cut left out",
         )
 
-    def _settle(self, key: object, cut: int, clear: int, kept: tuple[int, ...]) -> Stable:
+    def _settle(self, key: object, cut: int, clear: int, kept: tuple[int, ...]) -> Body:
         """The part before the clear line, in the forms it has there."""
-        stable = Stable(key, clear)
+        body = Body(key, clear)
         for position in kept:
-            stable.add(self._kept(position))
+            body.add(self._kept(position))
         if self.ladder.recall and len(kept) < cut:
             note = self._note(cut, kept)
-            stable.add((self.ladder.count(note), (note,)))
+            body.add((self.ladder.count(note), (note,)))
         pinned = self.timeline.pinned
         for position in range(cut, clear):
             unit = self.units[position]
             whole = position in pinned
-            stable.add(self.forms.capped(unit) if whole else self.forms.cleared(unit))
-        return stable
+            body.add(self.forms.capped(unit) if whole else self.forms.cleared(unit))
+        return body
 
     def _squeeze(self) -> Fit | None:
         """Only the newest unit is left after the cut: shorten it, then give up the anchor."""
@@ -240,13 +250,13 @@ class Search:
             entries = [entry for position in kept for entry in self._kept(position)[1]]
             tokens = self.left - room + newest[0]
             return Fit(
-                [*entries, *newest[1]],
+                [*self.heading, *entries, *newest[1]],
                 tokens,
                 5,
                 self.last,
                 self.last,
                 last.start,
-                steady=len(entries) + self._lasting(newest[1]),
+                steady=len(self.heading) + len(entries) + self._lasting(newest[1]),
                 clear_start=last.start,
                 cap=self.forms.cap,
             )

@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.model import ConversationEntry, MessageRole, ToolCall, new_entry
 
 UnitKind = Literal["user", "assistant", "exchange"]
 
 LARGEST = 16_384
 """Characters that one entry counts for on the grid, at most."""
 MISSING_RESULT = "[No result: the call was not answered.]"
+_MISSING = {
+    "origin": "placeholder",
+    "action": "inserted",
+    "reason": "the call has no result, and providers refuse a call without one",
+}
 
-_SYSTEM, _USER, _ASSISTANT = MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT
+_SYSTEM, _USER = MessageRole.SYSTEM, MessageRole.USER
+_ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 
 
 class Unit:
@@ -30,7 +36,8 @@ class Unit:
         start: position of the head in the record.
         offset: cheap cumulative size of everything recorded before the head.
         results: one result or None per call of the head.
-        cache: costs and derived forms, private to the ladder; emptied when a result arrives.
+        cache: costs and derived forms, private to the ladder; those of the whole unit go when a
+            result arrives.
     """
 
     __slots__ = ("_entries", "cache", "head", "kind", "offset", "results", "start")
@@ -40,7 +47,7 @@ class Unit:
         self.head = head
         self.start = start
         self.offset = offset
-        self.results: list[ConversationEntry | None] = []
+        self.results: Sequence[ConversationEntry | None] = ()
         self.cache: dict[Any, Any] | None = None
         self._entries: tuple[ConversationEntry, ...] | None = None
 
@@ -48,15 +55,27 @@ class Unit:
     def entries(self) -> tuple[ConversationEntry, ...]:
         """The head and its results in call order, with a placeholder for each missing one."""
         if self._entries is None:
-            calls = self.head.tool_calls or ()
-            self._entries = (
-                self.head,
-                *(
-                    placeholder(call.id, call.name) if result is None else result
-                    for call, result in zip(calls, self.results, strict=True)
-                ),
-            )
+            if None not in self.results:
+                self._entries = (self.head, *self.results)  # type: ignore[arg-type]
+            else:
+                calls = self.head.tool_calls or ()
+                self._entries = (
+                    self.head,
+                    *(
+                        self._missing(slot, call) if result is None else result
+                        for slot, (call, result) in enumerate(zip(calls, self.results, strict=True))
+                    ),
+                )
         return self._entries
+
+    def _missing(self, slot: int, call: ToolCall) -> ConversationEntry:
+        """The placeholder for a missing result, the same one for as long as it is missing."""
+        if self.cache is None:
+            self.cache = {}
+        key = ("missing", slot)
+        if key not in self.cache:
+            self.cache[key] = placeholder(call.id, call.name)
+        return self.cache[key]  # type: ignore[no-any-return]
 
     @property
     def complete(self) -> bool:
@@ -65,9 +84,14 @@ class Unit:
 
     def answer(self, slot: int, result: ConversationEntry) -> None:
         """Put a result in its place."""
-        self.results[slot] = result
+        self.results = (*self.results[:slot], result, *self.results[slot + 1 :])
         self._entries = None
-        self.cache = None
+        if self.cache is not None:  # What was made of single entries is still good.
+            self.cache = {key: made for key, made in self.cache.items() if key.__class__ is tuple}
+
+    def forget(self) -> None:
+        """Let go of whatever can be made again."""
+        self.cache = self._entries = None
 
 
 class Pairing:
@@ -106,24 +130,25 @@ class Pairing:
         self.reused = False
         self.revision = 0
         self.size = 0
-        self._by_id: dict[str, list[int]] = {}
+        # The unit that carries an id; all of them, in order, where an id was used again.
+        self._by_id: dict[str, int | list[int]] = {}
         self._late: list[tuple[int, int]] = []
 
     def add(self, entry: ConversationEntry, index: int) -> int | None:
         """Take the next entry of the record; return the position of the unit it joined."""
         role = entry.role
-        position: int | None = len(self.units)
-        if role is _SYSTEM:
+        if role is _TOOL:
+            position = self._add_result(entry, index)
+        elif role is _ASSISTANT:
+            position = self._add_assistant(entry, index)
+        elif role is _USER:
+            position = len(self.units)
+            if entry.is_real_user:
+                self.users.append(position)
+            self.units.append(Unit("user", entry, index, self.size))
+        else:
             self.system.append((index, entry))
             return None
-        if role is _USER:
-            if entry.is_real_user:
-                self.users.append(len(self.units))
-            self.units.append(Unit("user", entry, index, self.size))
-        elif role is _ASSISTANT:
-            self._add_assistant(entry, index)
-        else:
-            position = self._add_result(entry, index)
         self.size += weight(entry)
         return position
 
@@ -144,12 +169,12 @@ class Pairing:
             return None
         for unit in units[keep:]:
             for call in unit.head.tool_calls or ():
-                stack = self._by_id.get(call.id)
-                if stack:
-                    while stack and stack[-1] >= keep:
-                        stack.pop()
-                    if not stack:
-                        del self._by_id[call.id]
+                carriers = self._by_id.get(call.id, keep)
+                older = [at for at in _listed(carriers) if at < keep]
+                if older:
+                    self._by_id[call.id] = older
+                else:
+                    self._by_id.pop(call.id, None)
         if keep < len(units) and restart == units[keep].start:
             self.size = units[keep].offset
         else:
@@ -162,27 +187,29 @@ class Pairing:
         self.orphans = {at: why for at, why in self.orphans.items() if at < restart}
         return restart
 
-    def _add_assistant(self, entry: ConversationEntry, index: int) -> None:
-        calls = entry.tool_calls
+    def _add_assistant(self, entry: ConversationEntry, index: int) -> int:
+        calls, position = entry.tool_calls, len(self.units)
         if not calls:
             self.units.append(Unit("assistant", entry, index, self.size))
-            return
-        unique = tuple(dict.fromkeys(calls)) if len(calls) > 1 else calls
-        if len(unique) < len(calls):
-            entry = entry.evolve(
-                tool_calls=unique, action="repaired", reason="the same call was listed twice"
-            )
+            return position
+        if len(calls) > 1:
+            unique = tuple(dict.fromkeys(calls))
+            if len(unique) < len(calls):
+                entry = entry.evolve(
+                    tool_calls=unique, action="repaired", reason="the same call was listed twice"
+                )
+                calls = unique
         unit = Unit("exchange", entry, index, self.size)
-        unit.results = [None] * len(unique)
-        position = len(self.units)
+        unit.results = (None,) * len(calls)
         self.units.append(unit)
-        for call in unique:
-            stack = self._by_id.get(call.id)
-            if stack is None:
-                self._by_id[call.id] = [position]
+        for call in calls:
+            carriers = self._by_id.get(call.id)
+            if carriers is None:
+                self._by_id[call.id] = position
             else:
                 self.reused = True
-                stack.append(position)
+                self._by_id[call.id] = [*_listed(carriers), position]
+        return position
 
     def _add_result(self, entry: ConversationEntry, index: int) -> int | None:
         position = self._find_unit(entry)
@@ -206,8 +233,8 @@ class Pairing:
 
     def _find_unit(self, entry: ConversationEntry) -> int | None:
         if entry.tool_call_id:
-            stack = self._by_id.get(entry.tool_call_id)
-            return stack[-1] if stack else None
+            carriers = self._by_id.get(entry.tool_call_id)
+            return carriers[-1] if isinstance(carriers, list) else carriers
         for position in range(len(self.units) - 1, -1, -1):
             unit = self.units[position]
             if unit.kind == "exchange":
@@ -217,18 +244,20 @@ class Pairing:
         return None
 
     def _find_slot(self, unit: Unit, entry: ConversationEntry) -> tuple[int, bool]:
-        wanted = entry.tool_call_id
-        if len(unit.results) == 1:
-            return 0, unit.results[0] is None
-        slots = [
-            slot
-            for slot, call in enumerate(unit.head.tool_calls or ())
-            if not wanted or call.id == wanted
-        ]
-        for slot in slots:
-            if unit.results[slot] is None:
-                return slot, True
-        return slots[-1], False
+        wanted, results = entry.tool_call_id, unit.results
+        if len(results) == 1:
+            return 0, results[0] is None
+        last = 0
+        for slot, call in enumerate(unit.head.tool_calls or ()):
+            if not wanted or call.id == wanted:
+                if results[slot] is None:
+                    return slot, True
+                last = slot
+        return last, False
+
+
+def _listed(carriers: int | list[int]) -> list[int]:
+    return carriers if isinstance(carriers, list) else [carriers]
 
 
 def weight(entry: ConversationEntry) -> int:
@@ -237,20 +266,20 @@ def weight(entry: ConversationEntry) -> int:
     if entry.tool_calls:
         for call in entry.tool_calls:
             size += len(call.arguments) + len(call.name)
-    return min(size, LARGEST) + 16
+    return size + 16 if size < LARGEST else LARGEST + 16
 
 
 def placeholder(call_id: str, tool_name: str | None) -> ConversationEntry:
     """A marked result for a call that was never answered."""
-    return ConversationEntry(
-        role=MessageRole.TOOL,
-        content=MISSING_RESULT,
+    return new_entry(
+        MessageRole.TOOL,
+        MISSING_RESULT,
+        0,
+        None,
         tool_call_id=call_id,
         tool_name=tool_name,
         status="error",
-        origin="placeholder",
-        action="inserted",
-        reason="the call has no result, and providers refuse a call without one",
+        seldom=_MISSING,
     )
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
-from operator import attrgetter, is_
+from operator import is_
 from typing import Any
 
-from history_curator.dialect import Dialect
+from history_curator.dialect import Dialect, differ
 from history_curator.model import ConversationEntry
+from history_curator.structure._body import Body, messages_of
 from history_curator.structure._pairing import Pairing
-
-_source = attrgetter("source")
-_sequence = attrgetter("sequence")
 
 
 class Timeline:
@@ -45,7 +44,7 @@ class Timeline:
         self.dialect = dialect
         self.messages: list[Any] = []
         self.entries: list[ConversationEntry] = []
-        self.firsts: list[int] = []
+        self.firsts = array("L")
         self.pairing = Pairing()
         self.pinned: list[int] = []
         self.memory: dict[str, Any] = {}
@@ -64,6 +63,8 @@ class Timeline:
         """Record one more entry."""
         index = len(self.entries)
         self.entries.append(entry)
+        if index == entry.sequence:
+            index = entry.sequence  # One number less to hold.
         unit = self.pairing.add(entry, index)
         if entry.pinned and unit is not None and unit not in self.pinned:
             self.pinned.append(unit)
@@ -72,17 +73,15 @@ class Timeline:
         """Read and record further messages."""
         dialect = self.dialect
         assert dialect is not None
-        base = len(self.messages)
-        fresh = [
-            (message, dialect.read(message, base + offset))
-            for offset, message in enumerate(messages)
-        ]
-        for message, entries in fresh:
+        read, base = dialect.read, len(self.messages)
+        # All are read before one is recorded: an error leaves everything as it was.
+        fresh = [read(message, base + offset) for offset, message in enumerate(messages)]
+        self.messages.extend(messages)
+        self._glances.extend(dialect.glance(messages))
+        for entries in fresh:
             self.firsts.append(len(self.entries))
-            self.messages.append(message)
             for entry in entries:
                 self.add_entry(entry)
-        self._glances.extend(dialect.glance(messages))
 
     def swap_first(self, message: Any) -> bool:
         """Put a new system message in the place of the first one.
@@ -91,12 +90,12 @@ class Timeline:
         """
         assert self.dialect is not None
         system = self.pairing.system
-        if not system or system[0][0] != 0 or self.firsts[1:2] not in ([1], []):
+        if not system or system[0][0] != 0 or list(self.firsts[1:2]) not in ([1], []):
             return False
         entries = self.dialect.read(message, 0)
         if len(entries) != 1 or entries[0].role is not system[0][1].role:
             return False
-        self._prints.pop(id(self.messages[0]), None)
+        self._prints.pop(0, None)
         self.messages[0], self._glances[0] = message, self.dialect.glance([message])[0]
         self.entries = [entries[0], *self.entries[1:]]
         system[0] = (0, entries[0])
@@ -109,8 +108,7 @@ class Timeline:
         if restart is None:
             return False
         again = self.entries[restart:at]
-        for message in self.messages[length:]:
-            self._prints.pop(id(message), None)
+        self._prints = {place: seen for place, seen in self._prints.items() if place < length}
         del self.messages[length:], self._glances[length:], self.firsts[length:]
         self.entries = self.entries[:restart]  # a report may still hold the longer list
         self.pinned = [unit for unit in self.pinned if unit < len(self.pairing.units)]
@@ -135,34 +133,81 @@ class Timeline:
         return count
 
     def verify(
-        self, view: Sequence[ConversationEntry], messages: Sequence[Any], recent: int = 32
+        self,
+        view: Sequence[ConversationEntry],
+        messages: Sequence[Any],
+        recent: int = 24,
+        *,
+        body: Body | None = None,
+        lead: int = 0,
     ) -> bool:
         """Whether the view's messages are the very objects given, unedited since they were read.
 
-        Replaced content is noticed in the whole view, and so is an edit inside content blocks;
-        any other edit (of a name, an argument) in its newest `recent` entries. A message that is
-        not in the view cannot make it wrong.
+        Replaced content is noticed wherever the view shows it, and so is an edit inside content
+        blocks; any other edit (of a name, an argument) in its newest `recent` entries. A message
+        that is not in the view cannot make it wrong.
+
+        Args:
+            view: the entries.
+            messages: what was given.
+            recent: how many of the newest are looked at closely.
+            body: what of the view is known from the last call, if anything is.
+            lead: how many entries stand before the body.
         """
         dialect = self.dialect
         if dialect is None or getattr(dialect, "immutable", False):
             return True
-        shown = [entry for entry in view if entry.source is not None]
-        sources = list(map(_source, shown))
-        places = list(map(_sequence, shown))
+        if body is None:
+            sources, places, blocks = messages_of(view)
+        else:
+            sources, places, blocks = body.trace()
+            more = messages_of([*view[:lead], *view[lead + len(body.entries) :]])
+            blocks = [*blocks, *(len(places) + at for at in more[2])]
+            sources, places = [*sources, *more[0]], [*places, *more[1]]
         if not all(map(is_, sources, map(messages.__getitem__, places))):
             return False
         if dialect.glance(sources) != list(map(self._glances.__getitem__, places)):
             return False
-        known, fingerprint = self._prints, dialect.fingerprint
-        fresh = True
-        prints: dict[int, Any] = {}
-        newest = len(shown) - recent
-        for place, entry in enumerate(shown):
-            if place < newest and entry.parts is None:
-                continue
-            key = id(entry.source)
-            now = prints[key] = fingerprint(entry.source)
-            if known.get(key, now) != now:
-                fresh = False
-        self._prints = prints
-        return fresh
+        newest = len(places) - recent
+        older = [at for at in blocks if at < newest] if blocks else ()
+        sources = [*sources[-recent:], *(sources[at] for at in older)]
+        places = [*places[-recent:], *(places[at] for at in older)]
+        return self._unedited(sources, places)
+
+    def _unedited(self, sources: list[Any], places: list[int]) -> bool:
+        """Whether messages look as they did when they were first looked at."""
+        assert self.dialect is not None
+        known, snapshot = self._prints, self.dialect.snapshot
+        if not known.keys() >= set(places):
+            if len(known) > 16 + len(places):
+                known = self._prints = {at: known[at] for at in places if at in known}
+            for place, source in zip(places, sources, strict=True):
+                if place not in known:
+                    known[place] = snapshot(source)
+        now = self.dialect.peek(sources)
+        then = list(map(known.__getitem__, places))
+        if not differ(now, then):
+            return True
+        for place, source, new, old in zip(places, sources, now, then, strict=True):
+            if differ(new, old):
+                if not self._reads_the_same(source, place):
+                    return False
+                known[place] = snapshot(source)
+        return True
+
+    def _reads_the_same(self, message: Any, place: int) -> bool:
+        """Whether an edit changed nothing that is read, such as an id or a mark of the caller's."""
+        assert self.dialect is not None
+        start = self.firsts[place]
+        end = self.firsts[place + 1] if place + 1 < len(self.firsts) else len(self.entries)
+        known, now = self.entries[start:end], self.dialect.read(message, place)
+        return len(known) == len(now) and all(map(_same, known, now))
+
+
+def _same(one: ConversationEntry, other: ConversationEntry) -> bool:
+    kept = [call.extra for call in one.tool_calls or ()]
+    return (
+        one == other
+        and not differ(one.metadata, other.metadata)
+        and not differ(kept, [call.extra for call in other.tool_calls or ()])
+    )

@@ -122,10 +122,35 @@ class CachingCounter:
         3 for framing), reasoning and media. Call ids are correlation data and not counted.
         """
         memo = entry.memo
-        if memo is not None and memo[0] == self._name:
-            return int(memo[1])
-        tokens = math.ceil(self._entry_tokens(entry) * self.factor) + self._media_tokens(entry)
-        object.__setattr__(entry, "memo", (self._name, tokens))
+        if memo is not None and entry.memo_of == self._name:
+            if memo.__class__ is int:
+                return memo
+            around, start, end = memo
+            return self._keep(entry, around + self._tokenise((entry.content or "")[start:end]))
+        return self._keep(entry, None)
+
+    def splice(
+        self, whole: ConversationEntry, copy: ConversationEntry, start: int, end: int, marker: str
+    ) -> None:
+        """Count a copy of an entry in whose text a marker stands for what is from start to end.
+
+        What is left around it is tokenised once, for the copy and for the whole. Exact only where
+        `spliceable` found the cuts.
+        """
+        text = whole.content or ""
+        if len(text) > PIECE:
+            return
+        around = self._tokenise(text[:start]) + self._tokenise(text[end:])
+        self._keep(copy, around + self._tokenise(marker))
+        if whole.memo is None:
+            object.__setattr__(whole, "memo", (around, start, end))
+            object.__setattr__(whole, "memo_of", self._name)
+
+    def _keep(self, entry: ConversationEntry, text: int | None) -> int:
+        tokens = math.ceil(self._entry_tokens(entry, text) * self.factor)
+        tokens += self._media_tokens(entry)
+        object.__setattr__(entry, "memo", tokens)
+        object.__setattr__(entry, "memo_of", self._name)
         return tokens
 
     def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
@@ -134,11 +159,13 @@ class CachingCounter:
             return 0
         return math.ceil(count_schemas(tools, self._raw) * self.factor * self.tool_factor)
 
-    def _entry_tokens(self, entry: ConversationEntry) -> float:
+    def _entry_tokens(self, entry: ConversationEntry, text: int | None) -> float:
         # The text of an edited copy is counted on the copy alone: nobody else has it.
         raw = self._raw if entry.original is None else self._passing
         total: float = _MESSAGE + _ROLE
-        if entry.content:
+        if text is not None:
+            total += text
+        elif entry.content:
             total += raw(entry.content)
         if entry.name:
             total += _NAME + raw(entry.name)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from history_curator.write._dicts import write_dicts
+from history_curator.write._dicts import stand_alone, write_dicts
 
-__all__ = ["write_dicts"]
+__all__ = ["stand_alone", "write_dicts"]

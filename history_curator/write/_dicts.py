@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from history_curator.model import ContentPart, ConversationEntry, MessageRole
 
 _CALL_BLOCKS = {"tool_use", "tool_result", "server_tool_use"}
 _THOUGHT_BLOCKS = {"thinking", "redacted_thinking"}
+_get_written = attrgetter("written")
 
 
 def write_dicts(entries: Sequence[ConversationEntry]) -> list[Any]:
     """Return one message per source message, in view order."""
-    for entry in entries:
-        if entry.span is not None or (
-            (entry.parts is not None or entry.original is not None)
-            and entry.written is None  # else it was found to be flat before
-            and in_blocks(entry)
-        ):
-            return write_mixed(entries)
+    known = list(map(_get_written, entries))
+    if set(map(type, known)) == {dict}:
+        return list(map(dict.copy, known))
+    if not stand_alone(entries):
+        return write_mixed(entries)
     return [
-        entry.source if entry.original is None and entry.source is not None else _written(entry)
-        for entry in entries
+        before.copy()
+        if before.__class__ is dict
+        else entry.source
+        if entry.original is None and entry.source is not None
+        else _written(entry)
+        for entry, before in zip(entries, known, strict=True)
     ]
+
+
+def stand_alone(entries: Sequence[ConversationEntry]) -> bool:
+    """Whether each entry is written as one message, whatever stands beside it."""
+    for entry in entries:
+        # What was written before was found to be flat; most others are plain text.
+        if entry.written.__class__ is dict or (entry.parts is None and entry.seldom is None):
+            continue
+        if entry.span is not None:
+            return False
+        if (entry.parts is not None or entry.original is not None) and in_blocks(entry):
+            return False
+    return True
 
 
 def in_blocks(entry: ConversationEntry) -> bool:
@@ -52,14 +69,11 @@ def write_mixed(entries: Sequence[ConversationEntry]) -> list[Any]:
 
 
 def _written(entry: ConversationEntry) -> dict[str, Any]:
-    """An edited message, a new dict every time; flat ones are worked out once."""
-    known: dict[str, Any] | None = entry.written
-    if known is None:
-        known = to_openai(entry)
-        if entry.tool_calls or entry.parts:
-            return known
-        object.__setattr__(entry, "written", known)
-    return known.copy()
+    """An edited message. A flat one is remembered, so that next time a copy of it is enough."""
+    message = to_openai(entry)
+    if not entry.tool_calls and not entry.parts:
+        object.__setattr__(entry, "written", message.copy())
+    return message
 
 
 def to_openai(entry: ConversationEntry) -> dict[str, Any]:

@@ -31,9 +31,13 @@ class CountingDialect(DictDialect):
         self.looks += len(messages)
         return super().glance(messages)
 
-    def fingerprint(self, message: Any) -> Any:
+    def peek(self, messages: Sequence[Any]) -> list[Any]:
+        self.looks += len(messages)
+        return super().peek(messages)
+
+    def snapshot(self, message: Any) -> Any:
         self.looks += 1
-        return super().fingerprint(message)
+        return super().snapshot(message)
 
 
 class CountingCounter(TiktokenCounter):

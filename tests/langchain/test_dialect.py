@@ -23,10 +23,15 @@ from langchain_core.messages.tool import tool_call_chunk
 
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry, MessageRole, ToolCall
+from history_curator.read import DictDialect
 from langchain_history_curator._dialect import LangChainDialect, settle
 from tests.langchain.factories import ai, answer, human, system, tool
 
 dialect = LangChainDialect()
+
+
+class UserDict(dict[str, Any]):
+    """A dict that has attributes too."""
 
 
 def read(message: Any) -> ConversationEntry:
@@ -485,30 +490,43 @@ class TestWitnesses:
             "c",
         ]
 
-    @pytest.mark.parametrize("field", ["tool_calls", "content", "additional_kwargs"])
-    def test_fingerprint_sees_an_edit_in_place(self, field: str) -> None:
+    @pytest.mark.parametrize("field", ["tool_calls", "content", "additional_kwargs", "name"])
+    def test_a_snapshot_shows_an_edit_in_place(self, field: str) -> None:
         message = AIMessage(
             [{"type": "text", "text": "a"}],
             tool_calls=[{"name": "t", "args": {"k": 1}, "id": "a"}],
             additional_kwargs={"tool_calls": [{"id": "a"}]},
         )
-        before = dialect.fingerprint(message)
-        assert before == dialect.fingerprint(message.model_copy(deep=True))
+        before = dialect.snapshot(message)
+        assert dialect.peek([message, message.model_copy(deep=True)]) == [before, before]
         if field == "tool_calls":
             message.tool_calls[0]["args"]["k"] = 2
         elif field == "content":
             message.content[0]["text"] = "b"  # type: ignore[index]
+        elif field == "name":
+            message.name = "bob"
         else:
             message.additional_kwargs["tool_calls"].append({"id": "b"})
-        assert dialect.fingerprint(message) != before
+        assert dialect.peek([message]) != [before]
 
-    def test_fingerprints_are_hashable(self) -> None:
-        for message in (
-            human(),
-            ai("a", args={"k": [1, {2: 3}]}),
-            {"role": "user", "content": "x"},
-        ):
-            hash(dialect.fingerprint(message))
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"role": "user", "content": [{"type": "text", "text": "a"}]},
+            UserDict(role="user", content=[{"type": "text", "text": "a"}]),
+            ("human", [{"type": "text", "text": "a"}]),
+            ["human", [{"type": "text", "text": "a"}]],
+        ],
+    )
+    def test_a_snapshot_of_what_is_no_message_yet(self, given: Any) -> None:
+        before = dialect.snapshot(given)
+        assert dialect.peek([human(), given]) == [dialect.snapshot(human()), before]
+        (given["content"] if isinstance(given, dict) else given[1])[0]["text"] = "b"
+        assert dialect.peek([given]) != [before]
+
+    @pytest.mark.parametrize("given", ["hi", ("human", "hi"), read(human("hi"))])
+    def test_what_cannot_be_edited_looks_the_same(self, given: Any) -> None:
+        assert dialect.peek([given]) == [dialect.snapshot(given)]
 
 
 class TestRemoveMessage:
@@ -550,6 +568,31 @@ class TestWrittenOnce:
         entry = read(tool("a", "long")).evolve(content="short")
         write(entry)[0].content = "spoiled"
         assert write(entry)[0].content == "short"
+
+    def test_nor_one_of_its_blocks(self) -> None:
+        entry = read(tool("a", [{"type": "text", "text": "long"}])).evolve(content="short")
+        (spoiled,) = write(entry)
+        spoiled.content[0]["cache_control"] = {"type": "ephemeral"}  # type: ignore[index]
+        assert write(entry)[0].content == [{"type": "text", "text": "short"}]
+
+    def test_what_another_dialect_wrote_is_not_taken(self) -> None:
+        entry = read({"role": "user", "content": "long"}).evolve(content="short")
+        DictDialect().write([entry])
+        (written,) = write(entry)
+        assert isinstance(written, HumanMessage)
+        assert written.content == "short"
+
+    def test_a_part_written_alone_is_a_part_of_the_message_again(self) -> None:
+        message = HumanMessage(
+            [
+                {"type": "tool_result", "tool_use_id": "a", "content": "x"},
+                {"type": "text", "text": "and now?"},
+            ]
+        )
+        entries = dialect.read(message, 0)
+        assert [said.type for said in write(entries[0])] == ["tool"]
+        assert write(*entries)[0] is message
+        assert len(write(*entries)) == 1
 
     @pytest.mark.parametrize(
         "given",

@@ -6,6 +6,7 @@ import base64
 import json
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import (
@@ -13,6 +14,7 @@ from llama_index.core.base.llms.types import (
     CacheControl,
     CachePoint,
     ChatMessage,
+    CitableBlock,
     DocumentBlock,
     ImageBlock,
     TextBlock,
@@ -23,11 +25,12 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.llms.llm import ToolSelection
 from openai.types.chat import ChatCompletionMessageToolCall
 from openai.types.responses import ResponseFunctionToolCall
+from pydantic import ConfigDict, PrivateAttr
 
 from history_curator.errors import ConversionError
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
 from llamaindex_history_curator import LlamaIndexDialect
-from llamaindex_history_curator._copies import copy_message
+from llamaindex_history_curator._copies import copy_message, copy_model
 from tests.llamaindex.factories import assistant, call, dumped, result, user, wire
 
 DIALECT = LlamaIndexDialect()
@@ -39,6 +42,27 @@ PNG = base64.b64decode(
 def read(message: ChatMessage) -> ConversationEntry:
     (entry,) = DIALECT.read(message, 0)
     return entry
+
+
+def _arguments(message: ChatMessage) -> dict[str, Any]:
+    found: dict[str, Any] = message.blocks[-1].tool_kwargs
+    return found
+
+
+def _function(message: ChatMessage) -> Any:
+    return message.additional_kwargs["tool_calls"][0].function
+
+
+def odd() -> Any:
+    """A value that cannot be compared."""
+
+    class Odd:
+        def __eq__(self, other: object) -> bool:
+            raise TypeError("no")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    return Odd()
 
 
 def write(entry: ConversationEntry) -> ChatMessage:
@@ -396,23 +420,65 @@ class TestNoticingEdits:
         (after,) = DIALECT.glance([message])
         assert before is not after
 
-    def test_editing_in_place_changes_the_fingerprint(self) -> None:
-        message = user("a")
-        before = DIALECT.fingerprint(message)
-        message.blocks[0].text = "b"
-        assert DIALECT.fingerprint(message) != before
+    @pytest.mark.parametrize(
+        ("make", "edit"),
+        [
+            (user, lambda message: setattr(message.blocks[0], "text", "b")),
+            (user, lambda message: setattr(message, "role", "assistant")),
+            (user, lambda message: message.blocks.append(TextBlock(text="b"))),
+            (user, lambda message: message.additional_kwargs.update(name="Ann")),
+            (lambda: result("c1"), lambda message: message.additional_kwargs.clear()),
+            (lambda: call("c1", q=[1]), lambda message: message.blocks[-1].tool_kwargs.clear()),
+            (lambda: call("c1", q=[1]), lambda message: _arguments(message)["q"].append(2)),
+            (twice, lambda message: setattr(_function(message), "arguments", "{}")),
+        ],
+    )
+    def test_an_edit_in_place_is_seen(self, make: Any, edit: Any) -> None:
+        message = make()
+        before = DIALECT.snapshot(message)
+        assert DIALECT.peek([message]) == [before]
+        edit(message)
+        assert DIALECT.peek([message]) != [before]
 
     @pytest.mark.parametrize("make", [media, twice, lambda: call("c1", q=1), lambda: result("c")])
-    def test_equal_messages_have_equal_hashable_fingerprints(self, make: object) -> None:
-        first, second = make(), make()  # type: ignore[operator]
-        assert hash(DIALECT.fingerprint(first)) == hash(DIALECT.fingerprint(second))
-        assert DIALECT.fingerprint(first) == DIALECT.fingerprint(second)
+    def test_of_an_unedited_message_the_same_is_seen(self, make: Any) -> None:
+        message = make()
+        before = DIALECT.snapshot(message)
+        DIALECT.read(message, 0)
+        assert DIALECT.peek([message, user("other")])[0] == before
 
-    def test_a_call_edited_in_place_changes_the_fingerprint(self) -> None:
-        message = twice()
-        before = DIALECT.fingerprint(message)
-        message.additional_kwargs["tool_calls"][0].function.arguments = "{}"
-        assert DIALECT.fingerprint(message) != before
+    def test_calls_that_are_dicts_are_not_read_again(self) -> None:
+        message = call("c1", q=1)
+        message.additional_kwargs["tool_calls"] = [wire("c1")]
+        assert DIALECT.peek([message])[0][-1] == ()
+
+
+class TestWritingAgain:
+    def edited(self) -> ConversationEntry:
+        return read(result("c1", "long")).evolve(content="short")
+
+    def test_an_entry_is_written_once(self) -> None:
+        entry = self.edited()
+        assert write(entry) is write(entry)
+        assert DIALECT.write([entry, entry])[1] is write(entry)
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            lambda message: setattr(message.blocks[0], "text", "changed"),
+            lambda message: setattr(message, "content", "changed"),
+            lambda message: message.additional_kwargs.update(more=1),
+            lambda message: message.additional_kwargs.update(more=odd()),
+            lambda message: message.blocks.clear(),
+        ],
+    )
+    def test_again_when_somebody_edited_the_message(self, edit: Any) -> None:
+        entry = self.edited()
+        first = write(entry)
+        before = dumped([first])
+        edit(first)
+        assert write(entry) is not first
+        assert dumped([write(entry)]) == dumped(DIALECT.write([entry])) == before
 
 
 class TestCopies:
@@ -431,3 +497,30 @@ class TestCopies:
     def test_a_copy_of_media_is_whole(self) -> None:
         message = media()
         assert json.loads(dumped([copy_message(message)])) == json.loads(dumped([message]))
+
+    def test_models_inside_are_copied_and_other_objects_shared(self) -> None:
+        message = twice()
+        message.blocks.append(CitableBlock(title="t", source="s", content=[TextBlock(text="a")]))
+        message.additional_kwargs["object"] = SimpleNamespace(x=1)
+        before = message.model_dump()
+        twin = copy_message(message)
+        assert twin == message
+        assert twin.additional_kwargs["object"] is message.additional_kwargs["object"]
+        twin.blocks[-1].content[0].text = "changed"
+        _function(twin).arguments = "changed"
+        assert message.model_dump() == before
+
+    @pytest.mark.parametrize("update", [None, {"text": "b"}])
+    def test_a_fast_copy_is_what_pydantic_makes(self, update: Any) -> None:
+        class Extra(TextBlock):
+            model_config = ConfigDict(extra="allow")
+            _secret: int = PrivateAttr(default=1)
+
+        for block in (TextBlock(text="a"), Extra(text="a", more=[1])):
+            fast, slow = copy_model(block, update), block.model_copy(update=update)
+            assert fast == slow
+            assert fast is not block
+            assert fast.model_fields_set == slow.model_fields_set
+            assert fast.model_dump() == slow.model_dump()
+            fast.text = "c"
+            assert block.text == "a"

@@ -9,14 +9,17 @@ import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index_instrumentation.base.event import BaseEvent
 from pydantic import PrivateAttr
 
+from history_curator.errors import ConfigurationError
 from llamaindex_history_curator import (
     CuratedFunctionAgent,
     CuratedLLM,
     CuratedMemory,
     HistoryCuratedEvent,
+    _events,
 )
 from tests.llamaindex.factories import assistant, call, result, system, user
 from tests.llamaindex.models import RecordingLLM
@@ -70,6 +73,27 @@ class TestHandler:
         assert event.span_id is not None
         own = set(HistoryCuratedEvent.model_fields) - set(BaseEvent.model_fields)
         assert all(isinstance(getattr(event, name), (int, str, bool)) for name in own)
+
+    def test_nothing_is_worked_out_for_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        told: list[Any] = []
+        monkeypatch.setattr(type(_events.dispatcher), "event", lambda *given: told.append(given))
+        assert long_memory().get()
+        assert told == []
+
+    async def test_a_span_for_those_who_listen_to_spans_alone(self) -> None:
+        root, handler = get_dispatcher(), SimpleSpanHandler()
+        root.add_span_handler(handler)
+        try:
+            memory = long_memory()
+            memory.get()
+            await memory.aget()
+            with pytest.raises(ConfigurationError):
+                memory.get(initial_token_count="none")
+        finally:
+            root.span_handlers.remove(handler)
+        names = [span.id_.split("-")[0] for span in handler.completed_spans]
+        assert names == ["CuratedMemory.get", "CuratedMemory.aget"]
+        assert len(handler.dropped_spans) == 1
 
     async def test_async_views_too(self, keeper: Keeper) -> None:
         await long_memory().aget()

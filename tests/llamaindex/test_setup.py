@@ -192,8 +192,8 @@ class TestPins:
 
     def test_a_pin_is_read_and_seen_when_it_changes(self) -> None:
         dialect, message = LlamaIndexDialect(), self.pinned()
-        before = dialect.fingerprint(message)
+        before = dialect.snapshot(message)
         assert dialect.read(message, 0)[0].pinned
         message.additional_kwargs["pinned"] = False
         assert not dialect.read(message, 0)[0].pinned
-        assert dialect.fingerprint(message) != before
+        assert dialect.peek([message]) != [before]

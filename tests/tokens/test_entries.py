@@ -69,7 +69,7 @@ class TestEntries:
         small, large = TiktokenCounter("o200k_base"), TiktokenCounter("o200k_base", factor=2.0)
         entry = ConversationEntry(USER, "hello world")
         first = small.count_entry(entry)
-        assert entry.memo == (small.name, first)
+        assert (entry.memo_of, entry.memo) == (small.name, first)
         assert large.count_entry(entry) == 2 * first
         assert small.count_entry(entry) == first
         assert small.calls == 1

@@ -1,0 +1,164 @@
+"""What is kept between calls saves work and changes nothing."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from history_curator import Curator
+from history_curator.read import DictDialect
+from history_curator.seal._lines import Window
+from tests.support.messages import assistant, call, result, system, user
+
+
+def session(turns: int, seed: int = 1) -> list[dict[str, Any]]:
+    """An agent at work: parallel calls, long and short results, some too late or out of order."""
+    rng = random.Random(seed)
+    messages = [system("be brief")]
+    for turn in range(turns):
+        messages.append(user(f"question {turn}: " + "why? " * rng.randint(1, 20)))
+        for step in range(rng.randint(0, 2)):
+            ids = [f"c{turn}-{step}-{place}" for place in range(rng.randint(1, 3))]
+            messages.append(call(*ids, path="src/" + "x" * rng.choice([4, 600])))
+            answers = [
+                result(name, f"line of {name}\n" * rng.choice([1, 8, 120, 400])) for name in ids
+            ]
+            rng.shuffle(answers)
+            messages += answers
+        messages.append(assistant(f"answer {turn} " + "so. " * rng.randint(1, 40)))
+    return messages
+
+
+def view(curator: Curator, history: Sequence[Any]) -> list[Any]:
+    return curator.curate(history, tail="history").messages
+
+
+@pytest.mark.parametrize("provider", ["core", "portable", "anthropic", "gemini"])
+@pytest.mark.parametrize("budget", [700, 3_000, 9_000])
+def test_every_view_of_a_session_is_the_one_of_a_new_curator(provider: str, budget: int) -> None:
+    messages = session(45)
+    curator = Curator(max_tokens=budget, provider=provider)
+    for end in range(1, len(messages) + 1):
+        kept = view(curator, messages[:end])
+        if end % 9 == 0 or end == len(messages):
+            fresh = Curator(max_tokens=budget, provider=provider).curate(
+                messages[:end], tail="history"
+            )
+            assert kept == fresh.messages
+            again = curator.curate(messages[:end], tail="history")
+            assert again.tokens == fresh.tokens
+            assert again.report.prefix_entries == fresh.report.prefix_entries
+
+
+def test_what_a_caller_does_to_a_written_message_stays_with_the_caller() -> None:
+    messages = session(40)
+    curator = Curator(max_tokens=3_000)
+    given = {id(message) for message in messages}
+    for end in range(20, len(messages), 3):
+        for message in view(curator, messages[:end]):
+            if id(message) not in given:
+                message["content"] = "spoiled"
+                message["name"] = "spoiled"
+                for asked in message.get("tool_calls", ()):
+                    asked["function"]["arguments"] = "spoiled"
+    assert view(curator, messages) == view(Curator(max_tokens=3_000), messages)
+    assert "spoiled" not in str(view(curator, messages))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_replaced_content_is_noticed_wherever_it_is_in_the_view(seed: int) -> None:
+    rng = random.Random(seed)
+    messages = session(40, seed)
+    curator = Curator(max_tokens=3_000)
+    for end in range(30, len(messages), 5):
+        history = messages[:end]
+        shown = [each for each in view(curator, history) if any(each is one for one in history)]
+        edited = rng.choice(shown)
+        edited["content"] = f"edited at {end} " + "word " * rng.randint(0, 60)
+        assert view(curator, history) == view(Curator(max_tokens=3_000), history)
+
+
+@pytest.mark.parametrize("key", ["name", "tool_call_id", "tool_calls"])
+def test_other_edits_are_noticed_among_the_newest(key: str) -> None:
+    messages = session(40)
+    curator = Curator(max_tokens=3_000)
+    view(curator, messages)
+    newest = next(each for each in reversed(messages) if key in each or key == "name")
+    if key == "tool_calls":
+        newest[key][0]["function"]["name"] = "other"
+    else:
+        newest[key] = "other"
+    assert view(curator, messages) == view(Curator(max_tokens=3_000), messages)
+
+
+class CountingReads(DictDialect):
+    """Dicts, counting what is read."""
+
+    reads = 0
+
+    def read(self, message: Any, index: int) -> Any:
+        self.reads += 1
+        return super().read(message, index)
+
+
+def test_an_edit_that_changes_nothing_read_costs_one_message() -> None:
+    messages, dialect = session(40), CountingReads()
+    curator = Curator(max_tokens=3_000)
+    before = curator.curate(messages, tail="history", dialect=dialect).messages
+    dialect.reads = 0
+    messages[-1]["id"] = "given by the host"
+    after = curator.curate(messages, tail="history", dialect=dialect).messages
+    assert after == before
+    assert after[-1] is messages[-1]
+    assert dialect.reads == 1
+    dialect.reads = 0
+    curator.curate(messages, tail="history", dialect=dialect)
+    assert dialect.reads == 0
+
+
+def test_values_that_cannot_be_compared_are_read_again() -> None:
+    class Odd:
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("ambiguous")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    messages = [user("q"), assistant("a", annotations=[Odd()]), user("next")]
+    curator = Curator(max_tokens=1_000)
+    curator.curate(messages)
+    messages[1]["annotations"] = [Odd()]
+    assert curator.curate(messages).messages == messages
+
+
+def test_a_history_of_copies_gives_the_copies() -> None:
+    messages = session(20)
+    curator = Curator(max_tokens=3_000)
+    view(curator, messages)
+    copies = copy.deepcopy(messages)
+    shown = view(curator, copies)
+    assert shown == view(Curator(max_tokens=3_000), messages)
+    originals = {id(message) for message in messages}
+    assert not any(id(message) in originals for message in shown)
+
+
+@given(
+    costs=st.lists(st.integers(1, 9), min_size=1, max_size=30),
+    asked=st.lists(st.tuples(st.integers(0, 30), st.integers(-3, 40)), min_size=1, max_size=12),
+)
+def test_a_window_is_where_it_would_be_without_a_past(
+    costs: list[int], asked: list[tuple[int, int]]
+) -> None:
+    window = Window(costs.__getitem__)
+    for wanted, limit in asked:
+        end = min(wanted, len(costs))
+        start = end
+        while start > 0 and sum(costs[start - 1 : end]) <= limit:
+            start -= 1
+        assert window.slide(end, limit) == start
+        assert window.total == sum(costs[start:end])
