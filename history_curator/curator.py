@@ -205,8 +205,10 @@ class Curator:
         tail, max_tokens = options.tail, options.max_tokens
         if tail not in ("request", "history"):
             raise ConfigurationError(f"tail is {tail!r}. Fix: use 'request' or 'history'.")
-        _check_number("max_tokens", max_tokens, least=1)
-        _check_number("reserve", options.reserve, least=0)
+        if max_tokens is not None:
+            _check_number("max_tokens", max_tokens, least=1)
+        if options.reserve.__class__ is not int or options.reserve:
+            _check_number("reserve", options.reserve, least=0)
         dialect = options.dialect or detect(messages)
         given = messages if type(messages) is list else list(messages)
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Literal
 
 from history_curator.errors import ConfigurationError
@@ -37,7 +38,10 @@ ProviderName = Literal["core", "portable", "openai", "anthropic", "gemini", "bed
 # The order below is such that one round is enough: fields before structure, structure before
 # what is read off it, the ends last. The bound is for rules of your own.
 _ROUNDS = 4
+_NEAR = 24
+"""How far from the head of a view its first user entry is looked for."""
 _USER, _ASSISTANT = MessageRole.USER, MessageRole.ASSISTANT
+_parts, _reasoning = attrgetter("parts"), attrgetter("reasoning")
 _SHOWN_BY_TOOLS = (MessageRole.USER, MessageRole.TOOL)
 
 
@@ -114,7 +118,12 @@ class ProviderProfile:
         return True
 
     def still_holds(
-        self, entries: Sequence[ConversationEntry], held: int, tail: Tail = "request"
+        self,
+        entries: Sequence[ConversationEntry],
+        held: int,
+        tail: Tail = "request",
+        *,
+        head: int = 0,
     ) -> bool:
         """Whether the rules hold, given that they held for the first `held` entries.
 
@@ -122,36 +131,55 @@ class ProviderProfile:
         across a whole exchange, but for two. The caller vouches that no call id is used twice;
         images are counted over everything and Gemini's signatures compared over the turn, so
         either sends this back to `holds`. False means "not known", never more.
+
+        Args:
+            entries: the view.
+            held: how many of them are known.
+            tail: as in `repair`.
+            head: how many leading entries are new, or new where they stand. From there on to
+                `held`, entries may have been shortened since, but they are the same ones.
         """
         if self._compares_steps:
             return False
-        lead = next((at for at, entry in enumerate(entries[:8]) if entry.role is _USER), None)
+        near = entries[head : head + _NEAR]
+        lead = next((head + at for at, entry in enumerate(near) if entry.role is _USER), None)
         start = held - 1
         while start > 0 and entries[start].role is not _ASSISTANT:
             start -= 1
         if lead is None or start <= lead:
             return False
+        if head:
+            for entry in entries[lead:start]:
+                if entry.checked is not self and not self._judge(entry):
+                    return False
         part = [*entries[: lead + 1], *entries[start:]]
-        simple = not any(entry.parts or entry.reasoning for entry in part)
-        return simple and self.holds(part, tail)
+        if any(map(_parts, part)) or any(map(_reasoning, part)):
+            return False
+        return self.holds(part, tail)
 
     def repair_end(
-        self, entries: list[ConversationEntry], held: int, tail: Tail = "request"
+        self,
+        entries: list[ConversationEntry],
+        held: int,
+        tail: Tail = "request",
+        *,
+        head: int = 0,
     ) -> list[ConversationEntry] | None:
-        """Return what `repair` does for entries whose first `held` kept the rules, if that is easy.
+        """Return what `repair` does for entries that held, but for a few, if that is easy.
 
         The very list where nothing is wrong; with another entry at its end where only that is
-        missing from a request; None when it takes a look at everything.
+        missing from a request; None when it takes a look at everything. The arguments are those
+        of `still_holds`.
         """
-        if self.still_holds(entries, held, tail):
+        if self.still_holds(entries, held, tail, head=head):
             return entries
-        if tail != "request" or not self.still_holds(entries, held, "history"):
+        if tail != "request" or not self.still_holds(entries, held, "history", head=head):
             return None
         asked: list[ConversationEntry] = entries
         for rule in self.invariants:
             if rule.requests_only and rule.look_across(asked):
                 asked = rule.repair(asked)
-        return asked if self.still_holds(asked, held, tail) else None
+        return asked if self.still_holds(asked, held, tail, head=head) else None
 
     def repair(
         self,
@@ -226,7 +254,7 @@ class ProviderProfile:
     def _settle(
         self, entries: list[ConversationEntry], since: int, edited: bool
     ) -> list[ConversationEntry]:
-        if not any(entry.reasoning for entry in entries):
+        if not any(map(_reasoning, entries)):
             return entries
         for rule in self.invariants:
             # A repair is not refused: without it nothing could be sent at all.

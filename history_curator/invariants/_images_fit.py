@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from operator import attrgetter
 from typing import ClassVar
 
 from history_curator.invariants._invariant import (
@@ -18,6 +19,8 @@ from history_curator.invariants._joining import joined_text
 from history_curator.model import ContentPart, ConversationEntry, MessageRole
 
 _MEDIA = {"image", "audio", "video", "file"}
+
+_parts = attrgetter("parts")
 
 
 class ImagesFit(Invariant):
@@ -89,7 +92,7 @@ class ImagesFit(Invariant):
 
     def look_across(self, entries: Entries) -> list[Finding]:
         """Count and measure images."""
-        if not any(entry.parts for entry in entries):
+        if not any(map(_parts, entries)):
             return []
         return [(index, kind, message) for index, _, kind, message in self._excess(entries)]
 

@@ -81,7 +81,7 @@ class MessagesAreWellFormed(Invariant):
                 found.append(("repeated", "a call is listed among the content blocks as well"))
         elif calls is not None:
             found.append(("empty calls", "tool_calls is empty"))
-        if isinstance(source, Mapping):
+        if source.__class__ is dict or isinstance(source, Mapping):
             if _is_listed_empty(source):
                 found.append(("empty calls", "tool_calls is empty"))
             elif entry.role is not ASSISTANT and "tool_calls" in source:

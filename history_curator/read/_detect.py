@@ -44,7 +44,10 @@ def detect(messages: Sequence[Any]) -> Dialect:
     Raises:
         ConversionError: when the messages are not a list, or of no known kind.
     """
-    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
+    if messages.__class__ is list:
+        if messages and messages[0].__class__ is dict:
+            return _registered.get(dict, _DICTS)
+    elif isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
         raise ConversionError(
             f"expected a list of messages, got {type(messages).__name__}.",
             fix="pass a list; wrap a single message in one.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 from history_curator.handles import handle_of, recall_hint
@@ -87,11 +88,13 @@ class Forms:
 
     def capped(self, unit: Unit) -> tuple[int, Entries]:
         """The unit with oversized results cut to head and tail."""
-        return self._form(unit, self._capped_key, self._cap)
+        known = unit.cache.get(self._capped_key) if unit.cache else None
+        return known or self._form(unit, self._capped_key, self._cap)
 
     def cleared(self, unit: Unit) -> tuple[int, Entries]:
         """The unit with its results replaced by placeholders and long arguments shortened."""
-        return self._form(unit, self._cleared_key, self._clear)
+        known = unit.cache.get(self._cleared_key) if unit.cache else None
+        return known or self._form(unit, self._cleared_key, self._clear)
 
     def squeezed(self, unit: Unit, limit: int) -> tuple[int, Entries]:
         """The unit with results shortened as far as needed to fit `limit` tokens, if possible."""
@@ -117,36 +120,37 @@ class Forms:
             cache = unit.cache = {}
         known: tuple[int, Entries] | None = cache.get(key)
         if known is None:
-            if unit.kind == "exchange":
-                known = self._edited(unit, cache, key, edit)
-            else:
+            edited = unit.entries if unit.kind != "exchange" else self._edit(unit, cache, key, edit)
+            if edited is unit.entries:
                 known = cache.get(self._plain_key)
                 if known is None:
-                    entries = unit.entries
-                    known = cache[self._plain_key] = (self._sum(entries), entries)
+                    known = cache[self._plain_key] = (self._sum(edited), edited)
+            else:
+                known = (self._sum(edited), edited)
             cache[key] = known
         return known
 
-    def _edited(
+    def _edit(
         self,
         unit: Unit,
         cache: dict[Any, Any],
         key: str,
         edit: Callable[[ConversationEntry], ConversationEntry],
-    ) -> tuple[int, Entries]:
+    ) -> Entries:
         """An exchange, entry by entry. One that waits for results keeps what it has so far."""
         made: dict[int, tuple[ConversationEntry, ConversationEntry]] = cache.pop((key,), {})
         out = []
         for entry in unit.entries:
-            before = made.get(id(entry))
+            before = made.get(id(entry)) if made else None
             out.append(before[1] if before is not None and before[0] is entry else edit(entry))
+        if all(map(is_, out, unit.entries)):
+            return unit.entries
         if not unit.complete:
             pairs = zip(unit.entries, out, strict=True)
             made = {id(entry): (entry, new) for entry, new in pairs if new is not entry}
             if made:
                 cache[key,] = made
-        entries = tuple(out)
-        return self._sum(entries), entries
+        return tuple(out)
 
     def _sum(self, entries: Entries) -> int:
         return sum(map(self._count, entries))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import is_
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.model import ConversationEntry
@@ -84,20 +84,48 @@ def seal(
     )
 
 
+class _Held(NamedTuple):
+    """A view in which the rules of a profile held.
+
+    Attributes:
+        profile: the profile.
+        body: the body of the view.
+        units: how many units of the timeline its body reached to.
+        cut: position of its first unit after the cut line.
+        revision: of the timeline's pairing.
+        edited: whether something before or in it had been edited.
+    """
+
+    profile: ProviderProfile
+    body: Body
+    units: int
+    cut: int
+    revision: int
+    edited: bool
+
+
 def _conform(
     timeline: Timeline, profile: ProviderProfile, fit: Fit, tail: Tail, edited: bool
 ) -> list[ConversationEntry]:
     """The view as the profile wants it. What held on the last call is not looked at again."""
-    memory, body = timeline.memory, fit.body
-    known: tuple[ProviderProfile, Body, int] | None = memory.get("held")
+    body, pairing = fit.body, timeline.pairing
+    edited = edited or fit.rung > 1
+    known: _Held | None = timeline.memory.get("held")
     entries: list[ConversationEntry] | None = None
-    unique = not timeline.pairing.reused
-    if unique and known is not None and known[0] is profile and known[1] is body:
-        entries = profile.repair_end(fit.entries, known[2], tail)
+    if body is not None and known is not None and not pairing.reused and known.profile is profile:
+        fresh = sum(len(unit.entries) for unit in pairing.units[known.units :])
+        held = len(fit.entries) - fresh
+        if known.body is body:
+            entries = profile.repair_end(fit.entries, held, tail)
+        elif (known.revision, known.edited) == (pairing.revision, edited) and known.cut <= fit.cut:
+            # The lines moved on: who stood side by side after the cut does so still.
+            entries = profile.repair_end(fit.entries, held, tail, head=fit.lead + body.head)
     if entries is None:
-        entries = profile.repair(fit.entries, tail=tail, edited=edited or fit.rung > 1)
+        entries = profile.repair(fit.entries, tail=tail, edited=edited)
     if body is not None and _starts_with(entries, fit.entries):
-        memory["held"] = (profile, body, fit.settled)
+        timeline.memory["held"] = _Held(
+            profile, body, body.counted, fit.cut, pairing.revision, edited
+        )
     return entries
 
 

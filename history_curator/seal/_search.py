@@ -224,9 +224,9 @@ class Search:
         if self.ladder.recall and len(kept) < cut:
             note = self._note(cut, kept)
             body.add((self.ladder.count(note), (note,)))
+        body.head = len(body.entries)
         pinned = self.timeline.pinned
-        for position in range(cut, clear):
-            unit = self.units[position]
+        for position, unit in enumerate(self.units[cut:clear], cut):
             whole = position in pinned
             body.add(self.forms.capped(unit) if whole else self.forms.cleared(unit))
         return body

@@ -18,6 +18,7 @@ class Body:
     Attributes:
         key: names the lines; a body is of use while they have that name.
         counted: position of the first unit that is not in it yet.
+        head: how many of its entries stand before the cut line.
         entries: what it shows.
         tokens: what they cost.
     """
@@ -33,6 +34,7 @@ class Body:
         "_traced",
         "counted",
         "entries",
+        "head",
         "key",
         "tokens",
     )
@@ -40,6 +42,7 @@ class Body:
     def __init__(self, key: object = None, counted: int = 0) -> None:
         self.key = key
         self.counted = counted
+        self.head = 0
         self.entries: list[ConversationEntry] = []
         self.tokens = 0
         self._sources: list[Any] = []

@@ -78,10 +78,11 @@ class Timeline:
         fresh = [read(message, base + offset) for offset, message in enumerate(messages)]
         self.messages.extend(messages)
         self._glances.extend(dialect.glance(messages))
+        recorded, firsts, add = self.entries, self.firsts, self.add_entry
         for entries in fresh:
-            self.firsts.append(len(self.entries))
+            firsts.append(len(recorded))
             for entry in entries:
-                self.add_entry(entry)
+                add(entry)
 
     def swap_first(self, message: Any) -> bool:
         """Put a new system message in the place of the first one.
