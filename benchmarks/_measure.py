@@ -1,4 +1,4 @@
-"""CPU time, interleaved: what is compared is measured in turns, and ratios are taken per turn."""
+"""CPU time, interleaved: what is compared is measured in turns, side by side."""
 
 from __future__ import annotations
 
@@ -54,30 +54,44 @@ def cpu_each(call: Callable[[], Any], at_least: float = 0.05) -> float:
 
 
 class Race:
-    """The CPU times of several contenders, measured in turns."""
+    """The CPU times of several contenders, measured in turns.
+
+    The first one is measured before and after each of the others, so that both are compared in
+    the same moment: a machine is not equally fast all the time.
+    """
 
     def __init__(self, contenders: Sequence[Contender], rounds: int) -> None:
         self.contenders = list(contenders)
         self.times: dict[str, list[float]] = {one.name: [] for one in contenders}
+        self._ratios: dict[str, list[float]] = {one.name: [] for one in contenders}
+        ours, others = self.contenders[0], self.contenders[1:]
+        self._ratios[ours.name].append(1.0)
         impatient: set[str] = set()
         gc.collect()
         gc.freeze()  # what the set-up made is nobody's garbage
         for turn in range(rounds):
-            for one in self.contenders:
+            before = self._run(ours, turn)
+            for one in others:
                 if one.name in impatient:
                     continue
                 start = process_time()
-                found = one.measure()
-                self.times[one.name].append(found)
+                found = self._run(one, turn)
                 if process_time() - start > PATIENCE:
                     impatient.add(one.name)
-                note(f"  {one.name}, turn {turn + 1}: {found * 1e3:,.3g} ms CPU")
+                after = self._run(ours, turn)
+                self._ratios[one.name].append(2 * found / (before + after))
+                before = after
         gc.unfreeze()
+
+    def _run(self, one: Contender, turn: int) -> float:
+        found = one.measure()
+        self.times[one.name].append(found)
+        note(f"  {one.name}, turn {turn + 1}: {found * 1e3:,.3g} ms CPU")
+        return found
 
     def ratio(self, peer: str, ours: str) -> float:
         """How many times our time the peer took: the median over the turns."""
-        theirs, mine = self.times[peer], self.times[ours]
-        return median(theirs[min(turn, len(theirs) - 1)] / one for turn, one in enumerate(mine))
+        return median(self._ratios[peer]) / median(self._ratios[ours])
 
     def seconds(self, name: str) -> float:
         """The median time of one contender."""

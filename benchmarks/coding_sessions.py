@@ -57,8 +57,7 @@ def run(settings: Settings) -> list[Row]:
             Contender("adapter", "", each(put_and_get, llamaindex)),
             Contender(
                 "Memory", "`llama_index.core.memory.Memory.aput` + `.aget`",
-                each(lambda one: memory_session(one, many), llamaindex),
-                f"{2 * many} messages of each" if many else "",
+                each(memory_session, llamaindex),
             ),
         ],
         length, settings.rounds, WORK, {},

@@ -67,26 +67,16 @@ def put_and_get(messages: Sequence[Any]) -> float:
     return process_time() - start
 
 
-def memory_session(messages: Sequence[Any], samples: int | None) -> float:
-    """A session through LlamaIndex's Memory, which keeps the history itself.
-
-    A sample is a memory that was given the history up to there, and then takes two messages one
-    by one.
-    """
-    starts = [0] if samples is None else [at - 1 for at in spaced(len(messages), samples)]
-    steps = len(messages) if samples is None else 2
-    spent, done = 0.0, 0
-    for at in starts:
-        memory = _peers.LlamaIndexMemory()
-        memory.fill(list(messages[:at]))
-        gc.collect()
-        start = process_time()
-        for message in messages[at : at + steps]:
-            memory.step(message)
-            done += 1
-        spent += process_time() - start
-        memory.close()
-    return spent * len(messages) / done
+def memory_session(messages: Sequence[Any]) -> float:
+    """A session through LlamaIndex's Memory, which keeps the history itself."""
+    memory = _peers.LlamaIndexMemory()
+    gc.collect()
+    start = process_time()
+    for message in messages:
+        memory.step(message)
+    spent = process_time() - start
+    memory.close()
+    return spent
 
 
 def langchain_peers(messages: Sequence[Any], settings: Settings) -> Iterator[Contender]:
@@ -133,15 +123,13 @@ def _langchain(settings: Settings) -> list[Row]:
 def _llamaindex(settings: Settings) -> list[Row]:
     dicts = conversation(settings.session)
     messages = as_llamaindex(dicts)
-    many = settings.samples
     contenders = [
         Contender("core", "", lambda: grow(_ours.core, dicts)),
         Contender("adapter", "", lambda: put_and_get(messages)),
         Contender(
             "Memory",
             "`llama_index.core.memory.Memory.aput` + `.aget`",
-            lambda: memory_session(messages, many),
-            "" if many is None else f"{2 * many} of {settings.session:,} messages",
+            lambda: memory_session(messages),
         ),
     ]
     return rows(contenders, settings.session, settings.rounds)

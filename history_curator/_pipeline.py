@@ -9,9 +9,11 @@ from typing import Any, Literal, NamedTuple
 from history_curator.dialect import Dialect
 from history_curator.managers._protocol import CurationContext
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.report import Step
+from history_curator.profiles import ProviderProfile
+from history_curator.report import CurationReport, Step
 from history_curator.seal import Sealed
 from history_curator.structure import Timeline, pair
+from history_curator.tokens import TokenCounter
 
 Tail = Literal["request", "history"]
 
@@ -140,6 +142,9 @@ class ConstantReason(dict[int, str]):
         return self._reason
 
 
+_OLD = ConstantReason("older than the cut line: the budget is reached")
+
+
 def left_out(timeline: Timeline) -> dict[int, str]:
     """Positions of what pairing could not use, with the reasons."""
     pairing = timeline.pairing
@@ -154,7 +159,45 @@ def left_out(timeline: Timeline) -> dict[int, str]:
     return left
 
 
-def repeated(sealed: Sealed, *, merges: bool) -> int:
+def explain(
+    request: Request,
+    sealed: Sealed,
+    steps: Sequence[Step],
+    orphans: dict[int, str],
+    *,
+    counter: TokenCounter,
+    profile: ProviderProfile,
+    strategy: str,
+    mode: str,
+) -> CurationReport:
+    """The report of a view."""
+    fit, mine = sealed.fit, []
+    if fit is not None and fit.rung > 1:
+        mine.append(Step("TokenBudgetManager", fit.entries, _OLD if fit.rung >= 4 else {}))
+    mine.append(Step("seal", sealed.entries))
+    return CurationReport(
+        record=request.record,
+        count=request.count,
+        view=sealed.entries,
+        steps=[*steps, *mine],
+        counter=counter,
+        tokens=sealed.tokens + request.priced,
+        max_tokens=request.max_tokens,
+        overhead=request.overhead,
+        provider=profile.name,
+        strategy=strategy,
+        repeated=_repeated(sealed, merges=profile.merges),
+        cut=0 if fit is None else fit.start,
+        clear=0 if fit is None else fit.clear_start,
+        rung=0 if fit is None else fit.rung,
+        cap=None if fit is None else fit.cap,
+        orphans=orphans,
+        mode=mode,
+        warnings=request.warnings,
+    )
+
+
+def _repeated(sealed: Sealed, *, merges: bool) -> int:
     """How many leading entries the next call repeats at most: all before what may yet change.
 
     Args:

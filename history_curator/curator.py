@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
 
-from history_curator._pipeline import (
-    ConstantReason,
-    Options,
-    Request,
-    Run,
-    Tail,
-    left_out,
-    repeated,
-    write_view,
-)
+from history_curator._curation import Curation
+from history_curator._pipeline import Options, Request, Run, Tail, explain, left_out, write_view
 from history_curator.dialect import Dialect
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._protocol import CurationContext, HistoryManager
 from history_curator.managers._running import arun_manager, run_manager
-from history_curator.model import ConversationEntry
 from history_curator.profiles import ProviderProfile, get_profile
 from history_curator.read import detect
 from history_curator.report import CurationReport, Step
@@ -38,25 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Curation", "Curator"]
 
 logger = logging.getLogger("history_curator")
-
-_OLD = ConstantReason("older than the cut line: the budget is reached")
-
-
-@dataclass(frozen=True, slots=True)
-class Curation:
-    """The outcome of one curation.
-
-    Attributes:
-        messages: the view, in the dialect it was given in.
-        entries: the view as entries.
-        tokens: what it costs: messages, tools and priming.
-        report: what happened to every entry.
-    """
-
-    messages: list[Any]
-    entries: Sequence[ConversationEntry]
-    tokens: int
-    report: CurationReport
 
 
 class Curator:
@@ -342,43 +314,28 @@ class Curator:
         orphans: dict[int, str],
         view: list[Any],
     ) -> Curation:
-        fit = sealed.fit
-        if fit is not None and fit.rung >= 4:
-            steps.append(Step("TokenBudgetManager", fit.entries, _OLD))
-        elif fit is not None and fit.rung > 1:
-            steps.append(Step("TokenBudgetManager", fit.entries))
-        steps.append(Step("seal", sealed.entries))
         tokens = sealed.tokens + request.priced
-        report = CurationReport(
-            record=request.record,
-            count=request.count,
-            view=sealed.entries,
-            steps=steps,
-            counter=self.counter,
-            tokens=tokens,
-            max_tokens=request.max_tokens,
-            overhead=request.overhead,
-            provider=self.profile.name,
-            strategy=self._strategy,
-            repeated=repeated(sealed, merges=self.profile.merges),
-            cut=0 if fit is None else fit.start,
-            clear=0 if fit is None else fit.clear_start,
-            rung=0 if fit is None else fit.rung,
-            cap=None if fit is None else fit.cap,
-            orphans=orphans,
-            mode=self.mode,
-            warnings=request.warnings,
-        )
-        self._announce(report, request.options.session)
-        if self.mode == "shadow":
-            whole = list(request.messages)
-            return Curation(
-                whole,
-                request.record[: request.count],
-                report.tokens_before + request.priced,
-                report,
+        made: list[Any] = [
+            partial(
+                explain,
+                request,
+                sealed,
+                steps,
+                orphans,
+                counter=self.counter,
+                profile=self.profile,
+                strategy=self._strategy,
+                mode=self.mode,
             )
-        return Curation(view, sealed.entries, tokens, report)
+        ]
+        curation = Curation(view, sealed.entries, tokens, made)
+        if self.mode == "shadow":
+            whole, record = list(request.messages), request.record[: request.count]
+            before = curation.report.tokens_before + request.priced
+            curation = Curation(whole, record, before, made)
+        if self.bus is not None or logger.isEnabledFor(logging.DEBUG):
+            self._announce(curation.report, request.options.session)
+        return curation
 
     def _announce(self, report: CurationReport, session: Any) -> None:
         if self.bus is not None:

@@ -137,7 +137,7 @@ class Timeline:
         self,
         view: Sequence[ConversationEntry],
         messages: Sequence[Any],
-        recent: int = 24,
+        recent: int = 16,
         *,
         body: Body | None = None,
         lead: int = 0,
