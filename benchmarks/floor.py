@@ -25,6 +25,10 @@ _STEPS = {
     "write": "write: the view as messages",
     "report": "report",
     "curator.py": "curator: the call itself",
+    "_pipeline.py": "curator: the call itself",
+    "_curation.py": "curator: the call itself",
+    "dialect.py": "structure: recognise the history, group what is new",
+    "model": "read: messages become entries",
 }
 
 

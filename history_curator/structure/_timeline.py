@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from operator import is_
+from operator import is_, itemgetter
 from typing import Any
 
 from history_curator.dialect import Dialect, differ
@@ -165,9 +165,9 @@ class Timeline:
             more = messages_of([*view[:lead], *view[lead + len(body.entries) :]])
             blocks = [*blocks, *(len(places) + at for at in more[2])]
             sources, places = [*sources, *more[0]], [*places, *more[1]]
-        if not all(map(is_, sources, map(messages.__getitem__, places))):
+        if not all(map(is_, sources, _gather(messages, places))):
             return False
-        if dialect.glance(sources) != list(map(self._glances.__getitem__, places)):
+        if dialect.glance(sources) != _gather(self._glances, places):
             return False
         newest = len(places) - recent
         older = [at for at in blocks if at < newest] if blocks else ()
@@ -203,6 +203,11 @@ class Timeline:
         end = self.firsts[place + 1] if place + 1 < len(self.firsts) else len(self.entries)
         known, now = self.entries[start:end], self.dialect.read(message, place)
         return len(known) == len(now) and all(map(_same, known, now))
+
+
+def _gather(items: Sequence[Any], places: list[int]) -> list[Any]:
+    """The items at these places, at C speed."""
+    return list(itemgetter(*places)(items)) if len(places) > 1 else [items[at] for at in places]
 
 
 def _same(one: ConversationEntry, other: ConversationEntry) -> bool:

@@ -16,8 +16,11 @@ _get_written = attrgetter("written")
 def write_dicts(entries: Sequence[ConversationEntry]) -> list[Any]:
     """Return one message per source message, in view order."""
     known = list(map(_get_written, entries))
-    if set(map(type, known)) == {dict}:
-        return list(map(dict.copy, known))
+    if known and known[0].__class__ is dict:
+        try:
+            return list(map(dict.copy, known))
+        except TypeError:
+            pass  # some were not written yet, or by somebody else
     if not stand_alone(entries):
         return write_mixed(entries)
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -162,3 +163,21 @@ def test_a_window_is_where_it_would_be_without_a_past(
             start -= 1
         assert window.slide(end, limit) == start
         assert window.total == sum(costs[start:end])
+
+
+class TestCuration:
+    def test_the_report_is_made_once_and_is_about_its_own_view(self) -> None:
+        messages = session(30)
+        curator = Curator(max_tokens=3_000)
+        early = curator.curate(messages[:40], tail="history")
+        later = curator.curate(messages, tail="history")
+        fresh = Curator(max_tokens=3_000).curate(messages[:40], tail="history")
+        assert early.report is early.report is not later.report
+        assert early.report.to_dict() == fresh.report.to_dict()
+        assert early.report.original_count == 40
+
+    def test_survives_pickling(self) -> None:
+        curation = Curator(max_tokens=3_000).curate(session(20), tail="history")
+        again = pickle.loads(pickle.dumps(curation))
+        assert again == curation
+        assert again.report.to_dict() == curation.report.to_dict()
