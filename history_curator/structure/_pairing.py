@@ -7,7 +7,9 @@ is looked up through one global table of ids.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Literal
 
 from history_curator.model import ConversationEntry, MessageRole, ToolCall, new_entry
@@ -25,6 +27,7 @@ _MISSING = {
 
 _SYSTEM, _USER = MessageRole.SYSTEM, MessageRole.USER
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
+_start = attrgetter("start")
 
 
 class Unit:
@@ -130,7 +133,7 @@ class Pairing:
         self.reused = False
         self.revision = 0
         self.size = 0
-        # The unit that carries an id; all of them, in order, where an id was used again.
+        # Where the unit starts that carries an id; all of them, in order, where one was used again.
         self._by_id: dict[str, int | list[int]] = {}
         self._late: list[tuple[int, int]] = []
 
@@ -169,8 +172,8 @@ class Pairing:
             return None
         for unit in units[keep:]:
             for call in unit.head.tool_calls or ():
-                carriers = self._by_id.get(call.id, keep)
-                older = [at for at in _listed(carriers) if at < keep]
+                carriers = self._by_id.get(call.id, unit.start)
+                older = [start for start in _listed(carriers) if start < units[keep].start]
                 if older:
                     self._by_id[call.id] = older
                 else:
@@ -205,10 +208,10 @@ class Pairing:
         for call in calls:
             carriers = self._by_id.get(call.id)
             if carriers is None:
-                self._by_id[call.id] = position
+                self._by_id[call.id] = index
             else:
                 self.reused = True
-                self._by_id[call.id] = [*_listed(carriers), position]
+                self._by_id[call.id] = [*_listed(carriers), index]
         return position
 
     def _add_result(self, entry: ConversationEntry, index: int) -> int | None:
@@ -234,7 +237,12 @@ class Pairing:
     def _find_unit(self, entry: ConversationEntry) -> int | None:
         if entry.tool_call_id:
             carriers = self._by_id.get(entry.tool_call_id)
-            return carriers[-1] if isinstance(carriers, list) else carriers
+            if carriers is None:
+                return None
+            start = carriers[-1] if isinstance(carriers, list) else carriers
+            if self.units[-1].start == start:
+                return len(self.units) - 1
+            return bisect_left(self.units, start, key=_start)
         for position in range(len(self.units) - 1, -1, -1):
             unit = self.units[position]
             if unit.kind == "exchange":
