@@ -72,7 +72,8 @@ class Body:
     def write(self, dialect: Dialect) -> list[Any] | None:
         """The messages of the body; None when some can only be written with their neighbours.
 
-        Edited messages are new ones every time, the others are those that were given.
+        Untouched messages are those that were given; edited ones come from the dialect every time,
+        which knows who may have changed them since.
         """
         known = len(self._messages)
         added = self.entries[known:]
