@@ -59,24 +59,28 @@ def spaced(n: int, samples: int) -> Iterator[int]:
 def put_and_get(messages: Sequence[Any]) -> float:
     """A session through our LlamaIndex memory."""
     memory = _ours.llamaindex_memory()
-    gc.collect()
-    start = process_time()
-    for message in messages:
+
+    def step(message: Any) -> None:
         memory.put(message)
         memory.get()
-    return process_time() - start
+
+    return _stepping(step, messages)
 
 
 def memory_session(messages: Sequence[Any]) -> float:
     """A session through LlamaIndex's Memory, which keeps the history itself."""
     memory = _peers.LlamaIndexMemory()
+    spent = _stepping(memory.step, messages)
+    memory.close()
+    return spent
+
+
+def _stepping(step: Callable[[Any], Any], messages: Sequence[Any]) -> float:
     gc.collect()
     start = process_time()
     for message in messages:
-        memory.step(message)
-    spent = process_time() - start
-    memory.close()
-    return spent
+        step(message)
+    return process_time() - start
 
 
 def langchain_peers(messages: Sequence[Any], settings: Settings) -> Iterator[Contender]:

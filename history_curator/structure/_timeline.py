@@ -8,7 +8,7 @@ from operator import is_, itemgetter
 from typing import Any
 
 from history_curator.dialect import Dialect, differ
-from history_curator.model import ConversationEntry
+from history_curator.model import ConversationEntry, MessageRole
 from history_curator.structure._body import Body, messages_of
 from history_curator.structure._pairing import Pairing
 
@@ -169,11 +169,12 @@ class Timeline:
             return False
         if dialect.glance(sources) != _gather(self._glances, places):
             return False
-        newest = len(places) - recent
-        older = [at for at in blocks if at < newest] if blocks else ()
-        sources = [*sources[-recent:], *(sources[at] for at in older)]
-        places = [*places[-recent:], *(places[at] for at in older)]
-        return self._unedited(sources, places)
+        older = [at for at in blocks if at < len(places) - recent] if blocks else ()
+        shown = [entry for entry in view[-recent:] if entry.source is not None]
+        return self._unedited(
+            [*(entry.source for entry in shown), *(sources[at] for at in older)],
+            [*(entry.sequence for entry in shown), *(places[at] for at in older)],
+        )
 
     def _unedited(self, sources: list[Any], places: list[int]) -> bool:
         """Whether messages look as they did when they were first looked at."""
@@ -197,23 +198,30 @@ class Timeline:
         return True
 
     def _reads_the_same(self, message: Any, place: int) -> bool:
-        """Whether an edit changed nothing that is read, such as an id or a mark of the caller's."""
+        """Whether an edit changed nothing that is read, such as an id or a mark of the caller's.
+
+        Nothing else may have been made of the message: copies hold what it held then.
+        """
         assert self.dialect is not None
         start = self.firsts[place]
         end = self.firsts[place + 1] if place + 1 < len(self.firsts) else len(self.entries)
         known, now = self.entries[start:end], self.dialect.read(message, place)
-        return len(known) == len(now) and all(map(_same, known, now))
+        if len(known) != len(now) or any(map(_may_have_copies, known)):
+            return False
+        return not differ(known, list(now)) and not any(
+            differ(one.metadata, other.metadata) for one, other in zip(known, now, strict=True)
+        )
+
+
+def _may_have_copies(entry: ConversationEntry) -> bool:
+    """Whether the ladder or a rule may have made shortened or repaired copies of an entry."""
+    return (
+        entry.role is MessageRole.TOOL
+        or entry.tool_calls is not None
+        or entry.checked.__class__ is dict
+    )
 
 
 def _gather(items: Sequence[Any], places: list[int]) -> list[Any]:
     """The items at these places, at C speed."""
     return list(itemgetter(*places)(items)) if len(places) > 1 else [items[at] for at in places]
-
-
-def _same(one: ConversationEntry, other: ConversationEntry) -> bool:
-    kept = [call.extra for call in one.tool_calls or ()]
-    return (
-        one == other
-        and not differ(one.metadata, other.metadata)
-        and not differ(kept, [call.extra for call in other.tool_calls or ()])
-    )

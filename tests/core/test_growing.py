@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history_curator import Curator
+from history_curator.profiles import PROVIDERS
 from history_curator.read import DictDialect
 from history_curator.seal._lines import Window
 from tests.support.messages import assistant, call, result, system, user
@@ -40,7 +41,7 @@ def view(curator: Curator, history: Sequence[Any]) -> list[Any]:
     return curator.curate(history, tail="history").messages
 
 
-@pytest.mark.parametrize("provider", ["core", "portable", "anthropic", "gemini"])
+@pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("budget", [700, 3_000, 9_000])
 def test_every_view_of_a_session_is_the_one_of_a_new_curator(provider: str, budget: int) -> None:
     messages = session(45)
@@ -181,3 +182,14 @@ class TestCuration:
         again = pickle.loads(pickle.dumps(curation))
         assert again == curation
         assert again.report.to_dict() == curation.report.to_dict()
+
+
+@pytest.mark.parametrize("size", [40, 400])
+def test_what_a_host_adds_to_a_message_reaches_its_shortened_copy(size: int) -> None:
+    history = [user("go"), call("c1"), result("c1", "line of the log\n" * size)]
+    history += [call("c2"), result("c2", "short"), call("c3"), result("c3", "short")]
+    curator = Curator(max_tokens=1_200)
+    before = view(curator, history)
+    assert ("left out" in str(before)) is (size == 400)
+    history[2]["id"] = "given by the host"
+    assert view(curator, history) == view(Curator(max_tokens=1_200), history)
