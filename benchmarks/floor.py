@@ -21,6 +21,7 @@ _STEPS = {
     "seal": "seal: the ladder and the lines",
     "invariants": "profile: the provider's rules",
     "profiles.py": "profile: the provider's rules",
+    "_profile.py": "profile: the provider's rules",
     "tokens": "tokens: count what is new",
     "write": "write: the view as messages",
     "report": "report",
