@@ -211,16 +211,3 @@ def _repeated(sealed: Sealed, *, merges: bool) -> int:
     if merges and count == len(entries):
         count -= 1
     return max(0, count)
-
-
-def write_view(dialect: Dialect, sealed: Sealed) -> list[Any]:
-    """The messages of a view. Those of its body are known from the last call."""
-    fit, body, entries = sealed.fit, sealed.body, sealed.entries
-    if fit is not None and body is not None:
-        around = entries[: fit.lead] + entries[fit.settled :]
-        if dialect.alone(around):
-            middle = body.write(dialect)
-            if middle is not None:
-                outer = dialect.write(around)
-                return [*outer[: fit.lead], *middle, *outer[fit.lead :]]
-    return dialect.write(entries)

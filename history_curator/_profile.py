@@ -70,7 +70,7 @@ class ProviderProfile:
         self.reasoning: ReasoningMode = bound[0].mode if bound else "keep"
         self._compares_steps = any(rule.family == "gemini" for rule in bound)
         self._at = tuple(rule for rule in self.invariants if rule.looks_at)
-        self._kinds: dict[tuple[bool, ...], tuple[Callable[..., object], ...]] = {}
+        self._kinds: dict[tuple[bool | str, ...], tuple[Callable[..., object], ...]] = {}
         across = [rule for rule in self.invariants if rule.looks_across]
         self._requests = tuple(rule.look_across for rule in across)
         self._across = tuple(rule.look_across for rule in across if not rule.requests_only)
@@ -207,7 +207,7 @@ class ProviderProfile:
             entry.tool_name is None,
             entry.parts is None,
             entry.reasoning is None,
-            entry.seldom is None,
+            *(entry.seldom or ()),
         )
         for look in self._kinds.get(kind) or self._looks(kind, entry):
             if look(entry):
@@ -219,15 +219,13 @@ class ProviderProfile:
         return True
 
     def _looks(
-        self, kind: tuple[bool, ...], entry: ConversationEntry
+        self, kind: tuple[bool | str, ...], entry: ConversationEntry
     ) -> tuple[Callable[..., object], ...]:
         """The rules that may find something in an entry of a kind: one with the same fields set."""
         looks = tuple(
             rule.look_at
             for rule in self._at
-            if not rule.about
-            or entry.seldom is not None
-            or any(getattr(entry, field) is not None for field in rule.about)
+            if not rule.about or any(getattr(entry, field) is not None for field in rule.about)
         )
         self._kinds[kind] = looks
         return looks

@@ -10,7 +10,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
 
 from history_curator._curation import Curation
-from history_curator._pipeline import Options, Request, Run, Tail, explain, left_out, write_view
+from history_curator._pipeline import Options, Request, Run, Tail, explain, left_out
 from history_curator.dialect import Dialect
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._protocol import CurationContext, HistoryManager
@@ -199,11 +199,11 @@ class Curator:
         request = self._read(messages, options)
         with self._lock:
             record, given = request.record, request.messages
-            if not request.timeline.verify(record, given, len(record)):
+            if not request.timeline.verify(given):
                 request.timeline = self._timelines.rebuild(request.dialect, given)
                 record = request.record = request.timeline.entries[:]
                 request.count = len(record)
-                request.timeline.verify(record, given, len(record))
+                request.timeline.verify(given)
         room = request.room
         context = CurationContext(
             counter=self.counter,
@@ -272,28 +272,21 @@ class Curator:
         """The default, without managers: works on the timeline itself, so it costs O(view)."""
         with self._lock:
             request = self._read(messages, options)
-            timeline = request.timeline
-            sealed = self._seal_known(request, timeline)
-            if sealed is None:
-                timeline = self._timelines.rebuild(request.dialect, request.messages)
+            timeline, given = request.timeline, request.messages
+            try:
+                sealed = self._seal(request, timeline, edited=False)
+                view = _write(timeline, sealed, given)
+            except BudgetUnsatisfiableError:
+                if timeline.verify(given):
+                    raise
+                view = None
+            if view is None:  # messages were edited since they were read
+                timeline = self._timelines.rebuild(request.dialect, given)
                 request.record, request.count = timeline.entries, len(timeline.entries)
                 sealed = self._seal(request, timeline, edited=False)
-                timeline.verify(sealed.entries, request.messages)
+                view = _write(timeline, sealed, given) or request.dialect.write(sealed.entries)
             orphans = left_out(timeline)
-            view = write_view(request.dialect, sealed)  # its body grows with the timeline
         return self._conclude(request, sealed, [], orphans, view)
-
-    def _seal_known(self, request: Request, timeline: Timeline) -> Sealed | None:
-        """The view of a timeline that was there before; None when its messages were edited."""
-        try:
-            sealed = self._seal(request, timeline, edited=False)
-        except BudgetUnsatisfiableError:
-            if timeline.verify(timeline.entries, request.messages, len(timeline.entries)):
-                raise
-            return None
-        lead = 0 if sealed.fit is None else sealed.fit.lead
-        same = timeline.verify(sealed.entries, request.messages, body=sealed.body, lead=lead)
-        return sealed if same else None
 
     def _finish(self, run: Run) -> Curation:
         request, record = run.request, run.request.record
@@ -303,7 +296,7 @@ class Curator:
             mine is not given for mine, given in zip(kept, record, strict=True)
         )
         sealed = self._seal(request, timeline, edited=edited)
-        view = write_view(request.dialect, sealed)
+        view = request.dialect.write(sealed.entries)
         return self._conclude(request, sealed, run.steps, left_out(timeline), view)
 
     def _conclude(
@@ -363,6 +356,11 @@ class Curator:
         self._timelines = TimelineCache()
         self._ladders = {}
         self._tools = None
+
+
+def _write(timeline: Timeline, sealed: Sealed, messages: list[Any]) -> list[Any] | None:
+    lead = 0 if sealed.fit is None else sealed.fit.lead
+    return timeline.write(sealed.entries, messages, body=sealed.body, lead=lead)
 
 
 def _check(managers: Sequence[Any], low_water: float | None, mode: str) -> None:

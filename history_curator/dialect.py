@@ -31,7 +31,10 @@ class Dialect(Protocol):
         """Return messages; untouched entries come back as the very objects they came from."""
 
     def alone(self, entries: Sequence[ConversationEntry]) -> bool:
-        """Return whether each entry is written as one message, whatever stands beside it."""
+        """Return whether each entry is written as one message, whatever stands beside it.
+
+        An untouched one as the very message it came from.
+        """
 
     def glance(self, messages: Sequence[Any]) -> list[Any]:
         """Return one object per message whose identity changes when the content is replaced.

@@ -112,8 +112,16 @@ class LangChainDialect:
             ]
 
     def alone(self, entries: Sequence[ConversationEntry]) -> bool:
-        """A message that was read as several entries is written from all of them."""
-        return all(entry.seldom is None or entry.span is None for entry in entries)
+        """A message that was read as several entries is written from all of them.
+
+        So is what is no message yet: what it is written as is not what was given.
+        """
+        classes = self._classes
+        return all(
+            (entry.seldom is None or entry.span is None)
+            and (entry.source is None or entry.source.__class__ in classes)
+            for entry in entries
+        )
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return the fields of every message; what is no message yet as it is."""

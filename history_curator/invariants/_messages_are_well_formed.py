@@ -77,18 +77,20 @@ class MessagesAreWellFormed(Invariant):
                 found.append(("repeated", "the same call is listed twice"))
             if not self.text_with_calls and not is_blank(entry.content):
                 found.append(("text", "text and calls in one message"))
-            if _has_call_blocks(entry):
+            if entry.parts is not None and _has_call_blocks(entry):
                 found.append(("repeated", "a call is listed among the content blocks as well"))
         elif calls is not None:
             found.append(("empty calls", "tool_calls is empty"))
         if source.__class__ is dict or isinstance(source, Mapping):
-            if _is_listed_empty(source):
-                found.append(("empty calls", "tool_calls is empty"))
-            elif entry.role is not ASSISTANT and "tool_calls" in source:
-                found.append(("misplaced", f"tool_calls on a {entry.role.value} message"))
-            unknown = [key for key in entry.metadata or () if key in source]
-            if unknown:
-                found.append(("keys", f"unknown keys: {', '.join(map(str, unknown))}"))
+            if "tool_calls" in source:
+                if _is_listed_empty(source):
+                    found.append(("empty calls", "tool_calls is empty"))
+                elif entry.role is not ASSISTANT:
+                    found.append(("misplaced", f"tool_calls on a {entry.role.value} message"))
+            if entry.seldom is not None and entry.metadata:
+                unknown = [key for key in entry.metadata if key in source]
+                if unknown:
+                    found.append(("keys", f"unknown keys: {', '.join(map(str, unknown))}"))
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:

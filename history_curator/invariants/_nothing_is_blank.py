@@ -63,7 +63,9 @@ class NothingIsBlank(Invariant):
 
     def look_at(self, entry: ConversationEntry) -> list[tuple[str, str]]:
         """Look for something that is said, shown or called."""
-        parts = entry.parts
+        parts, text = entry.parts, entry.content
+        if parts is None and text and not text.isspace():
+            return []
         if _says_nothing(entry):
             if entry.role is ASSISTANT and entry.tool_calls:
                 if parts or entry.content:

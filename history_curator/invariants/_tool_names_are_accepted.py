@@ -71,14 +71,16 @@ class ToolNamesAreAccepted(Invariant):
 
     def look_at(self, entry: ConversationEntry) -> list[tuple[str, str]]:
         """Hold every name against the pattern."""
-        names = [call.name for call in entry.tool_calls or ()]
-        if entry.role is TOOL and entry.tool_name is not None:
-            names.append(entry.tool_name)
-        found = [
-            ("name", f"the tool name {name!r} does not match {self.pattern}")
-            for name in names
-            if not self._fits(name)
-        ]
+        found = []
+        if entry.tool_calls:
+            found = [
+                ("name", f"the tool name {call.name!r} does not match {self.pattern}")
+                for call in entry.tool_calls
+                if not self._fits(call.name)
+            ]
+        name = entry.tool_name
+        if name is not None and entry.role is TOOL and not self._fits(name):
+            found.append(("name", f"the tool name {name!r} does not match {self.pattern}"))
         if self.authors and entry.name is not None and not _AUTHOR(entry.name):
             found.append(("author", f"the name {entry.name!r} is empty, long or has a space"))
         return found

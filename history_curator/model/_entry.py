@@ -216,7 +216,10 @@ class ConversationEntry(_Slots):
         seldom = dict(self.seldom) if self.seldom else {}
         for name, value in changes.items():
             if name in _SELDOM:
-                seldom[name] = value
+                if value is None:
+                    seldom.pop(name, None)
+                else:
+                    seldom[name] = value
             elif name in _OFTEN:
                 setattr(draft, name, value)
             else:

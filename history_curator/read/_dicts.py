@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import Any, Literal
 
 from history_curator.dialect import copied
@@ -58,7 +57,6 @@ KNOWN_KEYS = frozenset(
 PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id", "tool_calls"))
 _PLAIN_ROLES = {given: role for given, role in ROLES.items() if given != "orchestrator"}
 _REASONING_BLOCKS = {"thinking", "redacted_thinking", "reasoning"}
-_content = itemgetter("content")
 
 
 class DictDialect:
@@ -116,7 +114,7 @@ class DictDialect:
     def glance(self, messages: Sequence[Any]) -> list[Any]:
         """Return the content of every message."""
         try:
-            return list(map(_content, messages))
+            return [message["content"] for message in messages]
         except (KeyError, TypeError, IndexError):
             return [
                 message.get("content") if isinstance(message, Mapping) else message

@@ -37,8 +37,3 @@ class Fit:
     cap: int | None = None
     body: Body | None = None
     lead: int = 0
-
-    @property
-    def settled(self) -> int:
-        """How many leading entries stay as they are while the lines do."""
-        return 0 if self.body is None else self.lead + len(self.body.entries)

@@ -84,12 +84,12 @@ class Forms:
 
     def fresh(self, unit: Unit) -> tuple[int, Entries]:
         """The newest unit: only results that would crowd out everything else are cut."""
-        return self._form(unit, self._fresh_key, self._cap_fresh)
+        return self._form(unit, self._fresh_key, self._cap_fresh, self._fresh_cap)
 
     def capped(self, unit: Unit) -> tuple[int, Entries]:
         """The unit with oversized results cut to head and tail."""
         known = unit.cache.get(self._capped_key) if unit.cache else None
-        return known or self._form(unit, self._capped_key, self._cap)
+        return known or self._form(unit, self._capped_key, self._cap, self.cap)
 
     def cleared(self, unit: Unit) -> tuple[int, Entries]:
         """The unit with its results replaced by placeholders and long arguments shortened."""
@@ -113,14 +113,21 @@ class Forms:
         return cost, entries
 
     def _form(
-        self, unit: Unit, key: str, edit: Callable[[ConversationEntry], ConversationEntry]
+        self,
+        unit: Unit,
+        key: str,
+        edit: Callable[[ConversationEntry], ConversationEntry],
+        most: int | None = None,
     ) -> tuple[int, Entries]:
+        """One form of a unit. Nothing of it is edited while no result is longer than `most`."""
         cache = unit.cache
         if cache is None:
             cache = unit.cache = {}
         known: tuple[int, Entries] | None = cache.get(key)
         if known is None:
-            edited = unit.entries if unit.kind != "exchange" else self._edit(unit, cache, key, edit)
+            edited = unit.entries
+            if unit.kind == "exchange" and (most is None or _longest_result(edited) > most):
+                edited = self._edit(unit, cache, key, edit)
             if edited is unit.entries:
                 known = cache.get(self._plain_key)
                 if known is None:
@@ -224,6 +231,15 @@ class Forms:
         if entry.handle is not None or not self._recall or entry.origin is not None:
             return entry.handle
         return handle_of(entry)
+
+
+def _longest_result(entries: Entries) -> int:
+    longest = 0
+    for entry in entries[1:]:
+        text = entry.content
+        if text is not None and len(text) > longest:
+            longest = len(text)
+    return longest
 
 
 def shorten_arguments(call: ToolCall) -> ToolCall:

@@ -7,6 +7,7 @@ from typing import Any
 
 from history_curator.dialect import Dialect
 from history_curator.model import ConversationEntry
+from history_curator.structure._shown import Shown
 
 
 class Body:
@@ -23,21 +24,7 @@ class Body:
         tokens: what they cost.
     """
 
-    __slots__ = (
-        "_alone",
-        "_blocks",
-        "_edited",
-        "_edited_at",
-        "_messages",
-        "_places",
-        "_sources",
-        "_traced",
-        "counted",
-        "entries",
-        "head",
-        "key",
-        "tokens",
-    )
+    __slots__ = ("_followed", "_shown", "counted", "entries", "head", "key", "tokens")
 
     def __init__(self, key: object = None, counted: int = 0) -> None:
         self.key = key
@@ -45,69 +32,17 @@ class Body:
         self.head = 0
         self.entries: list[ConversationEntry] = []
         self.tokens = 0
-        self._sources: list[Any] = []
-        self._places: list[int] = []
-        self._blocks: list[int] = []
-        self._traced = 0
-        self._alone = True
-        self._messages: list[Any] = []
-        self._edited: list[ConversationEntry] = []
-        self._edited_at: list[int] = []
+        self._shown = Shown()
+        self._followed = 0
 
     def add(self, form: tuple[int, Sequence[ConversationEntry]]) -> None:
         """Add a unit in one of its forms: what it costs, and its entries."""
         self.tokens += form[0]
         self.entries.extend(form[1])
 
-    def trace(self) -> tuple[list[Any], list[int], list[int]]:
-        """Return what `messages_of` does for all of it; only what was added is looked at."""
-        if self._traced < len(self.entries):
-            sources, places, blocks = messages_of(self.entries[self._traced :])
-            self._blocks += [len(self._places) + at for at in blocks]
-            self._sources += sources
-            self._places += places
-            self._traced = len(self.entries)
-        return self._sources, self._places, self._blocks
-
-    def write(self, dialect: Dialect) -> list[Any] | None:
-        """The messages of the body; None when some can only be written with their neighbours.
-
-        Untouched messages are those that were given; edited ones come from the dialect every time,
-        which knows who may have changed them since.
-        """
-        known = len(self._messages)
-        added = self.entries[known:]
-        if added and self._alone:
-            self._alone = dialect.alone(added)
-            if self._alone:
-                for entry, message in zip(added, dialect.write(added), strict=True):
-                    if message is not entry.source:
-                        self._edited_at.append(len(self._messages))
-                        self._edited.append(entry)
-                    self._messages.append(message)
-        if not self._alone:
-            return None
-        messages = self._messages[:]
-        for at, message in zip(self._edited_at, dialect.write(self._edited), strict=True):
-            messages[at] = message
-        return messages
-
-
-def messages_of(
-    entries: Sequence[ConversationEntry],
-) -> tuple[list[Any], list[int], list[int]]:
-    """Return the messages that entries were read from and still show.
-
-    With them: where they stand among the messages given, and which of them are made of blocks.
-    """
-    sources: list[Any] = []
-    places: list[int] = []
-    blocks: list[int] = []
-    for entry in entries:
-        # A cleared result shows nothing of its message.
-        if entry.source is not None and (entry.seldom is None or entry.action != "cleared"):
-            if entry.parts is not None:
-                blocks.append(len(places))
-            sources.append(entry.source)
-            places.append(entry.sequence)
-    return sources, places, blocks
+    def shown(self, dialect: Dialect, recorded: Sequence[Any]) -> Shown:
+        """What it shows of the messages recorded. Only what was added is looked at."""
+        if self._followed < len(self.entries):
+            self._shown.add(self.entries[self._followed :], dialect, recorded)
+            self._followed = len(self.entries)
+        return self._shown

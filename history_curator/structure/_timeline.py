@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from operator import is_, itemgetter
+from operator import is_
 from typing import Any
 
 from history_curator.dialect import Dialect, differ
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.structure._body import Body, messages_of
+from history_curator.structure._body import Body
 from history_curator.structure._pairing import Pairing
+from history_curator.structure._shown import Shown
+
+RECENT = 16
+"""How many of the newest messages are looked at closely for edits in place."""
 
 
 class Timeline:
@@ -30,7 +34,8 @@ class Timeline:
 
     __slots__ = (
         "_glances",
-        "_prints",
+        "_newest",
+        "_older",
         "dialect",
         "entries",
         "firsts",
@@ -49,7 +54,8 @@ class Timeline:
         self.pinned: list[int] = []
         self.memory: dict[str, Any] = {}
         self._glances: list[Any] = []
-        self._prints: dict[int, Any] = {}
+        self._newest: list[Any] = []
+        self._older: dict[int, Any] = {}
 
     @classmethod
     def of(cls, entries: Iterable[ConversationEntry]) -> Timeline:
@@ -83,6 +89,7 @@ class Timeline:
             firsts.append(len(recorded))
             for entry in entries:
                 add(entry)
+        self._watch(messages)
 
     def swap_first(self, message: Any) -> bool:
         """Put a new system message in the place of the first one.
@@ -96,7 +103,9 @@ class Timeline:
         entries = self.dialect.read(message, 0)
         if len(entries) != 1 or entries[0].role is not system[0][1].role:
             return False
-        self._prints.pop(0, None)
+        self._older.pop(0, None)
+        if len(self._newest) == len(self.messages):
+            self._newest[0] = self.dialect.snapshot(message)
         self.messages[0], self._glances[0] = message, self.dialect.glance([message])[0]
         self.entries = [entries[0], *self.entries[1:]]
         system[0] = (0, entries[0])
@@ -109,8 +118,13 @@ class Timeline:
         if restart is None:
             return False
         again = self.entries[restart:at]
-        self._prints = {place: seen for place, seen in self._prints.items() if place < length}
+        self._older = {place: seen for place, seen in self._older.items() if place < length}
+        start = len(self.messages) - len(self._newest)
         del self.messages[length:], self._glances[length:], self.firsts[length:]
+        del self._newest[max(0, length - start) :]
+        if self.dialect is not None:
+            now = self.messages[max(0, length - RECENT) : start]
+            self._newest[:0] = map(self.dialect.snapshot, now)
         self.entries = self.entries[:restart]  # a report may still hold the longer list
         self.pinned = [unit for unit in self.pinned if unit < len(self.pairing.units)]
         for entry in again:
@@ -133,69 +147,111 @@ class Timeline:
             count += 1
         return count
 
-    def verify(
+    def verify(self, messages: Sequence[Any]) -> bool:
+        """Whether all messages are the very objects given, unedited since they were read."""
+        if self.dialect is None or getattr(self.dialect, "immutable", False):
+            return True
+        return (
+            all(map(is_, self.messages, messages))
+            and self.dialect.glance(messages) == self._glances
+            and self._unedited(messages, range(len(messages)))
+        )
+
+    def write(
         self,
-        view: Sequence[ConversationEntry],
+        view: list[ConversationEntry],
         messages: Sequence[Any],
-        recent: int = 16,
         *,
         body: Body | None = None,
         lead: int = 0,
-    ) -> bool:
-        """Whether the view's messages are the very objects given, unedited since they were read.
+    ) -> list[Any] | None:
+        """Return the messages of a view; None when some were edited since they were read.
 
-        Replaced content is noticed wherever the view shows it, and so is an edit inside content
-        blocks; any other edit (of a name, an argument) in its newest `recent` entries. A message
+        Replaced content is noticed wherever the view shows the message, and so is an edit inside
+        content blocks; any other edit (of a name, an argument) in the newest messages. A message
         that is not in the view cannot make it wrong.
 
         Args:
             view: the entries.
             messages: what was given.
-            recent: how many of the newest are looked at closely.
             body: what of the view is known from the last call, if anything is.
             lead: how many entries stand before the body.
         """
-        dialect = self.dialect
-        if dialect is None or getattr(dialect, "immutable", False):
-            return True
-        if body is None:
-            sources, places, blocks = messages_of(view)
-        else:
-            sources, places, blocks = body.trace()
-            more = messages_of([*view[:lead], *view[lead + len(body.entries) :]])
-            blocks = [*blocks, *(len(places) + at for at in more[2])]
-            sources, places = [*sources, *more[0]], [*places, *more[1]]
-        if not all(map(is_, sources, _gather(messages, places))):
-            return False
-        if dialect.glance(sources) != _gather(self._glances, places):
-            return False
-        older = [at for at in blocks if at < len(places) - recent] if blocks else ()
-        shown = [entry for entry in view[-recent:] if entry.source is not None]
-        return self._unedited(
-            [*(entry.source for entry in shown), *(sources[at] for at in older)],
-            [*(entry.sequence for entry in shown), *(places[at] for at in older)],
+        dialect, recorded = self.dialect, self.messages
+        assert dialect is not None
+        if getattr(dialect, "immutable", False):
+            return dialect.write(view)
+        if body is not None:
+            middle, around = body.shown(dialect, recorded), Shown()
+            around.add([*view[:lead], *view[lead + len(body.entries) :]], dialect, recorded)
+            if middle.alone and around.alone:
+                now = dialect.glance([*middle.gather(messages), *around.gather(messages)])
+                then = [*middle.gather(self._glances), *around.gather(self._glances)]
+                if now != then or not self._unedited(messages, middle.blocks + around.blocks):
+                    return None
+                outer = around.write(dialect, messages)
+                return [*outer[:lead], *middle.write(dialect, messages), *outer[lead:]]
+        read = [entry for entry in view if entry.source is not None]
+        places = [entry.sequence for entry in read]
+        given = [messages[place] for place in places]
+        if not all(entry.source is message for entry, message in zip(read, given, strict=True)):
+            return None
+        if dialect.glance(given) != [self._glances[place] for place in places]:
+            return None
+        blocks = [entry.sequence for entry in read if entry.parts is not None]
+        return dialect.write(view) if self._unedited(messages, blocks) else None
+
+    def _watch(self, messages: Sequence[Any]) -> None:
+        """Remember what the newest messages are made of; these were just read."""
+        assert self.dialect is not None
+        newest = self._newest
+        leaving = len(newest) + len(messages) - RECENT
+        if leaving > 0:
+            first = len(self.messages) - len(messages) - len(newest)
+            for place, seen in enumerate(newest[:leaving], first):
+                if any(entry.parts is not None for entry in self._entries_of(place)):
+                    self._older[place] = seen
+            del newest[:leaving]
+        newest += map(self.dialect.snapshot, messages[-RECENT:])
+
+    def _unedited(self, messages: Sequence[Any], others: Sequence[int]) -> bool:
+        """Whether the newest messages, and others at some places, look as they did when read."""
+        assert self.dialect is not None
+        newest, snapshot = self._newest, self.dialect.snapshot
+        start = len(self.messages) - len(newest)
+        now = self.dialect.peek(messages[start : len(self.messages)])
+        if differ(now, newest):
+            for at, (new, old) in enumerate(zip(now, newest, strict=True)):
+                if differ(new, old):
+                    if not self._reads_the_same(messages[start + at], start + at):
+                        return False
+                    newest[at] = snapshot(messages[start + at])
+        return not others or self._others_unedited(
+            messages, [place for place in others if place < start]
         )
 
-    def _unedited(self, sources: list[Any], places: list[int]) -> bool:
-        """Whether messages look as they did when they were first looked at."""
+    def _others_unedited(self, messages: Sequence[Any], places: Sequence[int]) -> bool:
+        """The same for messages that are watched from the first time they are looked at."""
         assert self.dialect is not None
-        known, snapshot = self._prints, self.dialect.snapshot
-        if not known.keys() >= set(places):
-            if len(known) > 16 + len(places):
-                known = self._prints = {at: known[at] for at in places if at in known}
-            for place, source in zip(places, sources, strict=True):
-                if place not in known:
-                    known[place] = snapshot(source)
-        now = self.dialect.peek(sources)
-        then = list(map(known.__getitem__, places))
-        if not differ(now, then):
-            return True
-        for place, source, new, old in zip(places, sources, now, then, strict=True):
-            if differ(new, old):
-                if not self._reads_the_same(source, place):
+        known, snapshot = self._older, self.dialect.snapshot
+        if len(known) > RECENT + 2 * len(places):
+            known = self._older = {at: known[at] for at in places if at in known}
+        for place, new in zip(
+            places, self.dialect.peek([messages[place] for place in places]), strict=True
+        ):
+            if place not in known:
+                known[place] = snapshot(messages[place])
+            elif differ(new, known[place]):
+                if not self._reads_the_same(messages[place], place):
                     return False
-                known[place] = snapshot(source)
+                known[place] = snapshot(messages[place])
         return True
+
+    def _entries_of(self, place: int) -> list[ConversationEntry]:
+        """What the message at a place was read as."""
+        start = self.firsts[place]
+        end = self.firsts[place + 1] if place + 1 < len(self.firsts) else len(self.entries)
+        return self.entries[start:end]
 
     def _reads_the_same(self, message: Any, place: int) -> bool:
         """Whether an edit changed nothing that is read, such as an id or a mark of the caller's.
@@ -203,9 +259,7 @@ class Timeline:
         Nothing else may have been made of the message: copies hold what it held then.
         """
         assert self.dialect is not None
-        start = self.firsts[place]
-        end = self.firsts[place + 1] if place + 1 < len(self.firsts) else len(self.entries)
-        known, now = self.entries[start:end], self.dialect.read(message, place)
+        known, now = self._entries_of(place), self.dialect.read(message, place)
         if len(known) != len(now) or any(map(_may_have_copies, known)):
             return False
         return not differ(known, list(now)) and not any(
@@ -220,8 +274,3 @@ def _may_have_copies(entry: ConversationEntry) -> bool:
         or entry.tool_calls is not None
         or entry.checked.__class__ is dict
     )
-
-
-def _gather(items: Sequence[Any], places: list[int]) -> list[Any]:
-    """The items at these places, at C speed."""
-    return list(itemgetter(*places)(items)) if len(places) > 1 else [items[at] for at in places]

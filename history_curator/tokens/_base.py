@@ -147,8 +147,13 @@ class CachingCounter:
             object.__setattr__(whole, "memo_of", self._name)
 
     def _keep(self, entry: ConversationEntry, text: int | None) -> int:
-        tokens = math.ceil(self._entry_tokens(entry, text) * self.factor)
-        tokens += self._media_tokens(entry)
+        total = self._entry_tokens(entry, text)
+        if self.factor == 1.0 and isinstance(total, int):
+            tokens = total
+        else:
+            tokens = math.ceil(total * self.factor)
+        if entry.parts is not None:
+            tokens += self._media_tokens(entry)
         object.__setattr__(entry, "memo", tokens)
         object.__setattr__(entry, "memo_of", self._name)
         return tokens
@@ -159,19 +164,21 @@ class CachingCounter:
             return 0
         return math.ceil(count_schemas(tools, self._raw) * self.factor * self.tool_factor)
 
-    def _entry_tokens(self, entry: ConversationEntry, text: int | None) -> float:
+    def _entry_tokens(self, entry: ConversationEntry, text: int | None) -> int | float:
         # The text of an edited copy is counted on the copy alone: nobody else has it.
         raw = self._raw if entry.original is None else self._passing
-        total: float = _MESSAGE + _ROLE
+        total: int | float = _MESSAGE + _ROLE
         if text is not None:
             total += text
         elif entry.content:
             total += raw(entry.content)
-        if entry.name:
+        if entry.seldom is not None and entry.name:
             total += _NAME + raw(entry.name)
         if entry.tool_calls:
-            calls = sum(_CALL + raw(call.name) + raw(call.arguments) for call in entry.tool_calls)
-            total += calls * self.tool_factor
+            calls: int | float = 0
+            for call in entry.tool_calls:
+                calls += _CALL + raw(call.name) + raw(call.arguments)
+            total += calls if self.tool_factor == 1.0 else calls * self.tool_factor
         if entry.reasoning:
             total += sum(map(self._reasoning_tokens, entry.reasoning))
         return total

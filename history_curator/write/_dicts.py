@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 from history_curator.model import ContentPart, ConversationEntry, MessageRole
 
 _CALL_BLOCKS = {"tool_use", "tool_result", "server_tool_use"}
 _THOUGHT_BLOCKS = {"thinking", "redacted_thinking"}
-_get_written = attrgetter("written")
 
 
 def write_dicts(entries: Sequence[ConversationEntry]) -> list[Any]:
     """Return one message per source message, in view order."""
-    known = list(map(_get_written, entries))
+    known = [entry.written for entry in entries]
     if known and known[0].__class__ is dict:
         try:
             return list(map(dict.copy, known))

@@ -1,0 +1,87 @@
+"""What a view shows of the messages given: stretches of them, and copies in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from history_curator.dialect import Dialect
+from history_curator.model import ConversationEntry
+
+
+class Shown:
+    """What some entries show of the messages given. Entries are only ever added.
+
+    The messages of a view mostly stand side by side in the history too, so they are kept as
+    stretches of it: looking at them, and writing them, is a matter of slices.
+
+    Attributes:
+        alone: whether each entry is written as one message, whatever stands beside it, and was
+            read from the message at its place.
+        blocks: places of messages made of blocks, which can be edited inside.
+    """
+
+    __slots__ = ("_count", "_edited", "_edited_at", "_runs", "alone", "blocks")
+
+    def __init__(self) -> None:
+        self.alone = True
+        self.blocks: list[int] = []
+        self._runs: list[tuple[int, int]] = []
+        self._edited: list[ConversationEntry] = []
+        self._edited_at: list[int] = []
+        self._count = 0
+
+    def add(
+        self, entries: Sequence[ConversationEntry], dialect: Dialect, recorded: Sequence[Any]
+    ) -> None:
+        """Follow further entries to their messages.
+
+        Args:
+            entries: the entries.
+            dialect: writes them.
+            recorded: the messages they were read from.
+        """
+        if not self.alone or not dialect.alone(entries):
+            self.alone = False
+            return
+        runs = self._runs
+        start, end = runs.pop() if runs else (0, 0)
+        for at, entry in enumerate(entries, self._count):
+            place, source = entry.sequence, entry.source
+            if source is None or entry.original is not None:
+                self._edited.append(entry)
+                self._edited_at.append(at)
+            if source is None:
+                place = 0  # What was invented takes the slot of whichever message.
+            elif not 0 <= place < len(recorded) or recorded[place] is not source:
+                self.alone = False
+                return
+            elif entry.parts is not None:
+                self.blocks.append(place)
+            if place != end or start == end:
+                if start < end:
+                    runs.append((start, end))
+                start = place
+            end = place + 1
+        if start < end:
+            runs.append((start, end))
+        self._count += len(entries)
+
+    def gather(self, items: Sequence[Any]) -> list[Any]:
+        """The items, one for each message given, that stand where the entries' messages do."""
+        found: list[Any] = []
+        for start, end in self._runs:
+            found += items[start:end]
+        return found
+
+    def write(self, dialect: Dialect, messages: Sequence[Any]) -> list[Any]:
+        """The messages of the entries.
+
+        Untouched ones are those given; edited ones come from the dialect every time, which knows
+        who may have changed them since.
+        """
+        written = self.gather(messages)
+        if self._edited:
+            for at, message in zip(self._edited_at, dialect.write(self._edited), strict=True):
+                written[at] = message
+        return written
