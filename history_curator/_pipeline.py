@@ -206,8 +206,8 @@ def _repeated(sealed: Sealed, *, merges: bool) -> int:
     """
     entries, fit = sealed.entries, sealed.fit
     count = len(entries)
-    if fit is not None and fit.steady is not None:
-        count -= len(fit.entries) - fit.steady
+    if fit is not None:
+        count -= fit.passing
     if merges and count == len(entries):
         count -= 1
     return max(0, count)

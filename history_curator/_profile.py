@@ -122,12 +122,13 @@ class ProviderProfile:
         """
         if self._compares_steps:
             return False
-        near = entries[head : head + _NEAR]
-        lead = next((head + at for at, entry in enumerate(near) if entry.role is _USER), None)
-        start = held - 1
-        while start > 0 and entries[start].role is not _ASSISTANT:
+        lead, start = head, held - 1
+        while start > lead and entries[start].role is not _ASSISTANT:
             start -= 1
-        if lead is None or start <= lead:
+        nearest = min(start, head + _NEAR)
+        while lead < nearest and entries[lead].role is not _USER:
+            lead += 1
+        if lead >= nearest:
             return False
         if head:
             for entry in entries[lead:start]:

@@ -209,8 +209,11 @@ class ConversationEntry(_Slots):
     def evolve(self, **changes: Any) -> ConversationEntry:
         """Return an edited copy that remembers the recorded entry as `original`."""
         draft: Any = _Draft()
-        for name in _OFTEN:
-            setattr(draft, name, getattr(self, name))
+        draft.role, draft.content, draft.parts = self.role, self.content, self.parts
+        draft.sequence, draft.source, draft.reasoning = self.sequence, self.source, self.reasoning
+        draft.tool_calls, draft.tool_call_id = self.tool_calls, self.tool_call_id
+        draft.tool_name, draft.status, draft.pinned = self.tool_name, self.status, self.pinned
+        draft.evaluation_id, draft.created_at = self.evaluation_id, self.created_at
         draft.original = self if self.original is None else self.original
         draft.memo = draft.memo_of = draft.checked = draft.written = None
         seldom = dict(self.seldom) if self.seldom else {}

@@ -134,7 +134,11 @@ class DictDialect:
 
     def snapshot(self, message: Any) -> Any:
         """Return a copy of the message that shares its texts."""
-        return copied(dict(message))
+        seen = dict(message)
+        for key, value in seen.items():
+            if value.__class__ is not str:
+                seen[key] = copied(value)
+        return seen
 
 
 def _read_role(message: Mapping[str, Any], index: int) -> MessageRole:

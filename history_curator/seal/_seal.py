@@ -91,6 +91,7 @@ class _Held(NamedTuple):
         profile: the profile.
         body: the body of the view.
         units: how many units of the timeline its body reached to.
+        count: how many entries of the view that were.
         cut: position of its first unit after the cut line.
         revision: of the timeline's pairing.
         edited: whether something before or in it had been edited.
@@ -99,6 +100,7 @@ class _Held(NamedTuple):
     profile: ProviderProfile
     body: Body
     units: int
+    count: int
     cut: int
     revision: int
     edited: bool
@@ -113,18 +115,24 @@ def _conform(
     known: _Held | None = timeline.memory.get("held")
     entries: list[ConversationEntry] | None = None
     if body is not None and known is not None and not pairing.reused and known.profile is profile:
-        fresh = sum(len(unit.entries) for unit in pairing.units[known.units :])
-        held = len(fit.entries) - fresh
         if known.body is body:
-            entries = profile.repair_end(fit.entries, held, tail)
+            entries = profile.repair_end(fit.entries, known.count, tail)
         elif (known.revision, known.edited) == (pairing.revision, edited) and known.cut <= fit.cut:
             # The lines moved on: who stood side by side after the cut does so still.
+            fresh = sum(len(unit.entries) for unit in pairing.units[known.units :])
+            held = len(fit.entries) - fresh
             entries = profile.repair_end(fit.entries, held, tail, head=fit.lead + body.head)
     if entries is None:
         entries = profile.repair(fit.entries, tail=tail, edited=edited)
     if body is not None and _starts_with(entries, fit.entries):
         timeline.memory["held"] = _Held(
-            profile, body, body.counted, fit.cut, pairing.revision, edited
+            profile,
+            body,
+            body.counted,
+            fit.lead + len(body.entries),
+            fit.cut,
+            pairing.revision,
+            edited,
         )
     return entries
 

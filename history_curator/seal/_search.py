@@ -27,6 +27,27 @@ ANCHOR_SHARE = 0.25
 """The first user entry stays unless it takes more than this share of the room."""
 
 
+class Plan:
+    """What searches in one timeline, for the same room, find again instead of working it out.
+
+    Attributes:
+        key: names the room and what else the plan depends on.
+        failed: how many caps are too large for everything to fit under, for good.
+        anchor: position of the first thing the user said, if it stays.
+        lines: finds the lines.
+        kept: units that stay before a cut, with what they depend on.
+    """
+
+    __slots__ = ("anchor", "failed", "kept", "key", "lines")
+
+    def __init__(self, key: object) -> None:
+        self.key = key
+        self.failed = 0
+        self.anchor: int | None = None
+        self.lines: Lines | None = None
+        self.kept: tuple[object, tuple[int, ...]] = (None, ())
+
+
 class Search:
     """One search for a fit. Positions are positions of units; tokens are without the heading's."""
 
@@ -47,9 +68,18 @@ class Search:
         self.must = must
         self.left = left
         self.last = len(self.units) - 1
-        self.anchor: int | None = None
-        if self.users and self._kept(self.users[0])[0] <= left * ANCHOR_SHARE:
-            self.anchor = self.users[0]
+        self.plan = self._plan()
+        self.anchor = self.plan.anchor
+
+    def _plan(self) -> Plan:
+        timeline, forms, first = self.timeline, self.forms, self.users[:1]
+        key = (forms.key, self.left, first, len(timeline.pinned), timeline.pairing.revision)
+        plan: Plan | None = timeline.memory.get("plan")
+        if plan is None or plan.key != key:
+            plan = timeline.memory["plan"] = Plan(key)
+            if first and self._kept(first[0])[0] <= self.left * ANCHOR_SHARE:
+                plan.anchor = first[0]
+        return plan
 
     def run(self) -> Fit | None:
         """Return the first fit on the ladder, or None."""
@@ -75,18 +105,14 @@ class Search:
 
     def _first_cap(self) -> Forms | None:
         """The largest cap under which everything fits, if there is one."""
-        memory = self.timeline.memory
-        key = (self.forms.key, self.left, self.timeline.pairing.revision)
-        known = memory.get("failed")
-        # What failed without the newest unit fails for good: histories only grow.
-        failed: int = known[1] if known is not None and known[0] == key else 0
-        for level in range(failed, len(self.ladder.levels)):
+        plan = self.plan
+        for level in range(plan.failed, len(self.ladder.levels)):
             forms = self.ladder.levels[level]
             settled = self._settled_tokens(forms)
             if settled is None:
-                if level == failed:
-                    failed += 1
-                    memory["failed"] = (key, failed)
+                # What fails without the newest unit fails for good: histories only grow.
+                if level == plan.failed:
+                    plan.failed += 1
             elif settled + forms.capped(self.units[self.last])[0] <= self.left:
                 return forms
         return None
@@ -106,30 +132,30 @@ class Search:
         return self.left - room
 
     def _lines(self) -> Lines:
-        timeline = self.timeline
-        cell, revision, anchor = self.ladder.cell, timeline.pairing.revision, self.anchor
-        key = (self.forms.key, cell, self.left, anchor, len(timeline.pinned), revision)
-        known: tuple[object, Lines] | None = timeline.memory.get("lines")
-        if known is None or known[0] != key:
-            pinned = frozenset(timeline.pinned)
-            fixed = pinned if anchor is None else pinned | {anchor}
+        lines = self.plan.lines
+        if lines is None:
+            pinned = frozenset(self.timeline.pinned)
+            fixed = pinned if self.anchor is None else pinned | {self.anchor}
             base = self.left - sum(self._kept(position)[0] for position in fixed)
             base -= int(self.left * FRESH_RESERVE)
             verbatim = int(base * VERBATIM_SHARE)
-            lines = Lines(
+            lines = self.plan.lines = Lines(
                 self.units,
                 self.forms,
-                cell,
+                self.ladder.cell,
                 verbatim=verbatim,
                 cleared=base - verbatim,
                 pinned=pinned,
             )
-            known = timeline.memory["lines"] = (key, lines)
-        return known[1]
+        return lines
 
     def _kept_before(self, cut: int) -> tuple[int, ...]:
         """Units before the cut that stay: the anchor, what must stay, and the cut's own turn."""
-        kept = {position for position in self.must if position < cut}
+        must = [position for position in self.must if position < cut]
+        key = (cut, self.anchor, must)
+        if self.plan.kept[0] == key:
+            return self.plan.kept[1]
+        kept = set(must)
         if self.anchor is not None and self.anchor < cut:
             kept.add(self.anchor)
         if self.units[cut].kind != "user":
@@ -138,7 +164,9 @@ class Search:
                 user = self.users[governing]
                 if self._kept(user)[0] <= self.left * ANCHOR_SHARE:
                     kept.add(user)
-        return tuple(sorted(kept))
+        found = tuple(sorted(kept))
+        self.plan.kept = (key, found)
+        return found
 
     def _kept(self, position: int) -> tuple[int, tuple[ConversationEntry, ...]]:
         """The form of a unit that stays before the cut."""
@@ -157,27 +185,26 @@ class Search:
                 body.add(self.forms.capped(unit))
             body.counted = self.last
         tokens, newest = self._newest(self.left - body.tokens)
-        heading = self.heading
-        entries = [*heading, *body.entries, *newest]
         return Fit(
-            entries,
+            [*self.heading, *body.entries, *newest],
             body.tokens + tokens,
             rung,
             cut,
             clear,
             self.units[cut].start,
-            len(entries) - len(newest) + self._lasting(newest),
             self.units[clear].start,
             self.forms.cap,
             body,
-            len(heading),
+            len(self.heading),
+            newest,
+            self.forms.capped(self.units[self.last])[1],
         )
 
     def _forget_before(self, cut: int) -> None:
         """Free the forms of units that the cut has passed, so that a long record stays small."""
         memory = self.timeline.memory
-        known: tuple[object, Lines] | None = memory.get("lines")
-        reached = cut if known is None else min(cut, known[1].reached)
+        lines = self.plan.lines
+        reached = cut if lines is None else min(cut, lines.reached)
         for unit in self.units[memory.get("forgotten", 0) : cut]:
             unit.forget()
         memory["forgotten"] = reached
@@ -189,16 +216,6 @@ class Search:
         if fresh[0] <= room or self.forms.capped(unit)[0] > room:
             return fresh
         return self.forms.squeezed(unit, room)
-
-    def _lasting(self, newest: Sequence[ConversationEntry]) -> int:
-        """How many entries of the newest unit keep their form when it is no longer the newest."""
-        later = self.forms.capped(self.units[self.last])[1]
-        if newest is later:
-            return len(newest)
-        for count, (now, then) in enumerate(zip(newest, later, strict=False)):
-            if now is not then and now != then:
-                return count
-        return len(newest)
 
     def _note(self, cut: int, kept: tuple[int, ...]) -> ConversationEntry:
         """Where the units before the cut stood: how many entries, and how to get them back."""
@@ -256,8 +273,9 @@ class Search:
                 self.last,
                 self.last,
                 last.start,
-                steady=len(self.heading) + len(entries) + self._lasting(newest[1]),
-                clear_start=last.start,
-                cap=self.forms.cap,
+                last.start,
+                self.forms.cap,
+                newest=newest[1],
+                later=self.forms.capped(last)[1],
             )
         return None

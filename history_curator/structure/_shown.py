@@ -19,16 +19,18 @@ class Shown:
         alone: whether each entry is written as one message, whatever stands beside it, and was
             read from the message at its place.
         blocks: places of messages made of blocks, which can be edited inside.
+        edited: the entries that are not written as the message they came from.
+        edited_at: where they stand among all entries.
     """
 
-    __slots__ = ("_count", "_edited", "_edited_at", "_runs", "alone", "blocks")
+    __slots__ = ("_count", "_runs", "alone", "blocks", "edited", "edited_at")
 
     def __init__(self) -> None:
         self.alone = True
         self.blocks: list[int] = []
+        self.edited: list[ConversationEntry] = []
+        self.edited_at: list[int] = []
         self._runs: list[tuple[int, int]] = []
-        self._edited: list[ConversationEntry] = []
-        self._edited_at: list[int] = []
         self._count = 0
 
     def add(
@@ -41,6 +43,8 @@ class Shown:
             dialect: writes them.
             recorded: the messages they were read from.
         """
+        if not entries:
+            return
         if not self.alone or not dialect.alone(entries):
             self.alone = False
             return
@@ -49,8 +53,8 @@ class Shown:
         for at, entry in enumerate(entries, self._count):
             place, source = entry.sequence, entry.source
             if source is None or entry.original is not None:
-                self._edited.append(entry)
-                self._edited_at.append(at)
+                self.edited.append(entry)
+                self.edited_at.append(at)
             if source is None:
                 place = 0  # What was invented takes the slot of whichever message.
             elif not 0 <= place < len(recorded) or recorded[place] is not source:
@@ -63,8 +67,7 @@ class Shown:
                     runs.append((start, end))
                 start = place
             end = place + 1
-        if start < end:
-            runs.append((start, end))
+        runs.append((start, end))
         self._count += len(entries)
 
     def gather(self, items: Sequence[Any]) -> list[Any]:
@@ -73,15 +76,3 @@ class Shown:
         for start, end in self._runs:
             found += items[start:end]
         return found
-
-    def write(self, dialect: Dialect, messages: Sequence[Any]) -> list[Any]:
-        """The messages of the entries.
-
-        Untouched ones are those given; edited ones come from the dialect every time, which knows
-        who may have changed them since.
-        """
-        written = self.gather(messages)
-        if self._edited:
-            for at, message in zip(self._edited_at, dialect.write(self._edited), strict=True):
-                written[at] = message
-        return written

@@ -33,6 +33,7 @@ class Timeline:
     """
 
     __slots__ = (
+        "_blocks",
         "_glances",
         "_newest",
         "_older",
@@ -54,6 +55,7 @@ class Timeline:
         self.pinned: list[int] = []
         self.memory: dict[str, Any] = {}
         self._glances: list[Any] = []
+        self._blocks: set[int] = set()  # places of messages that can be edited inside
         self._newest: list[Any] = []
         self._older: dict[int, Any] = {}
 
@@ -85,10 +87,12 @@ class Timeline:
         self.messages.extend(messages)
         self._glances.extend(dialect.glance(messages))
         recorded, firsts, add = self.entries, self.firsts, self.add_entry
-        for entries in fresh:
+        for place, entries in enumerate(fresh, base):
             firsts.append(len(recorded))
             for entry in entries:
                 add(entry)
+                if entry.parts is not None:
+                    self._blocks.add(place)
         self._watch(messages)
 
     def swap_first(self, message: Any) -> bool:
@@ -118,6 +122,7 @@ class Timeline:
         if restart is None:
             return False
         again = self.entries[restart:at]
+        self._blocks = {place for place in self._blocks if place < length}
         self._older = {place: seen for place, seen in self._older.items() if place < length}
         start = len(self.messages) - len(self._newest)
         del self.messages[length:], self._glances[length:], self.firsts[length:]
@@ -185,12 +190,19 @@ class Timeline:
             middle, around = body.shown(dialect, recorded), Shown()
             around.add([*view[:lead], *view[lead + len(body.entries) :]], dialect, recorded)
             if middle.alone and around.alone:
-                now = dialect.glance([*middle.gather(messages), *around.gather(messages)])
-                then = [*middle.gather(self._glances), *around.gather(self._glances)]
-                if now != then or not self._unedited(messages, middle.blocks + around.blocks):
+                written = [*middle.gather(messages), *around.gather(messages)]
+                seen = [*middle.gather(self._glances), *around.gather(self._glances)]
+                if dialect.glance(written) != seen or not self._unedited(
+                    messages, middle.blocks + around.blocks
+                ):
                     return None
-                outer = around.write(dialect, messages)
-                return [*outer[:lead], *middle.write(dialect, messages), *outer[lead:]]
+                for at, message in zip(middle.edited_at, dialect.write(middle.edited), strict=True):
+                    written[at] = message
+                count = len(body.entries)
+                if around.edited:
+                    for at, entry in zip(around.edited_at, around.edited, strict=True):
+                        (written[count + at],) = dialect.write([entry])
+                return [*written[count : count + lead], *written[:count], *written[count + lead :]]
         read = [entry for entry in view if entry.source is not None]
         places = [entry.sequence for entry in read]
         given = [messages[place] for place in places]
@@ -207,10 +219,11 @@ class Timeline:
         newest = self._newest
         leaving = len(newest) + len(messages) - RECENT
         if leaving > 0:
-            first = len(self.messages) - len(messages) - len(newest)
-            for place, seen in enumerate(newest[:leaving], first):
-                if any(entry.parts is not None for entry in self._entries_of(place)):
-                    self._older[place] = seen
+            if self._blocks:
+                first = len(self.messages) - len(messages) - len(newest)
+                for place, seen in enumerate(newest[:leaving], first):
+                    if place in self._blocks:
+                        self._older[place] = seen
             del newest[:leaving]
         newest += map(self.dialect.snapshot, messages[-RECENT:])
 
@@ -247,19 +260,15 @@ class Timeline:
                 known[place] = snapshot(messages[place])
         return True
 
-    def _entries_of(self, place: int) -> list[ConversationEntry]:
-        """What the message at a place was read as."""
-        start = self.firsts[place]
-        end = self.firsts[place + 1] if place + 1 < len(self.firsts) else len(self.entries)
-        return self.entries[start:end]
-
     def _reads_the_same(self, message: Any, place: int) -> bool:
         """Whether an edit changed nothing that is read, such as an id or a mark of the caller's.
 
         Nothing else may have been made of the message: copies hold what it held then.
         """
         assert self.dialect is not None
-        known, now = self._entries_of(place), self.dialect.read(message, place)
+        start = self.firsts[place]
+        end = self.firsts[place + 1] if place + 1 < len(self.firsts) else len(self.entries)
+        known, now = self.entries[start:end], self.dialect.read(message, place)
         if len(known) != len(now) or any(map(_may_have_copies, known)):
             return False
         return not differ(known, list(now)) and not any(
