@@ -13,6 +13,7 @@ from benchmarks._measure import Contender, Race
 from benchmarks._settings import Settings
 from benchmarks._table import Row, Target
 
+OURS = ("core", "adapter", "accelerated")
 View = Callable[[list[Any]], Any]
 
 TARGETS = {
@@ -22,6 +23,7 @@ TARGETS = {
     "Memory": Target(">=", 50),
 }
 WORK = "whole session, one view per message"
+FAST = f"{WORK}, with the accelerator"
 
 
 def grow(make: Callable[[], View], messages: Sequence[Any]) -> float:
@@ -114,13 +116,21 @@ def run(settings: Settings) -> list[Row]:
     return [*_langchain(settings), *_llamaindex(settings), *_buffer(settings), *_litellm(settings)]
 
 
+def our_own(dicts: Sequence[Any], adapter: Callable[[], float]) -> list[Contender]:
+    """The core, the core with the accelerator where it is installed, and an adapter."""
+    ours = [
+        Contender("core", "", lambda: grow(_ours.core, dicts)),
+        Contender("adapter", "", adapter),
+    ]
+    if _ours.has_accelerator():
+        ours.append(Contender("accelerated", "", lambda: grow(_ours.accelerated, dicts)))
+    return ours
+
+
 def _langchain(settings: Settings) -> list[Row]:
     dicts = conversation(settings.session)
     messages = as_langchain(dicts)
-    ours = [
-        Contender("core", "", lambda: grow(_ours.core, dicts)),
-        Contender("adapter", "", lambda: grow(_ours.langchain, messages)),
-    ]
+    ours = our_own(dicts, lambda: grow(_ours.langchain, messages))
     return rows([*ours, *langchain_peers(messages, settings)], settings.session, settings.rounds)
 
 
@@ -128,8 +138,7 @@ def _llamaindex(settings: Settings) -> list[Row]:
     dicts = conversation(settings.session)
     messages = as_llamaindex(dicts)
     contenders = [
-        Contender("core", "", lambda: grow(_ours.core, dicts)),
-        Contender("adapter", "", lambda: put_and_get(messages)),
+        *our_own(dicts, lambda: put_and_get(messages)),
         Contender(
             "Memory",
             "`llama_index.core.memory.Memory.aput` + `.aget`",
@@ -144,8 +153,7 @@ def _buffer(settings: Settings) -> list[Row]:
     dicts = conversation(n)
     messages = as_llamaindex(dicts)
     contenders = [
-        Contender("core", "", lambda: grow(_ours.core, dicts)),
-        Contender("adapter", "", lambda: put_and_get(messages)),
+        *our_own(dicts, lambda: put_and_get(messages)),
         Contender(
             "ChatMemoryBuffer",
             "`llama_index.core.memory.ChatMemoryBuffer.get`",
@@ -182,9 +190,10 @@ def rows(
 ) -> list[Row]:
     """Race the contenders and compare each peer with the core and with the adapter."""
     race = Race(contenders, rounds)
-    adapter = any(one.name == "adapter" for one in contenders)
+    names = {one.name for one in contenders}
+    adapter = "adapter" in names
     wanted = TARGETS if targets is None else targets
-    return [
+    found = [
         Row(
             work,
             one.call,
@@ -195,5 +204,19 @@ def rows(
             n=n,
         )
         for one in contenders
-        if one.name not in ("core", "adapter")
+        if one.name not in OURS
     ]
+    if "accelerated" in names:
+        found += [
+            Row(
+                FAST,
+                one.call,
+                race.ratio(one.name, "accelerated"),
+                target=wanted[one.name],
+                sampled=one.sampled,
+                n=n,
+            )
+            for one in contenders
+            if one.name in wanted
+        ]
+    return found

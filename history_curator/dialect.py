@@ -51,10 +51,12 @@ class Dialect(Protocol):
 
 def copied(value: Any) -> Any:
     """Return a value with every dict, list and tuple in it copied; the rest of it is shared."""
+    if value.__class__ is str:
+        return value
     if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
+        return {key: item if item.__class__ is str else copied(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [copied(item) for item in value]
+        return list(map(copied, value))
     if isinstance(value, tuple):
         return tuple(map(copied, value))
     return value

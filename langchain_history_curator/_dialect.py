@@ -25,7 +25,6 @@ from history_curator.read import DictDialect
 from langchain_history_curator import _readers as readers
 from langchain_history_curator._rewrite import adopt, invent, message_of, rewrite
 
-_content = attrgetter("content")
 _fields = attrgetter("__dict__")
 
 Reader = Callable[[Any, int], "tuple[ConversationEntry, ...]"]
@@ -102,7 +101,7 @@ class LangChainDialect:
     def glance(self, messages: Sequence[Any]) -> list[Any]:
         """Return the content object of every message."""
         try:
-            return list(map(_content, messages))
+            return [message.content for message in messages]
         except AttributeError:
             return [
                 message.get("content")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from llama_index.core.base.llms.types import (
@@ -35,14 +34,13 @@ __all__ = ["LlamaIndexDialect"]
 _KINDS = {"audio": "audio", "video": "video", "document": "file"}
 _HEADER = 1 << 16
 _WIRES = frozenset(("tool_calls", "function_call"))
-_get_blocks = attrgetter("blocks")
-_fields = attrgetter("__dict__")
-_get_written = attrgetter("written")
-_get_message, _get_seen = attrgetter("message"), attrgetter("seen")
 
 
 class Written(NamedTuple):
-    """What an entry was written as, and what it was made of then: a caller may have changed it."""
+    """What an entry was written as, and what it was made of then: a caller may have changed it.
+
+    Nothing is seen of a message that was given: it is sent as it is.
+    """
 
     message: ChatMessage
     seen: Any
@@ -122,29 +120,37 @@ class LlamaIndexDialect:
 
         An edited entry is written once: as long as nobody edits that message, it is the same one.
         """
-        known = list(map(_get_written, entries))
-        if set(map(type, known)) == {Written}:
-            messages = list(map(_get_message, known))
-            if not differ(self.peek(messages), list(map(_get_seen, known))):
-                return messages
-        out: list[Any] = []
-        for entry, before in zip(entries, known, strict=True):
-            if entry.original is None and entry.source is not None:
-                out.append(entry.source)
-            elif before.__class__ is Written and not differ(
-                self.peek([before.message]), [before.seen]
-            ):
-                out.append(before.message)
-            else:
-                message = rebuild(entry)
-                object.__setattr__(entry, "written", Written(message, self.snapshot(message)))
-                out.append(message)
-        return out
+        known = [entry.written for entry in entries]
+        if set(map(type, known)) != {Written}:
+            known = [
+                Written(entry.source, None)
+                if entry.original is None and entry.source is not None
+                else before
+                if before.__class__ is Written
+                else self._write(entry)
+                for entry, before in zip(entries, known, strict=True)
+            ]
+        edited = [before for before in known if before.seen is not None]
+        if differ(self.peek([before.message for before in edited]), [it.seen for it in edited]):
+            known = [
+                before
+                if before.seen is None or not differ(self.peek([before.message]), [before.seen])
+                else self._write(entry)
+                for entry, before in zip(entries, known, strict=True)
+            ]
+        return [before.message for before in known]
+
+    def _write(self, entry: ConversationEntry) -> Written:
+        """An edited message, remembered on its entry."""
+        message = rebuild(entry)
+        written = Written(message, self.snapshot(message))
+        object.__setattr__(entry, "written", written)
+        return written
 
     def glance(self, messages: Sequence[Any]) -> list[Any]:
         """Return the block lists: assigning ``content`` or ``blocks`` replaces the list."""
         try:
-            return list(map(_get_blocks, messages))
+            return [message.blocks for message in messages]
         except AttributeError:
             return [getattr(message, "blocks", None) for message in messages]
 
@@ -154,17 +160,24 @@ class LlamaIndexDialect:
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return the fields of every message and of its blocks, and calls that are objects."""
-        return [
-            [message.__dict__, *map(_fields, message.blocks)]
-            if _WIRES.isdisjoint(message.additional_kwargs)
-            else [message.__dict__, *map(_fields, message.blocks), _object_calls(message)]
-            for message in messages
-        ]
+        found = []
+        for message in messages:
+            fields = message.__dict__
+            blocks, kwargs = fields["blocks"], fields["additional_kwargs"]
+            seen = [fields, blocks[0].__dict__] if len(blocks) == 1 else [fields, *_inside(blocks)]
+            if kwargs and not _WIRES.isdisjoint(kwargs):
+                seen.append(_object_calls(message))
+            found.append(seen)
+        return found
 
     def snapshot(self, message: Any) -> Any:
         """Return what `peek` does, with every dict and list copied."""
         seen = self.peek([message])[0]
         return [fields.copy() if _is_flat_dict(fields) else copied(fields) for fields in seen]
+
+
+def _inside(blocks: Sequence[Any]) -> list[Any]:
+    return [block.__dict__ for block in blocks]
 
 
 def _object_calls(message: ChatMessage) -> tuple[ToolCall, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from history_curator.invariants._invariant import (
     is_blank,
     remembered,
 )
-from history_curator.model import ConversationEntry
+from history_curator.model import ConversationEntry, ToolCall
 
 MAX_CALLS = 128
 _CALL_BLOCKS = {"tool_use", "tool_call", "function_call"}
@@ -66,19 +66,11 @@ class MessagesAreWellFormed(Invariant):
     def look_at(self, entry: ConversationEntry) -> list[tuple[str, str]]:
         """Look at the calls, and at the keys of the message it was read from."""
         found: list[tuple[str, str]] = []
-        calls = entry.tool_calls
-        source = entry.source
+        calls, source = entry.tool_calls, entry.source
         if calls:
             if entry.role is not ASSISTANT:
                 return [("misplaced", f"tool calls on a {entry.role.value} message")]
-            if len(calls) > self.max_calls:
-                found.append(("many calls", f"{len(calls)} calls in one message"))
-            if len(calls) > 1 and len(set(calls)) < len(calls):
-                found.append(("repeated", "the same call is listed twice"))
-            if not self.text_with_calls and not is_blank(entry.content):
-                found.append(("text", "text and calls in one message"))
-            if entry.parts is not None and _has_call_blocks(entry):
-                found.append(("repeated", "a call is listed among the content blocks as well"))
+            found += self._look_at_calls(entry, calls)
         elif calls is not None:
             found.append(("empty calls", "tool_calls is empty"))
         if source.__class__ is dict or isinstance(source, Mapping):
@@ -87,11 +79,21 @@ class MessagesAreWellFormed(Invariant):
                     found.append(("empty calls", "tool_calls is empty"))
                 elif entry.role is not ASSISTANT:
                     found.append(("misplaced", f"tool_calls on a {entry.role.value} message"))
-            if entry.seldom is not None and entry.metadata:
-                unknown = [key for key in entry.metadata if key in source]
-                if unknown:
-                    found.append(("keys", f"unknown keys: {', '.join(map(str, unknown))}"))
+            if entry.seldom is not None:
+                found += _unknown_keys(entry, source)
         return found
+
+    def _look_at_calls(
+        self, entry: ConversationEntry, calls: tuple[ToolCall, ...]
+    ) -> Iterator[tuple[str, str]]:
+        if len(calls) > self.max_calls:
+            yield "many calls", f"{len(calls)} calls in one message"
+        if len(calls) > 1 and len(set(calls)) < len(calls):
+            yield "repeated", "the same call is listed twice"
+        if not self.text_with_calls and not is_blank(entry.content):
+            yield "text", "text and calls in one message"
+        if entry.parts is not None and _has_call_blocks(entry):
+            yield "repeated", "a call is listed among the content blocks as well"
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Leave out what does not belong; split what is too much."""
@@ -148,6 +150,11 @@ def _cleaned(entry: ConversationEntry, kinds: frozenset[str]) -> ConversationEnt
         action=entry.action or "repaired",
         reason=f"not well-formed: {', '.join(sorted(kinds))}",
     )
+
+
+def _unknown_keys(entry: ConversationEntry, source: Mapping[str, object]) -> list[tuple[str, str]]:
+    unknown = [str(key) for key in entry.metadata or () if key in source]
+    return [("keys", f"unknown keys: {', '.join(unknown)}")] if unknown else []
 
 
 def _is_listed_empty(source: Mapping[str, object]) -> bool:

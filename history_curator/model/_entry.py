@@ -219,7 +219,7 @@ class ConversationEntry(_Slots):
         seldom = dict(self.seldom) if self.seldom else {}
         for name, value in changes.items():
             if name in _SELDOM:
-                if value is None:
+                if value is _SELDOM[name]:
                     seldom.pop(name, None)
                 else:
                     seldom[name] = value
@@ -273,9 +273,12 @@ class _Seldom:
             object.__setattr__(entry, "seldom", {**known, self._name: value})
 
 
-_SELDOM = frozenset(
-    ("action", "handle", "metadata", "name", "origin", "original_length", "reason", "span")
-) | {"truncated"}
+_SELDOM = {
+    **dict.fromkeys(("action", "handle", "metadata", "name", "origin"), None),
+    **dict.fromkeys(("original_length", "reason", "span"), None),
+    "truncated": False,
+}
+"""The fields that are seldom set, and what they are otherwise."""
 _OFTEN = tuple(
     known.name for known in fields(ConversationEntry) if known.init and known.name not in _SELDOM
 )

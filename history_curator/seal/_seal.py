@@ -91,7 +91,7 @@ class _Held(NamedTuple):
         profile: the profile.
         body: the body of the view.
         units: how many units of the timeline its body reached to.
-        count: how many entries of the view that were.
+        settled: how many entries of the view that were.
         cut: position of its first unit after the cut line.
         revision: of the timeline's pairing.
         edited: whether something before or in it had been edited.
@@ -100,7 +100,7 @@ class _Held(NamedTuple):
     profile: ProviderProfile
     body: Body
     units: int
-    count: int
+    settled: int
     cut: int
     revision: int
     edited: bool
@@ -116,7 +116,7 @@ def _conform(
     entries: list[ConversationEntry] | None = None
     if body is not None and known is not None and not pairing.reused and known.profile is profile:
         if known.body is body:
-            entries = profile.repair_end(fit.entries, known.count, tail)
+            entries = profile.repair_end(fit.entries, known.settled, tail)
         elif (known.revision, known.edited) == (pairing.revision, edited) and known.cut <= fit.cut:
             # The lines moved on: who stood side by side after the cut does so still.
             fresh = sum(len(unit.entries) for unit in pairing.units[known.units :])

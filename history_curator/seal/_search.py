@@ -181,8 +181,7 @@ class Search:
             self._forget_before(cut)
             body = memory["body"] = self._settle(key, cut, clear, kept)
         if body.counted < self.last:
-            for unit in self.units[body.counted : self.last]:
-                body.add(self.forms.capped(unit))
+            body.add(*map(self.forms.capped, self.units[body.counted : self.last]))
             body.counted = self.last
         tokens, newest = self._newest(self.left - body.tokens)
         return Fit(
@@ -236,16 +235,18 @@ class Search:
     def _settle(self, key: object, cut: int, clear: int, kept: tuple[int, ...]) -> Body:
         """The part before the clear line, in the forms it has there."""
         body = Body(key, clear)
-        for position in kept:
-            body.add(self._kept(position))
+        body.add(*map(self._kept, kept))
         if self.ladder.recall and len(kept) < cut:
             note = self._note(cut, kept)
             body.add((self.ladder.count(note), (note,)))
         body.head = len(body.entries)
-        pinned = self.timeline.pinned
-        for position, unit in enumerate(self.units[cut:clear], cut):
-            whole = position in pinned
-            body.add(self.forms.capped(unit) if whole else self.forms.cleared(unit))
+        cleared, capped, pinned = self.forms.cleared, self.forms.capped, self.timeline.pinned
+        body.add(
+            *[
+                capped(unit) if pinned and position in pinned else cleared(unit)
+                for position, unit in enumerate(self.units[cut:clear], cut)
+            ]
+        )
         return body
 
     def _squeeze(self) -> Fit | None:

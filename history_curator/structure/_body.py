@@ -35,10 +35,13 @@ class Body:
         self._shown = Shown()
         self._followed = 0
 
-    def add(self, form: tuple[int, Sequence[ConversationEntry]]) -> None:
-        """Add a unit in one of its forms: what it costs, and its entries."""
-        self.tokens += form[0]
-        self.entries.extend(form[1])
+    def add(self, *forms: tuple[int, Sequence[ConversationEntry]]) -> None:
+        """Add units, each in one of its forms: what it costs, and its entries."""
+        entries, tokens = self.entries, self.tokens
+        for cost, form in forms:
+            tokens += cost
+            entries += form
+        self.tokens = tokens
 
     def shown(self, dialect: Dialect, recorded: Sequence[Any]) -> Shown:
         """What it shows of the messages recorded. Only what was added is looked at."""

@@ -200,8 +200,10 @@ class Timeline:
                     written[at] = message
                 count = len(body.entries)
                 if around.edited:
-                    for at, entry in zip(around.edited_at, around.edited, strict=True):
-                        (written[count + at],) = dialect.write([entry])
+                    for at, message in zip(
+                        around.edited_at, dialect.write(around.edited), strict=True
+                    ):
+                        written[count + at] = message
                 return [*written[count : count + lead], *written[:count], *written[count + lead :]]
         read = [entry for entry in view if entry.source is not None]
         places = [entry.sequence for entry in read]

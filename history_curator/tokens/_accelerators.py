@@ -37,6 +37,10 @@ FINGERPRINTS = {
 }
 """SHA-256 of tiktoken's tokens of the corpus: the reference where its data is not at hand."""
 
+READS_OTHERWISE = {"o200k_base": "\u017f", "o200k_harmony": "\u017f"}
+"""A character that splintr reads otherwise than tiktoken, to which ``'\u017f`` is a contraction
+like ``'s``: texts that hold it are encoded by tiktoken."""
+
 _lock = threading.Lock()
 _loaded: dict[tuple[str, str], Encode | None] = {}
 
@@ -149,7 +153,7 @@ def load_accelerated(accelerator: str, encoding: str) -> Encode | None:
         reference = _at_hand(encoding)
         problem, fast = "", None
         try:
-            fast = _build(encoding)
+            fast = _guarded(_build(encoding), reference, encoding)
             problem = _difference(fast, reference, encoding)
         except BaseException as error:
             if not _is_failure(error):
@@ -201,6 +205,15 @@ def _difference(fast: Encode, reference: tiktoken.Encoding | None, encoding: str
 
 def _first_difference(fast: Encode, slow: Encode, texts: Iterable[str]) -> str | None:
     return next((text for text in texts if list(fast(text)) != slow(text)), None)
+
+
+def _guarded(fast: Encode, reference: tiktoken.Encoding | None, encoding: str) -> Encode:
+    """Have texts with the one character that is read otherwise encoded by tiktoken."""
+    odd = READS_OTHERWISE.get(encoding)
+    if odd is None or reference is None:
+        return fast
+    slow = reference.encode_ordinary
+    return lambda text: slow(text) if odd in text else fast(text)
 
 
 def _tolerant(fast: Encode, reference: tiktoken.Encoding | None) -> Encode:

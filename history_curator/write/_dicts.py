@@ -88,7 +88,10 @@ def to_openai(entry: ConversationEntry) -> dict[str, Any]:
         message["content"] = _content(entry)
     if original is None or entry.tool_calls != original.tool_calls:
         message.pop("function_call", None)
-        message["tool_calls"] = _calls(entry, message.get("tool_calls"))
+        if entry.tool_calls:
+            message["tool_calls"] = _calls(entry, message.get("tool_calls"))
+        else:
+            message.pop("tool_calls", None)
     if entry.role is not MessageRole.ASSISTANT or not message.get("tool_calls", True):
         message.pop("tool_calls", None)
     _set_author(message, entry)
