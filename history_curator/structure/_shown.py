@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from history_curator.dialect import Dialect
@@ -15,6 +15,9 @@ class Shown:
     The messages of a view mostly stand side by side in the history too, so they are kept as
     stretches of it: looking at them, and writing them, is a matter of slices.
 
+    Args:
+        runs: stretches to begin with: the places of their first message and behind their last.
+
     Attributes:
         alone: whether each entry is written as one message, whatever stands beside it, and was
             read from the message at its place.
@@ -25,12 +28,12 @@ class Shown:
 
     __slots__ = ("_count", "_runs", "alone", "blocks", "edited", "edited_at")
 
-    def __init__(self) -> None:
+    def __init__(self, runs: Iterable[tuple[int, int]] = ()) -> None:
         self.alone = True
         self.blocks: list[int] = []
         self.edited: list[ConversationEntry] = []
         self.edited_at: list[int] = []
-        self._runs: list[tuple[int, int]] = []
+        self._runs = list(runs)
         self._count = 0
 
     def add(

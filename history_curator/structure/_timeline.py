@@ -35,6 +35,7 @@ class Timeline:
     __slots__ = (
         "_blocks",
         "_glances",
+        "_last",
         "_newest",
         "_older",
         "dialect",
@@ -56,6 +57,7 @@ class Timeline:
         self.memory: dict[str, Any] = {}
         self._glances: list[Any] = []
         self._blocks: set[int] = set()  # places of messages that can be edited inside
+        self._last: Shown | None = None  # of the last view
         self._newest: list[Any] = []
         self._older: dict[int, Any] = {}
 
@@ -190,44 +192,75 @@ class Timeline:
             middle, around = body.shown(dialect, recorded), Shown()
             around.add([*view[:lead], *view[lead + len(body.entries) :]], dialect, recorded)
             if middle.alone and around.alone:
-                written = [*middle.gather(messages), *around.gather(messages)]
-                seen = [*middle.gather(self._glances), *around.gather(self._glances)]
-                if dialect.glance(written) != seen or not self._unedited(
-                    messages, middle.blocks + around.blocks
-                ):
-                    return None
-                for at, message in zip(middle.edited_at, dialect.write(middle.edited), strict=True):
-                    written[at] = message
-                count = len(body.entries)
-                if around.edited:
-                    for at, message in zip(
-                        around.edited_at, dialect.write(around.edited), strict=True
-                    ):
-                        written[count + at] = message
-                return [*written[count : count + lead], *written[:count], *written[count + lead :]]
+                return self._write_stretches(messages, middle, around, lead)
+        return self._write_each(view, messages)
+
+    def _write_stretches(
+        self, messages: Sequence[Any], middle: Shown, around: Shown, lead: int
+    ) -> list[Any] | None:
+        """A view whose messages are what its entries show, wherever else they stand."""
+        assert self.dialect is not None
+        dialect, glances = self.dialect, self._glances
+        if self._last is not middle and not self._last_unedited(messages, middle):
+            return None
+        written, outer = middle.gather(messages), around.gather(messages)
+        if dialect.glance(written + outer) != middle.gather(glances) + around.gather(glances):
+            return None
+        if not self._unedited(messages, middle.blocks + around.blocks):
+            return None
+        for at, message in zip(middle.edited_at, dialect.write(middle.edited), strict=True):
+            written[at] = message
+        for at, message in zip(around.edited_at, dialect.write(around.edited), strict=True):
+            outer[at] = message
+        return [*outer[:lead], *written, *outer[lead:]]
+
+    def _write_each(
+        self, view: Sequence[ConversationEntry], messages: Sequence[Any]
+    ) -> list[Any] | None:
+        """A view in which what a message is written as depends on its neighbours."""
+        assert self.dialect is not None
         read = [entry for entry in view if entry.source is not None]
         places = [entry.sequence for entry in read]
         given = [messages[place] for place in places]
         if not all(entry.source is message for entry, message in zip(read, given, strict=True)):
             return None
-        if dialect.glance(given) != [self._glances[place] for place in places]:
+        if self.dialect.glance(given) != [self._glances[place] for place in places]:
+            return None
+        if not self._last_unedited(messages, Shown((place, place + 1) for place in places)):
             return None
         blocks = [entry.sequence for entry in read if entry.parts is not None]
-        return dialect.write(view) if self._unedited(messages, blocks) else None
+        return self.dialect.write(view) if self._unedited(messages, blocks) else None
+
+    def _last_unedited(self, messages: Sequence[Any], shown: Shown) -> bool:
+        """Whether the last view's messages have their content still; some may leave the view now.
+
+        Otherwise the lines would lie where they do for messages that nobody has any more.
+        """
+        assert self.dialect is not None
+        last, self._last = self._last, shown
+        return last is None or (
+            self.dialect.glance(last.gather(messages)) == last.gather(self._glances)
+        )
 
     def _watch(self, messages: Sequence[Any]) -> None:
         """Remember what the newest messages are made of; these were just read."""
         assert self.dialect is not None
-        newest = self._newest
-        leaving = len(newest) + len(messages) - RECENT
-        if leaving > 0:
-            if self._blocks:
-                first = len(self.messages) - len(messages) - len(newest)
-                for place, seen in enumerate(newest[:leaving], first):
-                    if place in self._blocks:
-                        self._older[place] = seen
-            del newest[:leaving]
-        newest += map(self.dialect.snapshot, messages[-RECENT:])
+        if len(messages) > RECENT:
+            self._retire(len(self._newest), len(self.messages) - len(messages))
+        self._newest += map(self.dialect.snapshot, messages[-RECENT:])
+
+    def _retire(self, count: int, end: int) -> None:
+        """Watch some of the newest messages no longer, unless they can be edited inside.
+
+        Args:
+            count: how many, from the first.
+            end: the place behind the last message that is watched.
+        """
+        if self._blocks:
+            for place, seen in enumerate(self._newest[:count], end - len(self._newest)):
+                if place in self._blocks:
+                    self._older[place] = seen
+        del self._newest[:count]
 
     def _unedited(self, messages: Sequence[Any], others: Sequence[int]) -> bool:
         """Whether the newest messages, and others at some places, look as they did when read."""
@@ -241,6 +274,8 @@ class Timeline:
                     if not self._reads_the_same(messages[start + at], start + at):
                         return False
                     newest[at] = snapshot(messages[start + at])
+        if len(newest) > RECENT:
+            self._retire(len(newest) - RECENT, len(self.messages))
         return not others or self._others_unedited(
             messages, [place for place in others if place < start]
         )

@@ -193,3 +193,86 @@ def test_what_a_host_adds_to_a_message_reaches_its_shortened_copy(size: int) -> 
     assert ("left out" in str(before)) is (size == 400)
     history[2]["id"] = "given by the host"
     assert view(curator, history) == view(Curator(max_tokens=1_200), history)
+
+
+def pictures(turns: int) -> list[dict[str, Any]]:
+    """A conversation whose user messages are made of blocks."""
+    messages = [system("be brief")]
+    for turn in range(turns):
+        blocks = [{"type": "text", "text": f"look at {turn}"}, {"type": "text", "text": "and say"}]
+        messages += [{"role": "user", "content": blocks}, assistant(f"seen {turn} " + "so " * 20)]
+    return messages
+
+
+def disturb(rng: random.Random, history: list[dict[str, Any]], shown: list[Any]) -> None:
+    """What a host may do between two calls."""
+    act = rng.randrange(6)
+    place = rng.randrange(1, len(history))
+    if act == 0:  # an equal message in the place of another
+        history[place] = copy.copy(history[place])
+    elif act == 1:
+        history[place] = copy.deepcopy(history[place])
+    elif act == 2:  # other words, in place, wherever the view shows them
+        known = [each for each in history if any(each is one for one in shown)]
+        rng.choice(known)["content"] = f"edited {rng.random()} " + "word " * rng.randint(0, 40)
+    elif act == 3:  # another name, in place, near the end
+        rng.choice(history[-16:])["name"] = f"name{rng.randrange(9)}"
+    elif act == 4:  # back to an earlier point
+        del history[rng.randrange(max(2, len(history) - 20), len(history)) :]
+    else:  # a prompt made anew
+        history[0] = system("be brief" if rng.random() < 0.5 else f"be {rng.random()}")
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("budget", [700, 3_000])
+def test_whatever_a_host_does_the_view_is_that_of_a_new_curator(seed: int, budget: int) -> None:
+    rng = random.Random(seed)
+    coming, history = session(60, seed), list[dict[str, Any]]()
+    curator = Curator(max_tokens=budget)
+    while len(history) < 80 and coming:
+        for _ in range(rng.randint(1, 4)):
+            if coming:
+                history.append(coming.pop(0))
+        shown = view(curator, history)
+        assert shown == view(Curator(max_tokens=budget), history)
+        given, edited = {id(each) for each in history}, {id(each) for each in coming}
+        assert not any(id(each) in edited for each in shown)
+        untouched = [each for each in shown if each in history]
+        assert all(id(each) in given for each in untouched)
+        if len(history) > 2 and rng.random() < 0.7:
+            disturb(rng, history, shown)
+
+
+def test_an_equal_message_in_the_place_of_another_is_the_one_that_is_shown() -> None:
+    messages = session(30)
+    curator = Curator(max_tokens=3_000)
+    shown = view(curator, messages)
+    place = next(at for at, each in enumerate(messages) if any(each is one for one in shown))
+    messages[place] = dict(messages[place])
+    again = view(curator, messages)
+    assert again == shown
+    assert any(each is messages[place] for each in again)
+
+
+def test_a_cleared_result_that_gets_other_content_is_noticed() -> None:
+    messages = session(40)
+    curator = Curator(max_tokens=3_000)
+    shown = view(curator, messages)
+    ids = [each["tool_call_id"] for each in shown if "[cleared" in str(each["content"])]
+    cleared = next(each for each in messages if each.get("tool_call_id") == ids[-1])
+    cleared["content"] = "something else, and short"
+    again = view(curator, messages)
+    assert again == view(Curator(max_tokens=3_000), messages)
+    assert again != shown
+
+
+@pytest.mark.parametrize("later", range(0, 24, 2))
+def test_an_edit_inside_blocks_is_noticed_however_old_they_are(later: int) -> None:
+    messages = pictures(30)
+    curator = Curator(max_tokens=20_000)
+    view(curator, messages[:20])
+    history = messages[: 20 + later]
+    messages[9]["content"][1]["text"] = "edited"
+    shown = view(curator, history)
+    assert "edited" in str(shown)
+    assert shown == view(Curator(max_tokens=20_000), history)
