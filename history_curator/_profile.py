@@ -49,6 +49,7 @@ class ProviderProfile:
     """
 
     __slots__ = (
+        "_about",
         "_across",
         "_at",
         "_compares_steps",
@@ -70,7 +71,9 @@ class ProviderProfile:
         self.reasoning: ReasoningMode = bound[0].mode if bound else "keep"
         self._compares_steps = any(rule.family == "gemini" for rule in bound)
         self._at = tuple(rule for rule in self.invariants if rule.looks_at)
-        self._kinds: dict[tuple[bool | str, ...], tuple[Callable[..., object], ...]] = {}
+        fields = {field for rule in self._at for field in rule.about}
+        self._about = attrgetter("tool_calls", "tool_call_id", *sorted(fields))  # at least two
+        self._kinds: dict[tuple[bool, ...], tuple[Callable[..., object], ...]] = {}
         across = [rule for rule in self.invariants if rule.looks_across]
         self._requests = tuple(rule.look_across for rule in across)
         self._across = tuple(rule.look_across for rule in across if not rule.requests_only)
@@ -202,15 +205,9 @@ class ProviderProfile:
         checked = entry.checked
         if checked is self or (checked.__class__ is dict and self in checked):
             return True
-        kind = (
-            entry.tool_calls is None,
-            entry.tool_call_id is None,
-            entry.tool_name is None,
-            entry.parts is None,
-            entry.reasoning is None,
-            *(entry.seldom or ()),
-        )
-        for look in self._kinds.get(kind) or self._looks(kind, entry):
+        kind = tuple([value is None for value in self._about(entry)])
+        looks = self._kinds.get(kind)
+        for look in self._looks(kind, entry) if looks is None else looks:
             if look(entry):
                 return False
         if checked.__class__ is dict:
@@ -220,9 +217,9 @@ class ProviderProfile:
         return True
 
     def _looks(
-        self, kind: tuple[bool | str, ...], entry: ConversationEntry
+        self, kind: tuple[bool, ...], entry: ConversationEntry
     ) -> tuple[Callable[..., object], ...]:
-        """The rules that may find something in an entry of a kind: one with the same fields set."""
+        """The rules that may find something in an entry with just these of their fields set."""
         looks = tuple(
             rule.look_at
             for rule in self._at

@@ -275,7 +275,7 @@ class Curator:
             timeline, given = request.timeline, request.messages
             try:
                 sealed = self._seal(request, timeline, edited=False)
-                view = _write(timeline, sealed, given)
+                view = _write(timeline, sealed, request)
             except BudgetUnsatisfiableError:
                 if timeline.verify(given):
                     raise
@@ -284,7 +284,9 @@ class Curator:
                 timeline = self._timelines.rebuild(request.dialect, given)
                 request.record, request.count = timeline.entries, len(timeline.entries)
                 sealed = self._seal(request, timeline, edited=False)
-                view = _write(timeline, sealed, given) or request.dialect.write(sealed.entries)
+                view = _write(timeline, sealed, request)
+                if view is None:
+                    view = request.dialect.write(sealed.entries)
             orphans = left_out(timeline)
         return self._conclude(request, sealed, [], orphans, view)
 
@@ -358,9 +360,11 @@ class Curator:
         self._tools = None
 
 
-def _write(timeline: Timeline, sealed: Sealed, messages: list[Any]) -> list[Any] | None:
+def _write(timeline: Timeline, sealed: Sealed, request: Request) -> list[Any] | None:
     lead = 0 if sealed.fit is None else sealed.fit.lead
-    return timeline.write(sealed.entries, messages, body=sealed.body, lead=lead)
+    return timeline.write(
+        sealed.entries, request.messages, request.dialect, body=sealed.body, lead=lead
+    )
 
 
 def _check(managers: Sequence[Any], low_water: float | None, mode: str) -> None:

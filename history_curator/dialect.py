@@ -39,7 +39,7 @@ class Dialect(Protocol):
     def glance(self, messages: Sequence[Any]) -> list[Any]:
         """Return one object per message whose identity changes when the content is replaced.
 
-        Runs over the whole view on every call, so it has to be a C-speed gather.
+        Runs over the whole view on every call, so it must not do more than pick it up.
         """
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:

@@ -91,7 +91,7 @@ class _Held(NamedTuple):
         profile: the profile.
         body: the body of the view.
         units: how many units of the timeline its body reached to.
-        settled: how many entries of the view that were.
+        settled: how many entries stood up to the end of its body.
         cut: position of its first unit after the cut line.
         revision: of the timeline's pairing.
         edited: whether something before or in it had been edited.

@@ -73,7 +73,8 @@ class Search:
 
     def _plan(self) -> Plan:
         timeline, forms, first = self.timeline, self.forms, self.users[:1]
-        key = (forms.key, self.left, first, len(timeline.pinned), timeline.pairing.revision)
+        revision, cell = timeline.pairing.revision, self.ladder.cell
+        key = (forms.key, cell, self.left, first, len(timeline.pinned), revision)
         plan: Plan | None = timeline.memory.get("plan")
         if plan is None or plan.key != key:
             plan = timeline.memory["plan"] = Plan(key)
@@ -188,15 +189,15 @@ class Search:
             [*self.heading, *body.entries, *newest],
             body.tokens + tokens,
             rung,
-            cut,
-            clear,
-            self.units[cut].start,
-            self.units[clear].start,
-            self.forms.cap,
-            body,
-            len(self.heading),
-            newest,
-            self.forms.capped(self.units[self.last])[1],
+            cut=cut,
+            clear=clear,
+            start=self.units[cut].start,
+            clear_start=self.units[clear].start,
+            cap=self.forms.cap,
+            body=body,
+            lead=len(self.heading),
+            newest=newest,
+            later=self.forms.capped(self.units[self.last])[1],
         )
 
     def _forget_before(self, cut: int) -> None:
@@ -271,11 +272,11 @@ class Search:
                 [*self.heading, *entries, *newest[1]],
                 tokens,
                 5,
-                self.last,
-                self.last,
-                last.start,
-                last.start,
-                self.forms.cap,
+                cut=self.last,
+                clear=self.last,
+                start=last.start,
+                clear_start=last.start,
+                cap=self.forms.cap,
                 newest=newest[1],
                 later=self.forms.capped(last)[1],
             )

@@ -24,15 +24,15 @@ class TimelineCache:
     def lookup(self, dialect: Dialect, messages: list[Any]) -> Timeline:
         """Return the timeline of these messages, reading only what is new."""
         key = self._key(dialect, messages)
-        timeline = self._timelines.get(key)
+        timeline = self._timelines.pop(key, None)  # gone, if it turns out to be of no use
         if timeline is not None:
             known = timeline.shared_prefix(messages)
             if known == 0 and len(timeline.messages) > 1 and timeline.swap_first(messages[0]):
                 known = timeline.shared_prefix(messages)
             usable = known == len(timeline.messages) or (known > 0 and timeline.truncate(known))
             if usable:
+                self._timelines[key] = timeline
                 timeline.extend(messages[known:])
-                self._timelines.move_to_end(key)
                 return timeline
         return self.rebuild(dialect, messages)
 

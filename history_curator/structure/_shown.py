@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from history_curator.dialect import Dialect
 from history_curator.model import ConversationEntry
+
+Run = tuple[int, int]
+"""A stretch of messages: the place of the first, and the place behind the last."""
 
 
 class Shown:
@@ -15,26 +18,24 @@ class Shown:
     The messages of a view mostly stand side by side in the history too, so they are kept as
     stretches of it: looking at them, and writing them, is a matter of slices.
 
-    Args:
-        runs: stretches to begin with: the places of their first message and behind their last.
-
     Attributes:
-        alone: whether each entry is written as one message, whatever stands beside it, and was
-            read from the message at its place.
-        blocks: places of messages made of blocks, which can be edited inside.
+        one_to_one: whether each entry is written as one message, whatever stands beside it, and
+            was read from the message at its place. If not, nothing else here is of use.
+        runs: the stretches. An entry that was invented has the slot of the first message, for
+            something to be overwritten: there is one wherever there is a view to invent for.
         edited: the entries that are not written as the message they came from.
         edited_at: where they stand among all entries.
+        count: how many entries there are.
     """
 
-    __slots__ = ("_count", "_runs", "alone", "blocks", "edited", "edited_at")
+    __slots__ = ("count", "edited", "edited_at", "one_to_one", "runs")
 
-    def __init__(self, runs: Iterable[tuple[int, int]] = ()) -> None:
-        self.alone = True
-        self.blocks: list[int] = []
+    def __init__(self) -> None:
+        self.one_to_one = True
+        self.runs: list[Run] = []
         self.edited: list[ConversationEntry] = []
         self.edited_at: list[int] = []
-        self._runs = list(runs)
-        self._count = 0
+        self.count = 0
 
     def add(
         self, entries: Sequence[ConversationEntry], dialect: Dialect, recorded: Sequence[Any]
@@ -48,34 +49,33 @@ class Shown:
         """
         if not entries:
             return
-        if not self.alone or not dialect.alone(entries):
-            self.alone = False
+        if not self.one_to_one or not dialect.alone(entries):
+            self.one_to_one = False
             return
-        runs = self._runs
+        runs = self.runs
         start, end = runs.pop() if runs else (0, 0)
-        for at, entry in enumerate(entries, self._count):
+        for at, entry in enumerate(entries, self.count):
             place, source = entry.sequence, entry.source
             if source is None or entry.original is not None:
                 self.edited.append(entry)
                 self.edited_at.append(at)
             if source is None:
-                place = 0  # What was invented takes the slot of whichever message.
+                place = 0
             elif not 0 <= place < len(recorded) or recorded[place] is not source:
-                self.alone = False
+                self.one_to_one = False
                 return
-            elif entry.parts is not None:
-                self.blocks.append(place)
             if place != end or start == end:
                 if start < end:
                     runs.append((start, end))
                 start = place
             end = place + 1
         runs.append((start, end))
-        self._count += len(entries)
+        self.count += len(entries)
 
-    def gather(self, items: Sequence[Any]) -> list[Any]:
-        """The items, one for each message given, that stand where the entries' messages do."""
-        found: list[Any] = []
-        for start, end in self._runs:
-            found += items[start:end]
-        return found
+
+def gather(items: Sequence[Any], runs: Sequence[Run]) -> list[Any]:
+    """Of items, one for each message, those of some stretches."""
+    found: list[Any] = []
+    for start, end in runs:
+        found += items[start:end]
+    return found

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from operator import is_
 from typing import Any
 
 from history_curator.dialect import Dialect, differ
+from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.structure._body import Body
 from history_curator.structure._pairing import Pairing
 from history_curator.structure._shown import Shown
-
-RECENT = 16
-"""How many of the newest messages are looked at closely for edits in place."""
+from history_curator.structure._watch import Watch
 
 
 class Timeline:
@@ -33,11 +31,7 @@ class Timeline:
     """
 
     __slots__ = (
-        "_blocks",
-        "_glances",
-        "_last",
-        "_newest",
-        "_older",
+        "_watch",
         "dialect",
         "entries",
         "firsts",
@@ -55,11 +49,9 @@ class Timeline:
         self.pairing = Pairing()
         self.pinned: list[int] = []
         self.memory: dict[str, Any] = {}
-        self._glances: list[Any] = []
-        self._blocks: set[int] = set()  # places of messages that can be edited inside
-        self._last: Shown | None = None  # of the last view
-        self._newest: list[Any] = []
-        self._older: dict[int, Any] = {}
+        # Messages that cannot be edited need no watching.
+        watched = dialect is not None and not getattr(dialect, "immutable", False)
+        self._watch = Watch(dialect, self.messages) if dialect and watched else None
 
     @classmethod
     def of(cls, entries: Iterable[ConversationEntry]) -> Timeline:
@@ -87,15 +79,16 @@ class Timeline:
         # All are read before one is recorded: an error leaves everything as it was.
         fresh = [read(message, base + offset) for offset, message in enumerate(messages)]
         self.messages.extend(messages)
-        self._glances.extend(dialect.glance(messages))
         recorded, firsts, add = self.entries, self.firsts, self.add_entry
-        for place, entries in enumerate(fresh, base):
+        for entries in fresh:
             firsts.append(len(recorded))
             for entry in entries:
                 add(entry)
-                if entry.parts is not None:
-                    self._blocks.add(place)
-        self._watch(messages)
+        if self._watch is not None:
+            inside = (
+                place for place, entries in enumerate(fresh, base) if _has_inside(entries, dialect)
+            )
+            self._watch.extend(messages, inside)
 
     def swap_first(self, message: Any) -> bool:
         """Put a new system message in the place of the first one.
@@ -109,10 +102,9 @@ class Timeline:
         entries = self.dialect.read(message, 0)
         if len(entries) != 1 or entries[0].role is not system[0][1].role:
             return False
-        self._older.pop(0, None)
-        if len(self._newest) == len(self.messages):
-            self._newest[0] = self.dialect.snapshot(message)
-        self.messages[0], self._glances[0] = message, self.dialect.glance([message])[0]
+        self.messages[0] = message
+        if self._watch is not None:
+            self._watch.swap_first(message, inside=_has_inside(entries, self.dialect))
         self.entries = [entries[0], *self.entries[1:]]
         system[0] = (0, entries[0])
         return True
@@ -124,14 +116,10 @@ class Timeline:
         if restart is None:
             return False
         again = self.entries[restart:at]
-        self._blocks = {place for place in self._blocks if place < length}
-        self._older = {place: seen for place, seen in self._older.items() if place < length}
-        start = len(self.messages) - len(self._newest)
-        del self.messages[length:], self._glances[length:], self.firsts[length:]
-        del self._newest[max(0, length - start) :]
-        if self.dialect is not None:
-            now = self.messages[max(0, length - RECENT) : start]
-            self._newest[:0] = map(self.dialect.snapshot, now)
+        del self.messages[length:]
+        if self._watch is not None and not self._watch.truncate(length, self._reread):
+            return False
+        del self.firsts[length:]
         self.entries = self.entries[:restart]  # a report may still hold the longer list
         self.pinned = [unit for unit in self.pinned if unit < len(self.pairing.units)]
         for entry in again:
@@ -142,7 +130,7 @@ class Timeline:
         """How many leading messages are equal.
 
         Lists compare at C speed, identical objects without looking at them. Equal is not yet
-        identical, and identical is not yet unedited: `verify` looks at what reaches the view.
+        identical, and identical is not yet unedited: `write` looks at what reaches the view.
         """
         known = len(self.messages)
         if known <= len(messages) and self.messages == messages[:known]:
@@ -156,161 +144,99 @@ class Timeline:
 
     def verify(self, messages: Sequence[Any]) -> bool:
         """Whether all messages are the very objects given, unedited since they were read."""
-        if self.dialect is None or getattr(self.dialect, "immutable", False):
-            return True
-        return (
-            all(map(is_, self.messages, messages))
-            and self.dialect.glance(messages) == self._glances
-            and self._unedited(messages, range(len(messages)))
-        )
+        return self._watch is None or self._watch.all_unedited(messages, self._reread)
 
     def write(
         self,
         view: list[ConversationEntry],
         messages: Sequence[Any],
+        dialect: Dialect,
         *,
         body: Body | None = None,
         lead: int = 0,
     ) -> list[Any] | None:
         """Return the messages of a view; None when some were edited since they were read.
 
-        Replaced content is noticed wherever the view shows the message, and so is an edit inside
-        content blocks; any other edit (of a name, an argument) in the newest messages. A message
-        that is not in the view cannot make it wrong.
+        Replaced content is noticed wherever this view or the last one shows the message, and an
+        edit inside content blocks wherever this one does; any other edit (of a name, an argument)
+        in the newest messages.
 
         Args:
             view: the entries.
             messages: what was given.
+            dialect: writes them; another object than the one that read them, perhaps.
             body: what of the view is known from the last call, if anything is.
             lead: how many entries stand before the body.
         """
-        dialect, recorded = self.dialect, self.messages
-        assert dialect is not None
-        if getattr(dialect, "immutable", False):
+        watch, recorded, reread = self._watch, self.messages, self._reread
+        if watch is None:
             return dialect.write(view)
         if body is not None:
             middle, around = body.shown(dialect, recorded), Shown()
             around.add([*view[:lead], *view[lead + len(body.entries) :]], dialect, recorded)
-            if middle.alone and around.alone:
-                return self._write_stretches(messages, middle, around, lead)
-        return self._write_each(view, messages)
-
-    def _write_stretches(
-        self, messages: Sequence[Any], middle: Shown, around: Shown, lead: int
-    ) -> list[Any] | None:
-        """A view whose messages are what its entries show, wherever else they stand."""
-        assert self.dialect is not None
-        dialect, glances = self.dialect, self._glances
-        if self._last is not middle and not self._last_unedited(messages, middle):
-            return None
-        written, outer = middle.gather(messages), around.gather(messages)
-        if dialect.glance(written + outer) != middle.gather(glances) + around.gather(glances):
-            return None
-        if not self._unedited(messages, middle.blocks + around.blocks):
-            return None
-        for at, message in zip(middle.edited_at, dialect.write(middle.edited), strict=True):
-            written[at] = message
-        for at, message in zip(around.edited_at, dialect.write(around.edited), strict=True):
-            outer[at] = message
-        return [*outer[:lead], *written, *outer[lead:]]
-
-    def _write_each(
-        self, view: Sequence[ConversationEntry], messages: Sequence[Any]
-    ) -> list[Any] | None:
-        """A view in which what a message is written as depends on its neighbours."""
-        assert self.dialect is not None
+            if middle.one_to_one and around.one_to_one:
+                given = watch.unedited(messages, middle.runs + around.runs, body, reread)
+                return None if given is None else _write(given, middle, around, lead, dialect)
         read = [entry for entry in view if entry.source is not None]
-        places = [entry.sequence for entry in read]
-        given = [messages[place] for place in places]
-        if not all(entry.source is message for entry, message in zip(read, given, strict=True)):
+        if any(_source(entry, recorded) is not entry.source for entry in read):
             return None
-        if self.dialect.glance(given) != [self._glances[place] for place in places]:
-            return None
-        if not self._last_unedited(messages, Shown((place, place + 1) for place in places)):
-            return None
-        blocks = [entry.sequence for entry in read if entry.parts is not None]
-        return self.dialect.write(view) if self._unedited(messages, blocks) else None
+        runs = [(entry.sequence, entry.sequence + 1) for entry in read]
+        given = watch.unedited(messages, runs, None, reread)
+        return None if given is None else dialect.write(view)
 
-    def _last_unedited(self, messages: Sequence[Any], shown: Shown) -> bool:
-        """Whether the last view's messages have their content still; some may leave the view now.
+    def _reread(self, message: Any, place: int, *, edited: bool) -> bool:
+        """Whether a message still reads as it did, and so does what was made of it.
 
-        Otherwise the lines would lie where they do for messages that nobody has any more.
+        An edit may have changed nothing that is read, such as an id or a mark of the caller's;
+        but shortened and repaired copies hold what the message held then.
         """
         assert self.dialect is not None
-        last, self._last = self._last, shown
-        return last is None or (
-            self.dialect.glance(last.gather(messages)) == last.gather(self._glances)
-        )
-
-    def _watch(self, messages: Sequence[Any]) -> None:
-        """Remember what the newest messages are made of; these were just read."""
-        assert self.dialect is not None
-        if len(messages) > RECENT:
-            self._retire(len(self._newest), len(self.messages) - len(messages))
-        self._newest += map(self.dialect.snapshot, messages[-RECENT:])
-
-    def _retire(self, count: int, end: int) -> None:
-        """Watch some of the newest messages no longer, unless they can be edited inside.
-
-        Args:
-            count: how many, from the first.
-            end: the place behind the last message that is watched.
-        """
-        if self._blocks:
-            for place, seen in enumerate(self._newest[:count], end - len(self._newest)):
-                if place in self._blocks:
-                    self._older[place] = seen
-        del self._newest[:count]
-
-    def _unedited(self, messages: Sequence[Any], others: Sequence[int]) -> bool:
-        """Whether the newest messages, and others at some places, look as they did when read."""
-        assert self.dialect is not None
-        newest, snapshot = self._newest, self.dialect.snapshot
-        start = len(self.messages) - len(newest)
-        now = self.dialect.peek(messages[start : len(self.messages)])
-        if differ(now, newest):
-            for at, (new, old) in enumerate(zip(now, newest, strict=True)):
-                if differ(new, old):
-                    if not self._reads_the_same(messages[start + at], start + at):
-                        return False
-                    newest[at] = snapshot(messages[start + at])
-        if len(newest) > RECENT:
-            self._retire(len(newest) - RECENT, len(self.messages))
-        return not others or self._others_unedited(
-            messages, [place for place in others if place < start]
-        )
-
-    def _others_unedited(self, messages: Sequence[Any], places: Sequence[int]) -> bool:
-        """The same for messages that are watched from the first time they are looked at."""
-        assert self.dialect is not None
-        known, snapshot = self._older, self.dialect.snapshot
-        if len(known) > RECENT + 2 * len(places):
-            known = self._older = {at: known[at] for at in places if at in known}
-        for place, new in zip(
-            places, self.dialect.peek([messages[place] for place in places]), strict=True
-        ):
-            if place not in known:
-                known[place] = snapshot(messages[place])
-            elif differ(new, known[place]):
-                if not self._reads_the_same(messages[place], place):
-                    return False
-                known[place] = snapshot(messages[place])
-        return True
-
-    def _reads_the_same(self, message: Any, place: int) -> bool:
-        """Whether an edit changed nothing that is read, such as an id or a mark of the caller's.
-
-        Nothing else may have been made of the message: copies hold what it held then.
-        """
-        assert self.dialect is not None
-        start = self.firsts[place]
-        end = self.firsts[place + 1] if place + 1 < len(self.firsts) else len(self.entries)
-        known, now = self.entries[start:end], self.dialect.read(message, place)
-        if len(known) != len(now) or any(map(_may_have_copies, known)):
+        known = self._entries_of(place)
+        if edited and any(map(_may_have_copies, known)):
+            return False
+        try:
+            now = self.dialect.read(message, place)
+        except ConversionError:
             return False
         return not differ(known, list(now)) and not any(
             differ(one.metadata, other.metadata) for one, other in zip(known, now, strict=True)
         )
+
+    def _entries_of(self, place: int) -> list[ConversationEntry]:
+        """What the message at a place was read as."""
+        start = self.firsts[place]
+        end = self.firsts[place + 1] if place + 1 < len(self.firsts) else len(self.entries)
+        return self.entries[start:end]
+
+
+def _write(
+    given: list[Any], middle: Shown, around: Shown, lead: int, dialect: Dialect
+) -> list[Any]:
+    """The messages of a view of which each is written alone: those given, and copies.
+
+    Args:
+        given: the messages at the places of the middle, then those around it.
+        middle: the body of the view.
+        around: what stands before and behind it.
+        lead: how many of these stand before it.
+        dialect: writes the copies.
+    """
+    count = middle.count
+    for at, message in zip(middle.edited_at, dialect.write(middle.edited), strict=True):
+        given[at] = message
+    for at, message in zip(around.edited_at, dialect.write(around.edited), strict=True):
+        given[count + at] = message
+    return [*given[count : count + lead], *given[:count], *given[count + lead :]]
+
+
+def _source(entry: ConversationEntry, recorded: Sequence[Any]) -> Any:
+    """The message at the place an entry says it was read from."""
+    return recorded[entry.sequence] if 0 <= entry.sequence < len(recorded) else None
+
+
+def _has_inside(entries: Sequence[ConversationEntry], dialect: Dialect) -> bool:
+    """Whether the message of entries can be edited inside its content."""
+    return any(entry.parts is not None for entry in entries) or not dialect.alone(entries)
 
 
 def _may_have_copies(entry: ConversationEntry) -> bool:

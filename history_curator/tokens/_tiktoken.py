@@ -34,8 +34,8 @@ class TiktokenCounter(CachingCounter):
         accelerator: ``"splintr"`` counts with the faster tokenizer of ``history-curator[fast]``.
             It is used only if it gives exactly tiktoken's tokens on a fixed set of awkward texts;
             otherwise one warning says so and tiktoken counts. Counts and the name stay the same.
-            Its vocabulary comes with it, so counts are exact also where tiktoken's data is not
-            at hand.
+            Its vocabulary comes with it, so counts of ``cl100k_base`` are exact also where
+            tiktoken's data is not at hand.
 
     Example:
         >>> counter = TiktokenCounter("o200k_base")

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from history_curator.profiles import PROVIDERS, get_profile
+from history_curator.invariants import Invariant, NothingIsBlank
+from history_curator.model import ConversationEntry, MessageRole
+from history_curator.profiles import PROVIDERS, ProviderProfile, get_profile
 from history_curator.read import DictDialect
 from history_curator.testing.strategies import broken_conversations
 from tests.support.messages import assistant, call, result, user
@@ -52,3 +54,29 @@ def test_every_kind_of_entry_is_looked_at_by_its_rules() -> None:
         user("a", unknown=1),
     ]
     assert not any(profile._judge(DIALECT.read(each, 0)[0]) for each in bad)
+
+
+class NoFailures(Invariant):
+    """A rule of somebody's own, about a field no rule that ships is about."""
+
+    code = "X1"
+    about = ("status",)
+
+    def look_at(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+        return [("failed", "it failed")] if entry.status == "error" else []
+
+    def repair(self, entries: Any) -> list[ConversationEntry]:
+        return [entry.evolve(status=None) if self.look_at(entry) else entry for entry in entries]
+
+
+@pytest.mark.parametrize("rules", [[NoFailures()], [NothingIsBlank(), NoFailures()]])
+@pytest.mark.parametrize("metadata", [None, {"key": 1}])
+def test_a_rule_of_ones_own_may_be_about_any_field(rules: Any, metadata: Any) -> None:
+    profile = ProviderProfile("mine", rules)
+    good = ConversationEntry(MessageRole.TOOL, "ok", tool_call_id="a", metadata=metadata)
+    bad = ConversationEntry(
+        MessageRole.TOOL, "no", tool_call_id="b", status="error", metadata=metadata
+    )
+    assert profile.holds([good])
+    assert not profile.holds([good, bad])
+    assert [entry.status for entry in profile.repair([good, bad])] == [None, None]

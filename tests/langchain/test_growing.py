@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import convert_to_messages
 
-from history_curator import Curator
+from history_curator import ConversationEntry, Curator, MessageRole
 from tests.core.test_growing import session
 
 BUDGET = 3_000
@@ -57,3 +57,11 @@ def test_an_equal_message_in_the_place_of_another_is_the_one_that_is_shown() -> 
     again = view(curator, messages)
     assert again == shown
     assert any(each is messages[place] for each in again)
+
+
+def test_an_entry_that_says_it_stood_elsewhere_is_read_all_the_same() -> None:
+    odd = ConversationEntry(MessageRole.USER, "hi", source={"role": "user"}, sequence=99)
+    history: list[Any] = [*convert_to_messages(session(3)), odd]
+    curator = Curator(max_tokens=BUDGET)
+    for _ in range(2):
+        assert view(curator, history)[-1].content == "hi"
