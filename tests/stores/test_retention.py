@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -144,10 +145,13 @@ def test_outage_while_turns_grow_old(join: Join, server: Server) -> None:
         assert sum(text.startswith("question") for _, text in thread.stored()) == 3
     finally:
         server.restart()
-    for _ in range(20):
+    for _ in range(50):  # a pool may hold connections of the server that died
         thread.stored()
         if not thread.adapter.degraded:
             break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the store did not come back")
     thread.turn(3)
     thread.stored()
     rows = fresh(join)
