@@ -13,21 +13,19 @@ _THOUGHT_BLOCKS = {"thinking", "redacted_thinking"}
 
 def write_dicts(entries: Sequence[ConversationEntry]) -> list[Any]:
     """Return one message per source message, in view order."""
-    known = [entry.written for entry in entries]
-    if known and known[0].__class__ is dict:
-        try:
-            return list(map(dict.copy, known))
-        except TypeError:
-            pass  # some were not written yet, or by somebody else
+    try:
+        return [entry.written.copy() for entry in entries]
+    except AttributeError:
+        pass  # some were not written yet, or by another dialect
     if not stand_alone(entries):
         return write_mixed(entries)
     return [
-        before.copy()
-        if before.__class__ is dict
+        entry.written.copy()
+        if entry.written.__class__ is dict
         else entry.source
         if entry.original is None and entry.source is not None
         else _written(entry)
-        for entry, before in zip(entries, known, strict=True)
+        for entry in entries
     ]
 
 
