@@ -25,7 +25,9 @@ WORKS = (
     "imports", "cold", "memory", "adapters", "growth", "warm", "session", "coding_sessions",
 )  # fmt: skip
 COMPANIONS = ("conformance_of_peers", "evidence")
-_NAMED = ("tiktoken", "langchain-core", "langchain", "langmem", "llama-index-core", "litellm")
+_NAMED = (
+    "tiktoken", "splintr-rs", "langchain-core", "langchain", "langmem", "llama-index-core", "litellm",
+)  # fmt: skip
 
 
 def measure(settings: Settings, works: Sequence[str]) -> Results:
