@@ -144,13 +144,13 @@ def load_accelerated(accelerator: str, encoding: str) -> Encode | None:
     """Return a function from text to exactly tiktoken's tokens, or None (and warn, once).
 
     The accelerator has to agree on the whole corpus: with tiktoken itself where its data is at
-    hand without a download, with the fingerprint of its tokens where it is not.
+    hand without a download, or counts some texts; with the fingerprint of its tokens elsewhere.
     """
     key = (accelerator, encoding)
     with _lock:
         if key in _loaded:
             return _loaded[key]
-        reference = _at_hand(encoding)
+        reference = _reference(encoding)
         problem, fast = "", None
         try:
             fast = _guarded(_build(encoding), reference, encoding)
@@ -183,11 +183,12 @@ def _build(encoding: str) -> Encode:
     return splintr.Tokenizer.from_pretrained(encoding).encode_ordinary
 
 
-def _at_hand(encoding: str) -> tiktoken.Encoding | None:
-    """Return tiktoken's encoding if it takes no download."""
+def _reference(encoding: str) -> tiktoken.Encoding | None:
+    """Return tiktoken's encoding if it takes no download, or is needed beside the accelerator."""
     file, digest = _encodings.ENCODINGS[encoding]
     if (
-        _encodings._loaded.get(encoding) is None
+        encoding not in READS_OTHERWISE
+        and _encodings._loaded.get(encoding) is None
         and _encodings._find_cached(f"{_encodings._HOST}/{file}.tiktoken", digest) is None
     ):
         return None

@@ -265,6 +265,22 @@ class TestWithoutTiktokensData:
         encode = reference(EXACT).encode_ordinary
         assert counts == [len(encode(text)) for text in ("hello world", "x \ud83d y \udc00", "😀")]
 
+    def test_an_encoding_that_needs_tiktoken_beside_it_is_loaded(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+        ranks = {bytes([byte]): byte for byte in range(256)}
+        encoding = tiktoken.Encoding("tiny", pat_str=".", mergeable_ranks=ranks, special_tokens={})
+
+        def load_encoding(name: str) -> tiktoken.Encoding:
+            asked.append(name)
+            return encoding
+
+        monkeypatch.setattr(encodings, "load_encoding", load_encoding)
+        assert accelerators._reference("o200k_base") is encoding
+        assert accelerators._reference("cl100k_base") is None
+        assert asked == ["o200k_base"]
+
     def test_who_does_not_match_the_fingerprint_is_not_used(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
