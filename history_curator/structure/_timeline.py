@@ -49,9 +49,9 @@ class Timeline:
         self.pairing = Pairing()
         self.pinned: list[int] = []
         self.memory: dict[str, Any] = {}
-        # Messages that cannot be edited need no watching.
-        watched = dialect is not None and not getattr(dialect, "immutable", False)
-        self._watch = Watch(dialect, self.messages) if dialect and watched else None
+        self._watch: Watch | None = None
+        if dialect is not None and not getattr(dialect, "immutable", False):
+            self._watch = Watch(dialect, self.messages)
 
     @classmethod
     def of(cls, entries: Iterable[ConversationEntry]) -> Timeline:

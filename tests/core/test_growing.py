@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from history_curator import Curator
 from history_curator.profiles import PROVIDERS
 from history_curator.read import DictDialect
 from history_curator.seal._lines import Window
+from tests.support.hosts import live, see_an_equal_message_in_the_place_of_another, view
 from tests.support.messages import assistant, call, result, system, user
 
 
@@ -35,10 +35,6 @@ def session(turns: int, seed: int = 1) -> list[dict[str, Any]]:
             messages += answers
         messages.append(assistant(f"answer {turn} " + "so. " * rng.randint(1, 40)))
     return messages
-
-
-def view(curator: Curator, history: Sequence[Any]) -> list[Any]:
-    return curator.curate(history, tail="history").messages
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -214,7 +210,9 @@ def disturb(rng: random.Random, history: list[dict[str, Any]], shown: list[Any])
         history[place] = copy.deepcopy(history[place])
     elif act == 2:  # other words, in place, wherever the view shows them
         known = [each for each in history if any(each is one for one in shown)]
-        rng.choice(known)["content"] = f"edited {rng.random()} " + "word " * rng.randint(0, 40)
+        rng.choice(known or history)["content"] = f"edited {rng.random()} " + "word " * rng.randint(
+            0, 40
+        )
     elif act == 3:  # another name, in place, near the end
         rng.choice(history[-16:])["name"] = f"name{rng.randrange(9)}"
     elif act == 4:  # back to an earlier point
@@ -226,32 +224,11 @@ def disturb(rng: random.Random, history: list[dict[str, Any]], shown: list[Any])
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("budget", [700, 3_000])
 def test_whatever_a_host_does_the_view_is_that_of_a_new_curator(seed: int, budget: int) -> None:
-    rng = random.Random(seed)
-    coming, history = session(60, seed), list[dict[str, Any]]()
-    curator = Curator(max_tokens=budget)
-    while len(history) < 80 and coming:
-        for _ in range(rng.randint(1, 4)):
-            if coming:
-                history.append(coming.pop(0))
-        shown = view(curator, history)
-        assert shown == view(Curator(max_tokens=budget), history)
-        given, edited = {id(each) for each in history}, {id(each) for each in coming}
-        assert not any(id(each) in edited for each in shown)
-        untouched = [each for each in shown if each in history]
-        assert all(id(each) in given for each in untouched)
-        if len(history) > 2 and rng.random() < 0.7:
-            disturb(rng, history, shown)
+    live(seed, session(60, seed), budget, disturb)
 
 
 def test_an_equal_message_in_the_place_of_another_is_the_one_that_is_shown() -> None:
-    messages = session(30)
-    curator = Curator(max_tokens=3_000)
-    shown = view(curator, messages)
-    place = next(at for at, each in enumerate(messages) if any(each is one for one in shown))
-    messages[place] = dict(messages[place])
-    again = view(curator, messages)
-    assert again == shown
-    assert any(each is messages[place] for each in again)
+    see_an_equal_message_in_the_place_of_another(session(30), 3_000, dict)
 
 
 def test_a_cleared_result_that_gets_other_content_is_noticed() -> None:
