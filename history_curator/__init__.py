@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from history_curator.boundary import (
         validate_history as validate_history,
     )
-    from history_curator.config import (
-        CuratorConfig as CuratorConfig,
-    )
-    from history_curator.config import (
-        RetentionConfig as RetentionConfig,
-    )
-    from history_curator.conformance import (
-        Violation as Violation,
-    )
-    from history_curator.conformance import (
-        check_conversation as check_conversation,
-    )
-    from history_curator.conformance import (
-        repair_conversation as repair_conversation,
-    )
     from history_curator.curator import (
         Curation as Curation,
     )
@@ -63,9 +48,6 @@ if TYPE_CHECKING:
     )
     from history_curator.errors import (
         HistoryValidationError as HistoryValidationError,
-    )
-    from history_curator.invariants import (
-        ReasoningBoundError as ReasoningBoundError,
     )
     from history_curator.managers import (
         AdaptiveManager as AdaptiveManager,
@@ -130,15 +112,6 @@ if TYPE_CHECKING:
     from history_curator.model import (
         provider_message_to_entry as provider_message_to_entry,
     )
-    from history_curator.profiles import (
-        ProviderProfile as ProviderProfile,
-    )
-    from history_curator.profiles import (
-        get_profile as get_profile,
-    )
-    from history_curator.recall import (
-        Recall as Recall,
-    )
     from history_curator.record import (
         ConversationRecorded as ConversationRecorded,
     )
@@ -163,11 +136,38 @@ if TYPE_CHECKING:
     from history_curator.record import (
         select_where as select_where,
     )
+    from history_curator.record.recall import (
+        Recall as Recall,
+    )
     from history_curator.report import (
         CurationReport as CurationReport,
     )
     from history_curator.report import (
         Decision as Decision,
+    )
+    from history_curator.rules import (
+        ProviderProfile as ProviderProfile,
+    )
+    from history_curator.rules import (
+        ReasoningBoundError as ReasoningBoundError,
+    )
+    from history_curator.rules import (
+        Violation as Violation,
+    )
+    from history_curator.rules import (
+        check_conversation as check_conversation,
+    )
+    from history_curator.rules import (
+        get_profile as get_profile,
+    )
+    from history_curator.rules import (
+        repair_conversation as repair_conversation,
+    )
+    from history_curator.settings import (
+        CuratorConfig as CuratorConfig,
+    )
+    from history_curator.settings import (
+        RetentionConfig as RetentionConfig,
     )
     from history_curator.tokens import (
         HeuristicCounter as HeuristicCounter,
@@ -199,7 +199,7 @@ _HOMES = {
     "CurationContext": "managers",
     "CurationReport": "report",
     "Curator": "curator",
-    "CuratorConfig": "config",
+    "CuratorConfig": "settings",
     "Decision": "report",
     "DuplicateResultManager": "managers",
     "EventBus": "record",
@@ -215,11 +215,11 @@ _HOMES = {
     "ObservableManager": "managers",
     "PassthroughManager": "managers",
     "PinManager": "managers",
-    "ProviderProfile": "profiles",
-    "ReasoningBoundError": "invariants",
-    "Recall": "recall",
+    "ProviderProfile": "rules",
+    "ReasoningBoundError": "rules",
+    "Recall": "record.recall",
     "RelevanceManager": "managers",
-    "RetentionConfig": "config",
+    "RetentionConfig": "settings",
     "RoleTruncator": "managers",
     "SlidingWindowManager": "managers",
     "SummarizingManager": "managers",
@@ -231,15 +231,15 @@ _HOMES = {
     "ToolResultTruncator": "managers",
     "TurnRetentionManager": "managers",
     "ValidatedHistory": "boundary",
-    "Violation": "conformance",
-    "check_conversation": "conformance",
+    "Violation": "rules",
+    "check_conversation": "rules",
     "count_tokens": "tokens",
     "entry_to_provider_message": "model",
     "format_history": "boundary",
     "get_evaluation_history": "record",
-    "get_profile": "profiles",
+    "get_profile": "rules",
     "provider_message_to_entry": "model",
-    "repair_conversation": "conformance",
+    "repair_conversation": "rules",
     "sanitize_history": "boundary",
     "select_all": "record",
     "select_where": "record",

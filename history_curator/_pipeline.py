@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from operator import is_
+from typing import Any, NamedTuple
 
-from history_curator.dialect import Dialect
+from history_curator.dialects import Dialect
 from history_curator.managers._protocol import CurationContext
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.profiles import ProviderProfile
 from history_curator.report import CurationReport, Step
-from history_curator.seal import Sealed
-from history_curator.structure import Timeline, pair
+from history_curator.rules import ProviderProfile
+from history_curator.seal import Sealed, Tail
+from history_curator.timeline import Conversation, Timeline
 from history_curator.tokens import TokenCounter
-
-Tail = Literal["request", "history"]
 
 
 class Options(NamedTuple):
@@ -23,57 +22,96 @@ class Options(NamedTuple):
 
     tools: Sequence[Mapping[str, Any]] | None
     reserve: int
-    tail: Tail
+    tail: Tail | None
     session: Any
     max_tokens: int | None
     dialect: Dialect | None
-    query: str | None = None
+    query: str | None
+    key: Hashable
+    idle: float | None = None
 
 
 @dataclass(slots=True)
 class Request:
-    """One call of `curate`, after reading."""
+    """One call of `curate`, after reading.
 
-    options: Options
-    dialect: Dialect
-    messages: list[Any]
-    timeline: Timeline
+    Attributes:
+        record: what was recorded; the list may grow on behind `count`.
+        count: how many entries there are.
+        limit: the budget of this call.
+        usual: the budget that the cut is laid for.
+        priced: tokens of tools and priming.
+        reserve: tokens that are left free.
+        tail: whether the view is about to be sent.
+        session: what the caller passed for managers and events.
+        warnings: what the report shows.
+    """
+
     record: list[ConversationEntry]
     count: int
-    overhead: int
+    limit: int | None
+    usual: int | None
     priced: int
-    max_tokens: int | None
+    reserve: int
+    tail: Tail
+    session: Any
     warnings: list[str]
 
-    @property
-    def room(self) -> int | None:
-        return None if self.max_tokens is None else self.max_tokens - self.overhead
+
+def tail_of(record: Sequence[ConversationEntry]) -> Tail:
+    """Return what a caller who does not say so is about to do.
+
+    A conversation in which the assistant had the last word is a record, not a request.
+    """
+    for entry in reversed(record):
+        if entry.role is not MessageRole.SYSTEM:
+            answered = entry.role is MessageRole.ASSISTANT and not entry.tool_calls
+            return "history" if answered else "request"
+    return "history"
 
 
-class Run:
+class Managed:
     """The managers at work on one request, whoever waits for them."""
 
-    def __init__(self, request: Request, context: CurationContext) -> None:
-        self.request = request
+    def __init__(self, conversation: Conversation, context: CurationContext) -> None:
         self.context = context
-        self.entries: Sequence[ConversationEntry] = request.record
+        self.entries: Sequence[ConversationEntry] = conversation.record.entries[:]
         self.steps: list[Step] = []
-        self.pins: dict[int, ConversationEntry] = {}
-        self._rank = {id(entry.root): index for index, entry in enumerate(request.record)}
-        self._known = {id(entry) for entry in request.record}
+        self._conversation = conversation
+        self._record = conversation.record
+        self._pins: dict[int, ConversationEntry] = {}
+        self._ranks: dict[int, int] | None = None
 
     def take(self, manager: Any, returned: Sequence[ConversationEntry]) -> None:
         """Go on with what a manager returned: once each, in the order of the record."""
-        entries = self._in_order([self._bound(entry) for entry in returned])
-        self.entries = list({id(entry.root): entry for entry in entries}.values())
-        self.pins.update((id(entry.root), entry) for entry in self.entries if entry.pinned)
+        if not _same(returned, self.entries):
+            known = self._conversation.known_edit
+            entries = self._in_order([self._bound(entry) for entry in returned])
+            unique = {id(entry.root): entry for entry in entries}.values()
+            self.entries = [known(each) if each.original else each for each in unique]
+            self._pins.update((id(entry.root), entry) for entry in self.entries if entry.pinned)
         self.steps.append(Step(type(manager).__name__, self.entries, dict(self.context.reasons)))
+
+    def timeline(self, preserve_last_n: int | None) -> Timeline:
+        """Return the timeline of what is left, and of what no manager may leave out.
+
+        That is the system entries, what the user said last, pinned entries with their exchange,
+        and the last n entries.
+        """
+        if _same(self.entries, self._record.entries):
+            return self._record
+        return self._conversation.curate(self._completed(preserve_last_n))
+
+    def _rank(self, entry: ConversationEntry) -> int | None:
+        if self._ranks is None:
+            self._ranks = {id(each.root): at for at, each in enumerate(self._record.entries)}
+        return self._ranks.get(id(entry.root))
 
     def _bound(self, entry: ConversationEntry) -> ConversationEntry:
         """An entry copied by other means than `evolve` is an edit all the same."""
-        if entry.original is not None or entry.source is None or id(entry) in self._known:
+        if entry.original is not None or entry.source is None or self._rank(entry) is not None:
             return entry
-        for recorded in self.request.record:
+        for recorded in self._record.entries:
             if recorded.source is entry.source and recorded.span == entry.span:
                 return entry.evolve(original=recorded, action=entry.action or "repaired")
         return entry
@@ -82,53 +120,51 @@ class Run:
         latest = -1
         keyed = []
         for entry in entries:
-            latest = self._rank.get(id(entry.root), latest)
+            rank = self._rank(entry)
+            latest = latest if rank is None else rank
             keyed.append((latest, entry))
         return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0])]
 
-    def result(self, preserve_last_n: int | None) -> list[ConversationEntry]:
-        """The entries, and what no manager may leave out: system, latest user, pins, last n.
-
-        A pinned entry brings its whole exchange.
-        """
-        record = self.request.record
+    def _completed(self, preserve_last_n: int | None) -> list[ConversationEntry]:
+        record = self._record
         present = {id(entry.root) for entry in self.entries}
-        required = [entry for entry in record if entry.role is MessageRole.SYSTEM]
+        required = [entry for _, entry in record.pairing.system]
         required += self._pinned()
-        latest = next((entry for entry in reversed(record) if entry.is_real_user), None)
-        if latest is not None:
-            required.append(latest)
+        users = record.pairing.users
+        if users:
+            required.append(record.pairing.units[users[-1]].head)
         if preserve_last_n:
-            required.extend(record[-preserve_last_n:])
+            required.extend(record.entries[-preserve_last_n:])
         missing = {id(entry.root): entry for entry in required if id(entry.root) not in present}
-        if not missing:
-            return list(self.entries)
-        return self._in_place([*self.entries], list(missing.values()))
+        return self._put_back(list(self.entries), list(missing.values()))
 
-    def _in_place(
+    def _put_back(
         self, entries: list[ConversationEntry], missing: list[ConversationEntry]
     ) -> list[ConversationEntry]:
         """Put entries back where the record has them; invented ones stay with what they follow."""
-        for entry in sorted(missing, key=lambda each: self._rank[id(each.root)]):
-            after = self._rank[id(entry.root)]
-            later = (
-                place
-                for place, other in enumerate(entries)
-                if self._rank.get(id(other.root), -1) > after
-            )
-            entries.insert(next(later, len(entries)), entry)
-        return entries
+        waiting = sorted(missing, key=lambda entry: self._rank(entry) or 0, reverse=True)
+        out: list[ConversationEntry] = []
+        for entry in entries:
+            rank = self._rank(entry)
+            while waiting and rank is not None and (self._rank(waiting[-1]) or 0) < rank:
+                out.append(waiting.pop())
+            out.append(entry)
+        return out + waiting[::-1]
 
     def _pinned(self) -> list[ConversationEntry]:
-        record = self.request.record
-        if not self.pins and not any(entry.pinned for entry in record):
+        pairing = self._record.pairing
+        if not self._pins and not pairing.pinned:
             return []
         found = []
-        for unit in pair(record):
+        for unit in pairing.units:
             members = [unit.head, *(result for result in unit.results if result is not None)]
-            if any(entry.pinned or id(entry.root) in self.pins for entry in members):
-                found += [self.pins.get(id(entry.root), entry) for entry in members]
+            if any(entry.pinned or id(entry.root) in self._pins for entry in members):
+                found += [self._pins.get(id(entry.root), entry) for entry in members]
         return found
+
+
+def _same(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> bool:
+    return one is other or (len(one) == len(other) and all(map(is_, one, other)))
 
 
 class ConstantReason(dict[int, str]):
@@ -142,20 +178,19 @@ class ConstantReason(dict[int, str]):
         return self._reason
 
 
-_OLD = ConstantReason("older than the cut line: the budget is reached")
+_OLD = ConstantReason("before the cut: the budget is reached")
 
 
 def left_out(timeline: Timeline) -> dict[int, str]:
-    """Positions of what pairing could not use, with the reasons."""
+    """Return positions of what pairing could not use, with the reasons."""
     pairing = timeline.pairing
     if not pairing.orphans and not pairing.replaced:
         return {}
     left = dict(pairing.orphans)
     replaced = {id(entry.root) for entry in pairing.replaced}
-    if replaced:
-        for index, entry in enumerate(timeline.entries):
-            if id(entry.root) in replaced:
-                left[index] = "a later result for the same call took its place"
+    for index, entry in enumerate(timeline.entries):
+        if id(entry.root) in replaced:
+            left[index] = "a later result for the same call took its place"
     return left
 
 
@@ -170,11 +205,10 @@ def explain(
     strategy: str,
     mode: str,
 ) -> CurationReport:
-    """The report of a view."""
-    fit, mine = sealed.fit, []
-    if fit is not None and fit.rung > 1:
-        mine.append(Step("TokenBudgetManager", fit.entries, _OLD if fit.rung >= 4 else {}))
-    mine.append(Step("seal", sealed.entries))
+    """Return the report of a view."""
+    mine = [Step("seal", sealed.entries)]
+    if request.limit is not None:
+        mine.insert(0, Step("budget", sealed.fitted, _OLD))
     return CurationReport(
         record=request.record,
         count=request.count,
@@ -182,32 +216,14 @@ def explain(
         steps=[*steps, *mine],
         counter=counter,
         tokens=sealed.tokens + request.priced,
-        max_tokens=request.max_tokens,
-        overhead=request.overhead,
+        max_tokens=request.limit,
+        overhead=request.priced + request.reserve,
         provider=profile.name,
         strategy=strategy,
-        repeated=_repeated(sealed, merges=profile.merges),
-        cut=0 if fit is None else fit.start,
-        clear=0 if fit is None else fit.clear_start,
-        rung=0 if fit is None else fit.rung,
-        cap=None if fit is None else fit.cap,
+        settled=sealed.settled,
+        cut=sealed.cut,
+        jumped=sealed.jumped,
         orphans=orphans,
         mode=mode,
         warnings=request.warnings,
     )
-
-
-def _repeated(sealed: Sealed, *, merges: bool) -> int:
-    """How many leading entries the next call repeats at most: all before what may yet change.
-
-    Args:
-        sealed: the view.
-        merges: whether the profile merges runs, so that the last entry may grow.
-    """
-    entries, fit = sealed.entries, sealed.fit
-    count = len(entries)
-    if fit is not None:
-        count -= fit.passing
-    if merges and count == len(entries):
-        count -= 1
-    return max(0, count)

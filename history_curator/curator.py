@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
 
 from history_curator._curation import Curation
-from history_curator._pipeline import Options, Request, Run, Tail, explain, left_out
-from history_curator.dialect import Dialect
+from history_curator._drive import Ask, Body, adrive, drive
+from history_curator._pipeline import Managed, Options, Request, explain, left_out, tail_of
+from history_curator._watch import Watch
+from history_curator.dialects import Dialect, copied, detect, differ, gathered, scattered
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._protocol import CurationContext, HistoryManager
 from history_curator.managers._running import arun_manager, run_manager
-from history_curator.profiles import ProviderProfile, get_profile
-from history_curator.read import detect
 from history_curator.report import CurationReport, Step
-from history_curator.seal import Ladder, Sealed, seal
-from history_curator.structure import Timeline, TimelineCache
-from history_curator.tokens import TokenCounter, get_counter
+from history_curator.rules import ProviderProfile, get_profile
+from history_curator.seal import Seal, Sealed, Tail
+from history_curator.timeline import CACHE_BYTES, Conversation, Conversations, Timeline
+from history_curator.tokens import Calibration, Reports, TokenCounter, get_counter
 
 if TYPE_CHECKING:
-    from history_curator.config import CuratorConfig
     from history_curator.record import EventBus
+    from history_curator.settings import CuratorConfig
 
 __all__ = ["Curation", "Curator"]
 
@@ -41,18 +41,26 @@ class Curator:
     a curator is safe to share between threads and conversations.
 
     Args:
-        managers: applied in order; none is a good default, the budget ladder alone.
+        managers: applied in order; none is a good default, the budget alone.
         max_tokens: the budget. None means no budget: only the provider's rules are enforced.
         counter: an encoding, a model name, or a `TokenCounter`.
         provider: whose rules hold: core, portable, openai, anthropic, gemini, bedrock, mistral,
             or a `ProviderProfile`.
-        low_water: how full the view is after a cut. None chooses by budget; 1.0 cuts just enough
-            on every call, which throws the prompt cache away on every call.
+        low_water: how full a jump of the cut leaves the view; None is 0.7. 1.0 keeps as much as
+            fits on every call, which throws the prompt cache away on every call.
+        ledger: whether a marked entry tells what was said and done before the cut.
+        recollect: whether what matters to the question is brought back from before the cut, with
+            a `RelevanceManager`; for long chats.
         reasoning: strip, keep or refuse reasoning that an edit unbinds; None is the profile's way.
         recall: placeholders name the handle that the recall tool takes.
         mode: ``"shadow"`` works everything out and reports it, but returns the full history.
         bus: an `EventBus` that receives `HistoryCurated`.
         name: what events call this curator.
+        preserve_last_n: the last n entries are never left out.
+        calibration: what was learned about how the provider counts, from the usage it reports;
+            None starts with nothing learned, False takes the counter's word for it.
+        cache_bytes: how much is held of conversations seen before, so that only what is new is
+            read and counted. It never changes a view.
 
     Example:
         >>> from history_curator import Curator
@@ -69,30 +77,42 @@ class Curator:
         counter: str | TokenCounter = "o200k_base",
         provider: str | ProviderProfile = "core",
         low_water: float | None = None,
+        ledger: bool = True,
+        recollect: bool = False,
         reasoning: Literal["strip", "keep", "refuse"] | None = None,
         recall: bool = False,
         mode: Literal["enforce", "shadow"] = "enforce",
         bus: EventBus | None = None,
         name: str = "history",
         preserve_last_n: int | None = None,
+        calibration: Calibration | bool | None = None,
+        cache_bytes: int = CACHE_BYTES,
     ) -> None:
         _check(managers, low_water, mode)
         _check_number("max_tokens", max_tokens, least=1)
         _check_number("preserve_last_n", preserve_last_n, least=0)
-        self.managers = managers
+        _check_number("cache_bytes", cache_bytes, least=0)
+        self.managers = (*managers, *_recollecting(managers, wanted=recollect))
         self.max_tokens = max_tokens
         self.counter = get_counter(counter)
         self.profile = get_profile(provider, reasoning=reasoning)
         self.low_water = low_water
+        self.ledger = ledger
+        self.recollect = recollect
         self.recall = recall
         self.mode = mode
         self.bus = bus
         self.name = name
         self.preserve_last_n = preserve_last_n
-        self._strategy = "+".join(type(each).__name__ for each in managers) or "ladder"
-        self._lock = RLock()
-        self._timelines = TimelineCache()
-        self._ladders: dict[int, Ladder] = {}
+        self.calibration = _calibration(calibration, self.counter)
+        self._reports = self.calibration.reports if self.calibration else Reports()
+        self.cache_bytes = cache_bytes
+        self._forget()
+
+    def _forget(self) -> None:
+        """Start with nothing remembered; nothing below changes a view."""
+        self._conversations = Conversations(self.cache_bytes)
+        self._seals: dict[tuple[int | None, str], Seal] = {}
         self._tools: tuple[Any, int] | None = None
 
     @classmethod
@@ -110,7 +130,7 @@ class Curator:
             objects: what ``"@name"`` options stand for, such as a summarizer.
             overrides: arguments of `Curator` that win over the configuration.
         """
-        from history_curator.config import CuratorConfig
+        from history_curator.settings import CuratorConfig
 
         return CuratorConfig.load(config).build(objects=objects, **overrides)
 
@@ -120,11 +140,13 @@ class Curator:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         reserve: int = 0,
-        tail: Tail = "request",
+        tail: Tail | None = None,
         session: Any = None,
         max_tokens: int | None = None,
         dialect: Dialect | None = None,
         query: str | None = None,
+        key: Hashable = None,
+        idle: float | None = None,
     ) -> Curation:
         """Return the view of a conversation.
 
@@ -133,24 +155,25 @@ class Curator:
             tools: tool schemas sent along; they count.
             reserve: tokens to leave free, for the answer or for what the caller adds.
             tail: ``"request"`` when the view is about to be sent, so it must end on a user or
-                tool message; ``"history"`` when the caller appends the next message.
+                tool message; ``"history"`` when the caller appends the next message. When not
+                given, a conversation that the assistant ended is a history.
             session: handed to the managers.
             max_tokens: a budget for this call alone.
-            dialect: how to read the messages; found from the first one when not given.
+            dialect: how to read the messages; found from the messages when not given.
             query: what the user asks now, where it is not among the messages yet; managers that
                 look for what matters to the question use it.
+            key: names the conversation, such as the id of its thread, so that it is found again
+                whatever was edited in it. Without one it is found by what it says.
+            idle: seconds since the last request, where the messages carry no times. When the
+                provider's cache has gone cold by then, the cut jumps: everything is written anew
+                anyway.
 
         Raises:
             BudgetUnsatisfiableError: when what must be sent does not fit.
             ConversionError: when a message cannot be read.
         """
-        options = Options(tools, reserve, tail, session, max_tokens, dialect, query)
-        if not self.managers:
-            return self._ladder_only(messages, options)
-        run = self._start(messages, options)
-        for manager in self.managers:
-            run.take(manager, run_manager(manager, run.entries, run.context))
-        return self._finish(run)
+        options = Options(tools, reserve, tail, session, max_tokens, dialect, query, key, idle)
+        return drive(self._curate(messages, options))
 
     async def acurate(
         self,
@@ -158,178 +181,162 @@ class Curator:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         reserve: int = 0,
-        tail: Tail = "request",
+        tail: Tail | None = None,
         session: Any = None,
         max_tokens: int | None = None,
         dialect: Dialect | None = None,
         query: str | None = None,
+        key: Hashable = None,
+        idle: float | None = None,
     ) -> Curation:
         """Like `curate`, for managers that call a model."""
-        options = Options(tools, reserve, tail, session, max_tokens, dialect, query)
-        if not self.managers:
-            return self._ladder_only(messages, options)
-        run = self._start(messages, options)
-        for manager in self.managers:
-            run.take(manager, await arun_manager(manager, run.entries, run.context))
-        return self._finish(run)
+        options = Options(tools, reserve, tail, session, max_tokens, dialect, query, key, idle)
+        return await adrive(self._curate(messages, options))
 
-    def _read(self, messages: Sequence[Any], options: Options) -> Request:
-        tail, max_tokens = options.tail, options.max_tokens
-        if tail not in ("request", "history"):
-            raise ConfigurationError(f"tail is {tail!r}. Fix: use 'request' or 'history'.")
-        if max_tokens is not None:
-            _check_number("max_tokens", max_tokens, least=1)
-        if options.reserve.__class__ is not int or options.reserve:
-            _check_number("reserve", options.reserve, least=0)
-        dialect = options.dialect or detect(messages)
-        given = messages if type(messages) is list else list(messages)
-        with self._lock:
-            timeline = self._timelines.lookup(dialect, given)
-            record = timeline.entries[:] if self.managers else timeline.entries
-            count = len(record)
-        limit = self.max_tokens if max_tokens is None else max_tokens
-        priced = self.counter.priming + self._count_tools(options.tools)
-        overhead = priced + options.reserve
+    def _curate(self, messages: Sequence[Any], options: Options) -> Body[Curation]:
+        """Read, managers, seal, write: the one way from messages to a view."""
+        _check_options(options)
+        dialect = options.dialect or detect(messages, self.profile.name)
+        given = gathered(messages if type(messages) is list else list(messages), dialect)
+        with self._conversations.lend(dialect, given, options.key) as conversation:
+            timeline, steps = conversation.record, list[Step]()
+            request = self._request(timeline, options)
+            if self.managers:
+                managed = Managed(conversation, self._context(request, conversation, options))
+                for manager in self.managers:
+                    asked = (manager, managed.entries, managed.context)
+                    managed.take(manager, (yield Ask(run_manager, arun_manager, asked)))
+                timeline, steps = managed.timeline(self.preserve_last_n), managed.steps
+            edited = timeline is not conversation.record
+            watch = Watch(self.calibration, self._reports, self.profile.name, conversation, options)
+            sealed = self._sealed(request, timeline, dialect, watch, edited=edited)
+            view = conversation.write(sealed.entries, given)
+            orphans = left_out(timeline)
+        report = partial(explain, request, sealed, steps, orphans, **self._described())
+        return self._concluded(request, sealed, report, watch, (scattered(view), scattered(given)))
+
+    def _request(self, record: Timeline, options: Options) -> Request:
+        limit = self.max_tokens if options.max_tokens is None else options.max_tokens
+        usual = limit
+        if limit is not None and self.max_tokens is not None:
+            usual = max(limit, self.max_tokens)
         return Request(
-            options, dialect, given, timeline, record, count, overhead, priced, limit, []
+            record.entries,
+            len(record.entries),
+            limit,
+            usual,
+            self.counter.priming + self._count_tools(options.tools),
+            options.reserve,
+            options.tail or tail_of(record.entries),
+            options.session,
+            [],
         )
 
-    def _start(self, messages: Sequence[Any], options: Options) -> Run:
-        """Managers see every entry, so every message is checked for edits in place."""
-        request = self._read(messages, options)
-        with self._lock:
-            record, given = request.record, request.messages
-            if not request.timeline.verify(given):
-                request.timeline = self._timelines.rebuild(request.dialect, given)
-                record = request.record = request.timeline.entries[:]
-                request.count = len(record)
-                request.timeline.verify(given)
-        room = request.room
-        context = CurationContext(
+    def _context(
+        self, request: Request, conversation: Conversation, options: Options
+    ) -> CurationContext:
+        room = None
+        if request.limit is not None and request.usual is not None:
+            left = request.limit - request.priced - request.reserve
+            seal = self._seal(request.usual, conversation.dialect)
+            room = max(0, seal.usable(conversation.record, left))
+        return CurationContext(
             counter=self.counter,
-            max_tokens=None if room is None else max(0, room),
+            max_tokens=room,
             session=options.session,
             preserve_last_n=self.preserve_last_n,
-            tail=options.tail,
-            record=tuple(record),
+            tail=request.tail,
+            record=tuple(request.record),
             recall=self.recall,
             low_water=self.low_water,
+            ledger=self.ledger,
             query=options.query,
+            key=options.key,
+            timeline_of=conversation.timeline_of,
             warnings=request.warnings,
         )
-        return Run(request, context)
 
     def _count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
         if not tools:
             return 0
-        key = repr(tools)
         known = self._tools
-        if known is None or known[0] != key:
-            known = self._tools = (key, self.counter.count_tools(tools))
+        if known is None or differ(known[0], tools):
+            known = self._tools = (copied(tools), self.counter.count_tools(tools))
         return known[1]
 
-    def _ladder(self, max_tokens: int) -> Ladder:
-        ladder = self._ladders.get(max_tokens)
-        if ladder is None:
-            ladder = Ladder(self.counter, max_tokens, self.low_water, recall=self.recall)
-            if len(self._ladders) > 64:
-                self._ladders.clear()
-            self._ladders[max_tokens] = ladder
-        return ladder
-
-    def _seal(self, request: Request, timeline: Timeline, *, edited: bool) -> Sealed:
-        limit = request.max_tokens
-        try:
-            return seal(
-                timeline,
-                profile=self.profile,
-                counter=self.counter,
-                ladder=None if limit is None else self._ladder(limit),
-                room=request.room,
-                tail=request.options.tail,
-                edited=edited,
+    def _seal(self, max_tokens: int | None, dialect: Dialect) -> Seal:
+        key = (max_tokens, dialect.name)
+        seal = self._seals.get(key)
+        if seal is None:
+            if len(self._seals) >= 64:
+                self._seals = {}
+            seal = self._seals[key] = Seal(
+                self.counter,
+                self.profile,
+                max_tokens,
+                low_water=self.low_water,
+                ledger=self.ledger,
+                recall=self.recall,
                 preserve_last_n=self.preserve_last_n,
+                dialect=dialect,
+            )
+        return seal
+
+    def _sealed(
+        self, request: Request, timeline: Timeline, dialect: Dialect, watch: Watch, *, edited: bool
+    ) -> Sealed:
+        limit, usual = request.limit, request.usual
+        if limit is None or usual is None:
+            return self._seal(None, dialect).whole(timeline, request.tail, edited=edited)
+        overhead = request.priced + request.reserve
+        try:
+            return self._seal(usual, dialect).fit(
+                timeline,
+                request.tail,
+                usual=usual - request.priced,
+                room=limit - overhead,
+                edited=edited,
+                along=watch.along(limit - request.reserve, request.priced),
             )
         except BudgetUnsatisfiableError as error:
-            assert limit is not None
             refusal = BudgetUnsatisfiableError(
-                error.needed + request.overhead, limit, error.irreducible, request.overhead
+                error.needed + overhead, limit, error.irreducible, overhead
             )
         if self.mode != "shadow":
             raise refusal
         request.warnings.append(str(refusal))
-        return seal(
-            timeline,
-            profile=self.profile,
-            counter=self.counter,
-            ladder=None,
-            room=None,
-            tail=request.options.tail,
-            edited=edited,
-        )
+        return self._seal(None, dialect).whole(timeline, request.tail, edited=edited)
 
-    def _ladder_only(self, messages: Sequence[Any], options: Options) -> Curation:
-        """The default, without managers: works on the timeline itself, so it costs O(view)."""
-        with self._lock:
-            request = self._read(messages, options)
-            timeline, given = request.timeline, request.messages
-            try:
-                sealed = self._seal(request, timeline, edited=False)
-                view = _write(timeline, sealed, request)
-            except BudgetUnsatisfiableError:
-                if timeline.verify(given):
-                    raise
-                view = None
-            if view is None:  # messages were edited since they were read
-                timeline = self._timelines.rebuild(request.dialect, given)
-                request.record, request.count = timeline.entries, len(timeline.entries)
-                sealed = self._seal(request, timeline, edited=False)
-                view = _write(timeline, sealed, request)
-                if view is None:
-                    view = request.dialect.write(sealed.entries)
-            orphans = left_out(timeline)
-        return self._conclude(request, sealed, [], orphans, view)
+    def _described(self) -> dict[str, Any]:
+        """What a report says about its curator."""
+        return {
+            "counter": self.counter,
+            "profile": self.profile,
+            "strategy": "+".join(type(each).__name__ for each in self.managers) or "budget",
+            "mode": self.mode,
+        }
 
-    def _finish(self, run: Run) -> Curation:
-        request, record = run.request, run.request.record
-        kept = run.result(self.preserve_last_n)
-        timeline = Timeline.of(kept)
-        edited = len(kept) != len(record) or any(
-            mine is not given for mine, given in zip(kept, record, strict=True)
-        )
-        sealed = self._seal(request, timeline, edited=edited)
-        view = request.dialect.write(sealed.entries)
-        return self._conclude(request, sealed, run.steps, left_out(timeline), view)
-
-    def _conclude(
+    def _concluded(
         self,
         request: Request,
         sealed: Sealed,
-        steps: list[Step],
-        orphans: dict[int, str],
-        view: list[Any],
+        report: Callable[[], CurationReport],
+        watch: Watch,
+        messages: tuple[list[Any], list[Any]],
     ) -> Curation:
-        tokens = sealed.tokens + request.priced
-        made: list[Any] = [
-            partial(
-                explain,
-                request,
-                sealed,
-                steps,
-                orphans,
-                counter=self.counter,
-                profile=self.profile,
-                strategy=self._strategy,
-                mode=self.mode,
-            )
-        ]
-        curation = Curation(view, sealed.entries, tokens, made)
+        """The outcome; ``messages`` are the view, and what was given for the shadow."""
+        made: list[Any] = [report]  # it is made when somebody asks
+        entries, counted = sealed.entries, sealed.tokens + request.priced
         if self.mode == "shadow":
-            whole, record = list(request.messages), request.record[: request.count]
-            before = curation.report.tokens_before + request.priced
-            curation = Curation(whole, record, before, made)
+            made[0] = made[0]()
+            entries = request.record[: request.count]
+            counted = made[0].tokens_before + request.priced
+        tokens, error = watch.predicted(sealed.state, counted, sealed.kept)
+        observe = watch.observing(counted + sealed.kept)
+        shown = messages[self.mode == "shadow"]
+        curation = Curation(shown, entries, tokens, made, error, observe)
         if self.bus is not None or logger.isEnabledFor(logging.DEBUG):
-            self._announce(curation.report, request.options.session)
+            self._announce(curation.report, request.session)
         return curation
 
     def _announce(self, report: CurationReport, session: Any) -> None:
@@ -348,23 +355,34 @@ class Curator:
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for cache in ("_lock", "_timelines", "_ladders", "_tools"):
+        for cache in ("_conversations", "_seals", "_tools"):
             del state[cache]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock = RLock()
-        self._timelines = TimelineCache()
-        self._ladders = {}
-        self._tools = None
+        self._forget()
 
 
-def _write(timeline: Timeline, sealed: Sealed, request: Request) -> list[Any] | None:
-    lead = 0 if sealed.fit is None else sealed.fit.lead
-    return timeline.write(
-        sealed.entries, request.messages, request.dialect, body=sealed.body, lead=lead
-    )
+def _calibration(given: Calibration | bool | None, counter: TokenCounter) -> Calibration | None:
+    if isinstance(given, Calibration):
+        if given.counter != counter.name:
+            raise ConfigurationError(
+                f"calibration was learned with {given.counter!r}, and {counter.name!r} counts. "
+                "Fix: Calibration(counter) with the counter of the curator."
+            )
+        return given
+    return None if given is False else Calibration(counter)
+
+
+def _recollecting(managers: Sequence[Any], *, wanted: bool) -> Sequence[HistoryManager]:
+    """The manager that brings back what matters to the question, unless there is one already."""
+    if not wanted:
+        return ()
+    from history_curator.managers import RelevanceManager
+
+    found = any(isinstance(manager, RelevanceManager) for manager in managers)
+    return () if found else (RelevanceManager(),)
 
 
 def _check(managers: Sequence[Any], low_water: float | None, mode: str) -> None:
@@ -380,8 +398,15 @@ def _check(managers: Sequence[Any], low_water: float | None, mode: str) -> None:
         raise ConfigurationError(f"mode is {mode!r}. Fix: 'enforce' or 'shadow'.")
 
 
+def _check_options(options: Options) -> None:
+    if options.tail not in (None, "request", "history"):
+        raise ConfigurationError(f"tail is {options.tail!r}. Fix: use 'request' or 'history'.")
+    _check_number("max_tokens", options.max_tokens, least=1)
+    _check_number("reserve", options.reserve, least=0)
+
+
 def _check_number(name: str, value: object, *, least: int) -> None:
-    if value is None and name != "reserve":
+    if value is None and name not in ("reserve", "cache_bytes"):
         return
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigurationError(f"{name} is {value!r}. Fix: a whole number, at least {least}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,47 @@ __all__ = [
     "ConversionError",
     "HistoryCuratorError",
     "HistoryValidationError",
+    "named",
+    "without_text",
 ]
+
+
+_NAME = re.compile(r"[\w.:/+-]{1,40}", re.ASCII)
+
+
+def named(value: object) -> str:
+    """Return a value for an error where it is a name, and only its kind where it may be prose.
+
+    Example:
+        >>> named("narrator"), named("please keep this to yourself"), named(["x"])
+        ("'narrator'", 'a text of 28 characters', 'a list')
+    """
+    if value is None or isinstance(value, (bool, int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        return repr(value) if _NAME.fullmatch(value) else f"a text of {len(value)} characters"
+    return f"a {type(value).__name__}"
+
+
+def without_text(error: BaseException) -> str:
+    """Return what kind of error this is and where it was raised, for a log line.
+
+    What an error says may quote a conversation, so it is left out.
+
+    Example:
+        >>> try:
+        ...     {}["my secret"]
+        ... except KeyError as error:
+        ...     without_text(error).startswith("KeyError (")
+        True
+    """
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return type(error).__name__
+    file = last.tb_frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{type(error).__name__} ({file}:{last.tb_lineno})"
 
 
 class HistoryCuratorError(Exception):

@@ -10,14 +10,26 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+try:
+    import langchain_core  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "langchain_history_curator needs langchain-core, which is not installed. "
+        'Fix: pip install "history-curator[langchain]"'
+    ) from error
+
+from langchain_history_curator._branches import ChatHistoryBranches
 from langchain_history_curator._budget import Budget, budget_for_model
 from langchain_history_curator._cache import mark_cache
 from langchain_history_curator._dialect import LangChainDialect
 from langchain_history_curator._events import EVENT_NAME
+from langchain_history_curator._handoff import fold_back, handoff_view
 from langchain_history_curator._history import CuratedChatMessageHistory
 from langchain_history_curator._hook import model_node, pre_model_hook
+from langchain_history_curator._pins import pin
 from langchain_history_curator._recall import recall_tool
 from langchain_history_curator._runnable import HistoryCurator
+from langchain_history_curator._summaries import StoredSummaries
 
 if TYPE_CHECKING:
     from langchain_history_curator._middleware import HistoryCuratorMiddleware
@@ -25,13 +37,18 @@ if TYPE_CHECKING:
 __all__ = [
     "EVENT_NAME",
     "Budget",
+    "ChatHistoryBranches",
     "CuratedChatMessageHistory",
     "HistoryCurator",
     "HistoryCuratorMiddleware",
     "LangChainDialect",
+    "StoredSummaries",
     "budget_for_model",
+    "fold_back",
+    "handoff_view",
     "mark_cache",
     "model_node",
+    "pin",
     "pre_model_hook",
     "recall_tool",
 ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
+from history_curator.dialects import join_text
+from history_curator.dialects import read_part as _read_part
 from history_curator.model import ContentPart, Reasoning, ToolCall
-from history_curator.read._parts import join_text
-from history_curator.read._parts import read_part as _read_part
 
 BlockKind = Literal["part", "reasoning", "call", "result"]
 
@@ -71,7 +72,7 @@ def kind_of(block: Any) -> BlockKind:
     """What a block is to us."""
     if isinstance(block, dict):
         kind = block.get("type")
-        if kind in REASONING:
+        if kind in REASONING or _is_wrapped_reasoning(block):
             return "reasoning"
         if kind in CALLS:
             return "call"
@@ -118,6 +119,8 @@ def read_part(block: Any) -> ContentPart:
 
 def read_reasoning(block: dict[str, Any]) -> Reasoning:
     """A thinking block of Anthropic, Bedrock, OpenAI, Gemini or LangChain's own form."""
+    if _is_wrapped_reasoning(block):
+        return replace(read_reasoning(block["value"]), raw=block)
     kind = block.get("type")
     if kind == "redacted_thinking":
         return Reasoning(signature=None, raw=block, encrypted=True)
@@ -161,6 +164,8 @@ def write_call(block: dict[str, Any], call: ToolCall) -> dict[str, Any]:
             as_text = isinstance(block[field], str) or parsed is None
             changed[field] = call.arguments if as_text else parsed
             changed.pop("partial_json", None)
+            if isinstance(block.get("extras"), dict):  # where they are spelled once more
+                changed["extras"] = {k: v for k, v in block["extras"].items() if k != "arguments"}
             break
     if changed.get("type") == "invalid_tool_call" and isinstance(changed.get("args"), str):
         parsed = arguments_object(call.arguments)
@@ -181,6 +186,12 @@ def write_part(part: ContentPart) -> Any:
         return {"type": "text", "text": part.text or ""}
     field = _TEXT.get(raw.get("type", "text"), "text")
     return raw if raw.get(field) == part.text else {**raw, field: part.text or ""}
+
+
+def _is_wrapped_reasoning(block: dict[str, Any]) -> bool:
+    """Whether a block of LangChain's own form holds thinking it has no form for."""
+    value = block.get("value") if block.get("type") == "non_standard" else None
+    return isinstance(value, dict) and value.get("type") in REASONING
 
 
 def _summary_text(summary: Any) -> str | None:

@@ -1,19 +1,35 @@
-"""Mark where the stable prefix ends, in the words of the provider."""
+"""Mark where a view is worth caching, in the words of the provider."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from history_curator.caching import (
+    Breakpoint,
+    Mark,
+    cache_control,
+    place_marks,
+    plan_of,
+    sheet_for,
+    ttl_of,
+)
 
 if TYPE_CHECKING:
+    from langchain.agents.middleware.types import ModelRequest
+
     from history_curator.curator import Curation
 
 LIMIT = 4
 """Breakpoints Anthropic takes in one request: messages, system prompt and tools together."""
-
-_MARK = {"type": "ephemeral"}
 
 
 def mark_cache(
@@ -28,7 +44,8 @@ def mark_cache(
 
     The marked message is a copy; all others are the same objects. Nothing is marked when the
     request already carries as many breakpoints as the provider allows, or when the message at
-    the end is marked already.
+    the end is marked already. The mark asks for as long as the marks before it, so that a longer
+    one never stands behind a shorter one.
 
     Args:
         messages: the view.
@@ -43,59 +60,125 @@ def mark_cache(
         {'type': 'ephemeral'}
     """
     out = list(messages)
-    used = sum(map(count_marks, out)) + count_marks(system)
-    used += sum(1 for tool in tools or () if _tool_marked(tool))
-    if used >= limit:
+    others = list(_others(out, tools=tools, system=system))
+    if len(others) >= limit:
         return out
     stop = len(out) if end is None else min(end, len(out))
     for position in range(stop - 1, -1, -1):
-        message = out[position]
-        if count_marks(message):
+        if count_marks(out[position]):
             return out
-        marked = _marked(message)
+        behind = [mark.ttl for mark in others if mark.after > position]
+        marked = _marked(out[position], max(behind, default=300.0))
         if marked is not None:
             out[position] = marked
             return out
     return out
 
 
-def mark_curation(curation: Curation, **request: Any) -> list[BaseMessage]:
-    """The messages of a curation, marked where its report says the stable prefix ends."""
-    end = curation.report.prefix_entries
-    messages: list[BaseMessage] = curation.messages
-    if len(messages) != len(curation.entries):
-        # Some message stands for several entries: count messages up to the last stable entry.
-        stable = {id(entry.source) for entry in curation.entries[:end]}
-        volatile = {id(entry.source) for entry in curation.entries[end:]}
-        end = sum(1 for m in messages if id(m) in stable and id(m) not in volatile)
-    return mark_cache(messages, end, **request)
+def mark_curation(
+    curation: Curation,
+    *,
+    tools: Sequence[Any] | None = None,
+    system: BaseMessage | None = None,
+    automatic: Mapping[str, Any] | None = None,
+    model: str | None = None,
+) -> list[BaseMessage]:
+    """Return the messages of a curation with the breakpoints of its cache plan.
+
+    Args:
+        curation: the view and its report.
+        tools: tools sent along; their breakpoints count.
+        system: a system message sent apart from the view.
+        automatic: ``cache_control`` among the settings of the call, which marks the last block by
+            itself.
+        model: who is asked, for the least prefix; without it Anthropic's usual one.
+    """
+    sheet = sheet_for(model)
+    plan = plan_of(
+        curation,
+        pricing=sheet if sheet is not None and sheet.breakpoints else "anthropic",
+        others=list(_others(curation.messages, tools=tools, system=system, automatic=automatic)),
+    )
+
+    def mark(message: BaseMessage, point: Breakpoint) -> BaseMessage | None:
+        return None if count_marks(message) else _marked(message, point.ttl)
+
+    return place_marks(curation.messages, plan, mark)
+
+
+def mark_request(
+    request: ModelRequest[Any], curation: Curation
+) -> tuple[ModelRequest[Any], list[BaseMessage]]:
+    """Return an agent's request and the view for it, with the breakpoints of the cache plan.
+
+    With langchain-anthropic's models a view that the next request repeats whole is marked through
+    the ``cache_control`` setting of the call, as that package's own caching middleware does it:
+    whichever of the two comes first, the other one's setting replaces it, and a mark for five
+    minutes never stands in front of one for an hour.
+    """
+    settings = request.model_settings or {}
+    automatic, model = settings.get("cache_control"), request.model
+    name = getattr(model, "model", None) or getattr(model, "model_name", None)
+    known = type(model).__module__.startswith("langchain_anthropic")
+    if automatic or not known or curation.report.prefix_entries < len(curation.entries):
+        marked = mark_curation(curation, tools=request.tools, automatic=automatic, model=name)
+        return request, marked
+    automatic = cache_control(300.0)
+    first, *rest = (
+        mark_curation(curation, tools=request.tools, automatic=automatic, model=name)[:1]
+        + curation.messages[1:]
+    )
+    ours = {**settings, "cache_control": automatic}
+    if not isinstance(first, SystemMessage):
+        first = curation.messages[0]
+    return request.override(model_settings=ours), [first, *rest]
+
+
+def _others(
+    messages: Sequence[BaseMessage],
+    *,
+    tools: Sequence[Any] | None,
+    system: BaseMessage | None,
+    automatic: Mapping[str, Any] | None = None,
+) -> Iterator[Mark]:
+    """Yield the breakpoints a request carries already."""
+    for tool in tools or ():
+        held: Any = tool if isinstance(tool, Mapping) else getattr(tool, "extras", None)
+        if held and held.get("cache_control"):
+            yield Mark(0, ttl_of(held["cache_control"]))
+    for control in _controls(system):
+        yield Mark(0, ttl_of(control))
+    for position, message in enumerate(messages, 1):
+        for control in _controls(message):
+            yield Mark(position, ttl_of(control))
+    if automatic:
+        yield Mark(len(messages), ttl_of(automatic))
 
 
 def count_marks(message: BaseMessage | None) -> int:
     """How many breakpoints a message carries."""
+    return len(_controls(message))
+
+
+def _controls(message: BaseMessage | None) -> list[Any]:
     if message is None or not isinstance(message.content, list):
-        return 0
-    return sum(1 for block in message.content if isinstance(block, dict) and _has_mark(block))
+        return []
+    found = (
+        block.get("cache_control") or (block.get("extras") or {}).get("cache_control")
+        for block in message.content
+        if isinstance(block, dict)
+    )
+    return [control for control in found if control]
 
 
-def _has_mark(block: dict[str, Any]) -> bool:
-    return bool(block.get("cache_control") or (block.get("extras") or {}).get("cache_control"))
-
-
-def _tool_marked(tool: Any) -> bool:
-    if isinstance(tool, dict):
-        return bool(tool.get("cache_control"))
-    return bool((getattr(tool, "extras", None) or {}).get("cache_control"))
-
-
-def _marked(message: BaseMessage) -> BaseMessage | None:
-    if not isinstance(message, (HumanMessage, ToolMessage, AIMessage)):
+def _marked(message: BaseMessage, ttl: float) -> BaseMessage | None:
+    if not isinstance(message, (HumanMessage, ToolMessage, AIMessage, SystemMessage)):
         return None
-    content = message.content
+    content, control = message.content, cache_control(ttl)
     if isinstance(content, str):
         if not content.strip() or (isinstance(message, AIMessage) and message.tool_calls):
             return None
-        block = {"type": "text", "text": content, "cache_control": _MARK}
+        block = {"type": "text", "text": content, "cache_control": control}
         return message.model_copy(update={"content": [block]})
     last = content[-1] if content else None
     if isinstance(last, str) and last.strip():
@@ -104,5 +187,5 @@ def _marked(message: BaseMessage) -> BaseMessage | None:
         return None
     if last.get("type") == "text" and not str(last.get("text") or "").strip():
         return None
-    blocks = [*content[:-1], {**last, "cache_control": _MARK}]
+    blocks = [*content[:-1], {**last, "cache_control": control}]
     return message.model_copy(update={"content": blocks})

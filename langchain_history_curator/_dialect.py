@@ -18,10 +18,9 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from history_curator.dialect import copied, differ
+from history_curator.dialects import DictDialect, copied, differ
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry
-from history_curator.read import DictDialect
 from langchain_history_curator import _readers as readers
 from langchain_history_curator._rewrite import adopt, invent, message_of, rewrite
 
@@ -98,39 +97,23 @@ class LangChainDialect:
                 out.append(_write(entry))
         return out
 
-    def glance(self, messages: Sequence[Any]) -> list[Any]:
-        """Return the content object of every message."""
-        try:
-            return [message.content for message in messages]
-        except AttributeError:
-            return [
-                message.get("content")
-                if isinstance(message, dict)
-                else getattr(message, "content", message)
-                for message in messages
-            ]
-
-    def alone(self, entries: Sequence[ConversationEntry]) -> bool:
-        """A message that was read as several entries is written from all of them.
-
-        So is what is no message yet: what it is written as is not what was given.
-        """
-        classes = self._classes
-        return all(
-            (entry.seldom is None or entry.span is None)
-            and (entry.source is None or entry.source.__class__ in classes)
-            for entry in entries
-        )
-
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return the fields of every message; what is no message yet as it is."""
         if self._classes.issuperset(map(type, messages)):
             return list(map(_fields, messages))
         return [_made_of(message) for message in messages]
 
-    def snapshot(self, message: Any) -> Any:
-        """Return the same of one message, with every dict and list copied."""
-        return copied(_made_of(message))
+    def typed(self, seen: Any) -> Any:
+        """Return the arguments of calls, the one place where a number is read."""
+        return seen.get("tool_calls") if isinstance(seen, dict) else seen
+
+    def twin(self, message: Any) -> Any:
+        """Return a copy of one message, with every dict and list in it copied."""
+        if not isinstance(message, BaseMessage):
+            return copied(message)
+        twin = message.model_copy()
+        object.__setattr__(twin, "__dict__", copied(message.__dict__))
+        return twin
 
     def _reader_for(self, message: Any, index: int) -> Reader:
         if isinstance(message, AIMessage):

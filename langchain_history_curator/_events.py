@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks.manager import adispatch_custom_event, dispatch_custom_event
@@ -24,6 +22,9 @@ from langchain_core.tracers.base import BaseTracer
 from langchain_core.tracers.context import tracing_v2_callback_var
 from langsmith.utils import tracing_is_enabled
 
+from history_curator.errors import without_text
+from history_curator.sockets import counts_of
+
 if TYPE_CHECKING:
     from langchain_core.callbacks import BaseRunManager
 
@@ -33,8 +34,6 @@ EVENT_NAME = "history_curated"
 """The name of the custom event."""
 
 logger = logging.getLogger("history_curator.langchain")
-
-_action, _origin = attrgetter("action"), attrgetter("origin")
 
 
 def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
@@ -48,22 +47,18 @@ def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
         >>> event_of(curation)["messages_after"]
         1
     """
-    report = curation.report
-    actions = Counter(filter(None, map(_action, curation.entries)))
-    kept = list(map(_origin, curation.entries)).count(None)
-    if report.original_count > kept:
-        actions["dropped"] = report.original_count - kept
+    counts = counts_of(curation)
     return {
         "event": EVENT_NAME,
         "name": name,
-        "messages_before": report.original_count,
-        "messages_after": report.curated_count,
-        "tokens": report.tokens,
-        "max_tokens": report.max_tokens,
-        "prefix_entries": report.prefix_entries,
-        "actions": dict(actions),
-        "strategy": report.strategy,
-        "provider": report.provider,
+        "messages_before": counts.before,
+        "messages_after": counts.after,
+        "tokens": counts.tokens,
+        "max_tokens": counts.max_tokens,
+        "prefix_entries": counts.prefix_entries,
+        "actions": dict(counts.actions),
+        "strategy": counts.strategy,
+        "provider": counts.provider,
     }
 
 
@@ -124,8 +119,8 @@ def stream(writer: Callable[[Any], None] | None, event: dict[str, Any]) -> None:
         return
     try:
         writer(event)
-    except Exception:
-        logger.warning("the stream writer refused a %s event", EVENT_NAME, exc_info=True)
+    except Exception as error:  # noqa: BLE001 - whatever a writer raises
+        logger.warning("the stream writer refused a %s event: %s", EVENT_NAME, without_text(error))
 
 
 def graph_writer() -> Callable[[Any], None] | None:
@@ -138,24 +133,27 @@ def graph_writer() -> Callable[[Any], None] | None:
 
 
 @contextmanager
-def span(name: str, messages: int) -> Iterator[dict[str, Any]]:
+def span(
+    name: str, messages: int, *, announce: bool = True
+) -> Iterator[Callable[[dict[str, Any]], None]]:
     """One run in the trace whose input and output are the counts before and after.
 
-    Yields a dict to fill with the counts after. No run is made when nobody listens.
+    Yields what takes the event of the curation. No run is made when nobody listens, and no custom
+    event is sent unless it is to be announced.
     """
     after: dict[str, Any] = {}
     if not listened_to(None):
-        yield after
+        yield after.update
         return
     config = ensure_config()
     manager = get_callback_manager_for_config(config)
     run = manager.on_chain_start(None, {"messages": messages}, name=name)
     try:
-        yield after
+        yield after.update
     except BaseException as error:
         run.on_chain_error(error)
         raise
-    if after:
+    if after and announce:
         dispatch(after, patch_config(config, callbacks=run.get_child()))
     run.on_chain_end(after)
 

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 from typing_extensions import Self, Unpack
 
-from history_curator.config import RetentionConfig
 from history_curator.curator import Curation
-from history_curator.model import ConversationEntry
 from history_curator.record.resilience import WriteBehind
-from history_curator.record.retention import apply_retention, build_context, retention_due
+from history_curator.settings import RetentionConfig, SharedOptions, check_options
+from history_curator.sockets import ConfigSource, Retention, load_settings, log_view_only
 from langchain_history_curator._dialect import settle
-from langchain_history_curator._in_place import async_pruner, edits_rows, log_view_only, pruner
+from langchain_history_curator._in_place import async_pruner, edits_rows, pruner
 from langchain_history_curator._options import (
     DIALECT,
-    ConfigSource,
-    CuratorOptions,
+    Lasting,
     build_curator,
-    load_settings,
+    check_no_share,
+    spend,
 )
+from langchain_history_curator._whole import keeps_parts, pack, unpack
+
+Copies = Callable[[Sequence[BaseMessage]], list[BaseMessage]]
 
 
-class CuratedChatMessageHistory(BaseChatMessageHistory):
+class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
     """Wraps a chat history: `messages` is the view, `record` is everything.
 
     Nothing is removed from the store: adding a message stores that message, reading `messages`
@@ -33,19 +36,26 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
     it is read, which is what `RunnableWithMessageHistory` relies on. While the store is down the
     conversation goes on from memory, and what was said reaches the store when it is back.
 
-    A message without an id is stored as a copy with one: by it a write whose outcome is unknown
-    is found again among what others wrote, so the store has to keep ids.
+    A message without an id is stored as a copy with one, made when it is added: by it a write
+    whose outcome is unknown is found again among what others wrote, also where it says the same.
+
+    A store that keeps a part of each message only (langchain-redis drops calls, ids and names) is
+    given the rest among its ``additional_kwargs``; `record` and `messages` have it back in place.
 
     With a `RetentionConfig` older turns are shown as it says. They are stored so as well where
     rows can be edited in place (``SQLChatMessageHistory``), in one transaction that loses nothing
-    others write meanwhile. Other stores keep everything, unless `rewrite` is set.
+    others write meanwhile: a turn when it grows old, and what was missed (an outage, a result that
+    came late) with the first message that is added after the record was read. Other stores keep
+    everything, unless `rewrite` is set.
+
+    With ``mode="shadow"`` the store is given what is added, as it is, and nothing else happens to
+    it; `messages` is the whole record.
 
     Args:
         store: any `BaseChatMessageHistory`: in memory, SQLite, Postgres, Redis.
-        managers: applied in order; none is the budget ladder alone.
+        managers: applied in order; none is the budget alone.
         max_tokens: the budget of the view.
         reserve: tokens to leave free for what is appended: the system prompt and the question.
-        recall: whether placeholders name the handle that `recall_tool` takes.
         retention: what the store keeps of older turns' tool details.
         rewrite: apply retention also to a store that cannot edit messages in place, by clearing
             it and adding what is kept. A crash in between loses the conversation, and so does
@@ -77,13 +87,14 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         *managers: Any,
         max_tokens: int | None = None,
         reserve: int = 0,
-        recall: bool = False,
         retention: RetentionConfig | Mapping[str, Any] | None = None,
         rewrite: bool = False,
         retry_after: float = 0.0,
         name: str = "history",
-        **options: Unpack[CuratorOptions],
+        **options: Unpack[SharedOptions],
     ) -> None:
+        owner = type(self).__name__
+        check_no_share(owner, max_tokens, "budget_for_model(model).max_tokens")
         self.store = store
         self.reserve = reserve
         if retention is not None and not isinstance(retention, RetentionConfig):
@@ -91,24 +102,33 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         self.retention = retention
         self.rewrite = rewrite
         self._in_place = edits_rows(store)
-        self._stale = False
-        if self._trims and not self._rewrites:
-            log_view_only(type(store).__name__)
-        self.curator = build_curator(managers, max_tokens, options, name=name, recall=recall)
+        self.max_tokens = max_tokens
+        check_options({"max_tokens": max_tokens, "reserve": reserve})
+        self.curator = build_curator(managers, None, options, name=name, owner=owner)
+        stores = (self._in_place or rewrite) and not self._shadow
+        if retention is not None:
+            self._kept = Retention(DIALECT, retention, stores=stores)
+            if retention.persist_tool_invocations != "full" and not (stores or self._shadow):
+                log_view_only(type(store).__name__)
         # A SQL store made for sync sessions has async methods that only raise.
         both = getattr(store, "async_mode", True)
+        parts = keeps_parts(store)
+        self._packed: Copies = pack if parts else list
+        self._unpacked: Copies = unpack if parts else list
         self._buffer: WriteBehind[BaseMessage] = WriteBehind(
-            lambda: list(store.messages),
-            store.add_messages,
+            lambda: self._unpacked(store.messages),
+            lambda messages: store.add_messages(self._packed(messages)),
             clear=store.clear,
             aload=self._load_async if both else None,
-            aappend=store.aadd_messages if both else None,
+            aappend=self._append_async if both else None,
             aclear=store.aclear if both else None,
-            **self._replacing(),
+            **self._editing(),
+            stamp=None if self._shadow else _with_id,
             key=_identity,
             retry_after=retry_after,
             name=f"{name} ({type(store).__name__})",
         )
+        self._finish()
 
     @classmethod
     def from_config(
@@ -169,19 +189,27 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, or keep them until the store is back."""
-        if self._buffer.add(list(messages)) and self._rewrites:
-            self._buffer.rewrite(self._retained)
-            if self._stale:
-                self._buffer.read()
-                self._stale = False
+        stored = self._buffer.add(list(messages))
+        aged = self._aged(messages, stored=stored)
+        if aged == 0:
+            return
+        if self._in_place:
+            done = self._buffer.edit(aged)
+        else:
+            done = self._buffer.rewrite(lambda known: self._kept.retained(known, aged))
+        self._kept.finished(done)
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, or keep them until the store is back."""
-        if await self._buffer.aadd(list(messages)) and self._rewrites:
-            await self._buffer.arewrite(self._retained)
-            if self._stale:
-                await self._buffer.aread()
-                self._stale = False
+        stored = await self._buffer.aadd(list(messages))
+        aged = self._aged(messages, stored=stored)
+        if aged == 0:
+            return
+        if self._in_place:
+            done = await self._buffer.aedit(aged)
+        else:
+            done = await self._buffer.arewrite(lambda known: self._kept.retained(known, aged))
+        self._kept.finished(done)
 
     def flush(self) -> bool:
         """Deliver what waits for the store. True when nothing is left."""
@@ -200,62 +228,42 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         await self._buffer.aclear()
 
     async def _load_async(self) -> list[BaseMessage]:
-        return list(await self.store.aget_messages())
+        return self._unpacked(await self.store.aget_messages())
+
+    async def _append_async(self, messages: Sequence[BaseMessage]) -> None:
+        await self.store.aadd_messages(self._packed(messages))
 
     @property
-    def _trims(self) -> bool:
-        return self.retention is not None and self.retention.persist_tool_invocations != "full"
+    def _shadow(self) -> bool:
+        return self.curator.mode == "shadow"
 
-    @property
-    def _rewrites(self) -> bool:
-        return self._trims and (self._in_place or self.rewrite)
+    def _aged(self, messages: Sequence[BaseMessage], *, stored: bool) -> int | None:
+        return 0 if self.retention is None else self._kept.aged(messages, stored=stored)
 
-    def _replacing(self) -> dict[str, Any]:
-        """What the buffer does instead of clearing and adding: have the rows edited in place."""
+    def _editing(self) -> dict[str, Any]:
+        """How the buffer has the rows of a SQL store edited in place."""
         if self.retention is None or not self._in_place:
             return {}
-        prune = pruner(self.store, self.retention)
-        aprune = async_pruner(self.store, self.retention)
-
-        def replace(_: Sequence[BaseMessage]) -> None:
-            assert prune is not None
-            prune()
-            self._stale = True
-
-        async def areplace(_: Sequence[BaseMessage]) -> None:
-            assert aprune is not None
-            await aprune()
-            self._stale = True
-
         return {
-            "replace": None if prune is None else replace,
-            "areplace": None if aprune is None else areplace,
+            "edit": pruner(self.store, self.retention),
+            "aedit": async_pruner(self.store, self.retention),
         }
 
     def _arguments(self) -> dict[str, Any]:
-        return {"reserve": self.reserve, "tail": "history", "dialect": DIALECT}
+        spent = spend(self.max_tokens, self.reserve)
+        named = getattr(self.store, "session_id", None)
+        key = None if named is None else str(named)
+        return {**spent, "tail": "history", "dialect": DIALECT, "key": key}
 
     def _context(self, record: list[BaseMessage]) -> list[Any]:
         said = settle(record)
-        if self.retention is None or not said:
+        if self.retention is None or not said or self._shadow:
             return said
-        entries = _entries(said)
-        if self._trims and not self._rewrites:
-            entries = apply_retention(entries, self.retention)
-        return DIALECT.write(build_context(entries, self.retention))
-
-    def _retained(self, stored: list[BaseMessage]) -> list[BaseMessage] | None:
-        assert self.retention is not None
-        entries = _entries(stored)
-        if not retention_due(entries, self.retention):
-            return None
-        return DIALECT.write(apply_retention(entries, self.retention))
+        return self._kept.context(said)
 
 
-def _entries(messages: Sequence[BaseMessage]) -> list[ConversationEntry]:
-    return [
-        entry for index, message in enumerate(messages) for entry in DIALECT.read(message, index)
-    ]
+def _with_id(message: BaseMessage) -> BaseMessage:
+    return message if message.id else message.model_copy(update={"id": str(uuid4())})
 
 
 def _identity(message: BaseMessage) -> str | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableLambda
+from typing_extensions import Unpack
 
-from langchain_history_curator._options import DIALECT, ConfigSource, load_settings
-from langchain_history_curator._runnable import HistoryCurator
+from history_curator.sockets import Ask, Body, ConfigSource, adrive, drive, load_settings
+from langchain_history_curator._options import DIALECT
+from langchain_history_curator._runnable import HistoryCurator, NodeOptions
 
 
 def pre_model_hook(
@@ -20,21 +22,24 @@ def pre_model_hook(
     key: str = "llm_input_messages",
     config: ConfigSource | None = None,
     objects: Mapping[str, Any] | None = None,
-    **settings: Any,
+    stream_events: bool = True,
+    **settings: Unpack[NodeOptions],
 ) -> Runnable[Any, dict[str, list[BaseMessage]]]:
     """Return a ``pre_model_hook`` for langgraph's prebuilt agent.
 
-    The model gets the view, the state keeps everything. The view is never empty, because an
-    empty one would make the agent fall back to the full history.
+    The model gets the view, the state keeps everything. The view is empty only where the state
+    is, because an empty one makes the agent fall back to the full history.
 
     Args:
         max_tokens: the budget of a request.
-        managers: applied in order; none is the budget ladder alone.
+        managers: applied in order; none is the budget alone.
         prompt: the agent's own prompt, which it adds after the hook; it is counted.
         tools: the agent's tools; they are counted.
         key: where the agent looks for its input.
         config: a `CuratorConfig`, a mapping or a file with the settings not given here.
         objects: what ``"@name"`` options of the configuration stand for.
+        stream_events: whether each curation is announced, on the graph's custom stream and as a
+            custom event of the run.
         settings: any field of `HistoryCurator`.
 
     Example:
@@ -43,32 +48,31 @@ def pre_model_hook(
         >>> [m.text for m in hook.invoke({"messages": [HumanMessage("hi")]})["llm_input_messages"]]
         ['hi']
     """
-    settings = _settings(config, objects, max_tokens, managers, settings)
-    settings.setdefault("name", "pre_model_hook")
-    curator = HistoryCurator(tools=tools, **settings)
-    curator._streams = True
+    given = _settings(config, objects, max_tokens, managers, settings)
+    given = {"tail": "request", "name": "pre_model_hook", **given}
+    curator = HistoryCurator(tools=tools, **given)
+    curator._streams = stream_events
     if prompt is not None:
         said = SystemMessage(prompt) if isinstance(prompt, str) else prompt
         curator.reserve += _cost(curator, said)
 
-    def hook(state: Any) -> dict[str, list[BaseMessage]]:
-        return {key: curator.invoke(state)}
+    def steps(state: Any) -> Body[dict[str, list[BaseMessage]]]:
+        view = yield Ask(curator.invoke, curator.ainvoke, (state,))
+        return {key: view}
 
-    async def ahook(state: Any) -> dict[str, list[BaseMessage]]:
-        return {key: await curator.ainvoke(state)}
-
-    return RunnableLambda(hook, ahook, name="curate")
+    return _node(steps, "curate")
 
 
 def model_node(
     model: Any,
-    max_tokens: int | None = None,
+    max_tokens: float | None = None,
     *managers: Any,
     prompt: str | SystemMessage | None = None,
     key: str = "messages",
     config: ConfigSource | None = None,
     objects: Mapping[str, Any] | None = None,
-    **settings: Any,
+    stream_events: bool = True,
+    **settings: Unpack[NodeOptions],
 ) -> Runnable[Any, dict[str, list[BaseMessage]]]:
     """Return a StateGraph node that calls a model with a view of the state's messages.
 
@@ -78,11 +82,13 @@ def model_node(
     Args:
         model: a chat model, or a runnable around one.
         max_tokens: the budget of a request; None takes it from the model's profile.
-        managers: applied in order; none is the budget ladder alone.
+        managers: applied in order; none is the budget alone.
         prompt: a system prompt put before the messages.
         key: where the state holds its messages.
         config: a `CuratorConfig`, a mapping or a file with the settings not given here.
         objects: what ``"@name"`` options of the configuration stand for.
+        stream_events: whether each curation is announced, on the graph's custom stream and as a
+            custom event of the run.
         settings: any field of `HistoryCurator`.
 
     Example:
@@ -91,28 +97,36 @@ def model_node(
         >>> node.invoke({"messages": ["hi"]})["messages"][0].text
         'hello'
     """
-    settings = _settings(config, objects, max_tokens, managers, settings)
-    curator = HistoryCurator.for_model(model, **settings)
-    curator._streams = True
+    given = _settings(config, objects, max_tokens, managers, settings)
+    curator = HistoryCurator.for_model(model, **{"tail": "request", **given})
+    curator._streams = stream_events
     first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
 
     def said(state: Any) -> list[Any]:
         given = state[key] if isinstance(state, dict) else getattr(state, key)
         return list(given) if first is None else [first, *given]
 
-    def node(state: Any) -> dict[str, list[BaseMessage]]:
-        return {key: [model.invoke(curator.invoke(said(state)))]}
+    def steps(state: Any) -> Body[dict[str, list[BaseMessage]]]:
+        view = yield Ask(curator.invoke, curator.ainvoke, (said(state),))
+        answer = yield Ask(model.invoke, model.ainvoke, (view,))
+        return {key: [answer]}
 
+    return _node(steps, "curated_model")
+
+
+def _node(
+    steps: Callable[[Any], Body[dict[str, list[BaseMessage]]]], name: str
+) -> Runnable[Any, dict[str, list[BaseMessage]]]:
     async def anode(state: Any) -> dict[str, list[BaseMessage]]:
-        return {key: [await model.ainvoke(await curator.ainvoke(said(state)))]}
+        return await adrive(steps(state))
 
-    return RunnableLambda(node, anode, name="curated_model")
+    return RunnableLambda(lambda state: drive(steps(state)), anode, name=name)
 
 
 def _settings(
     config: ConfigSource | None,
     objects: Mapping[str, Any] | None,
-    max_tokens: int | None,
+    max_tokens: float | None,
     managers: tuple[Any, ...],
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:

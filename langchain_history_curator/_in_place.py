@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
-from functools import lru_cache
-from types import SimpleNamespace
 from typing import Any
 
-from history_curator.config import RetentionConfig
 from history_curator.record.prune import prune_session
-
-logger = logging.getLogger("history_curator.retention")
+from history_curator.settings import RetentionConfig
+from history_curator.sockets import prune_connection
 
 _COLUMNS = frozenset({"id", "message", "session_id"})
 
@@ -26,42 +21,35 @@ def edits_rows(store: Any) -> bool:
     return named and {column.name for column in table.columns} >= _COLUMNS
 
 
-def pruner(store: Any, retention: RetentionConfig) -> Callable[[], Any] | None:
-    """Return what applies retention to the rows of a sync store, in one transaction."""
+def pruner(store: Any, retention: RetentionConfig) -> Callable[[int | None], bool] | None:
+    """Return what applies retention to the rows of a sync store, in one transaction.
+
+    It takes how many turns grew old (None looks at all), and returns whether anything changed.
+    """
     engine = _engine(store)
     if engine is None:
         return None
     table = store.sql_model_class.__table__
-    return lambda: prune_session(engine, table, store.session_id, retention)
+    return lambda aged: bool(prune_session(engine, table, store.session_id, retention, aged=aged))
 
 
-def async_pruner(store: Any, retention: RetentionConfig) -> Callable[[], Awaitable[Any]] | None:
-    """Return what applies retention to the rows of an async store, in one transaction."""
+def async_pruner(
+    store: Any, retention: RetentionConfig
+) -> Callable[[int | None], Awaitable[bool]] | None:
+    """Return the same for an async store."""
     engine = _async_engine(store)
     if engine is None:
         return None
     table = store.sql_model_class.__table__
 
-    def prune(connection: Any) -> None:
-        opened = SimpleNamespace(begin=lambda: nullcontext(connection))
-        prune_session(opened, table, store.session_id, retention)
-
-    async def aprune() -> None:
+    async def aprune(aged: int | None) -> bool:
         async with engine.begin() as connection:
-            await connection.run_sync(prune)
+            changed: bool = await connection.run_sync(
+                prune_connection, table, store.session_id, retention, aged
+            )
+        return changed
 
     return aprune
-
-
-@lru_cache(maxsize=256)
-def log_view_only(store: str) -> None:
-    """Say, once per kind of store, that retention leaves the store alone."""
-    logger.warning(
-        "%s cannot edit messages in place: retention applies to what is read, and the store keeps "
-        "everything. Fix: pass rewrite=True if nothing else writes to this conversation and a "
-        "crash may lose it.",
-        store,
-    )
 
 
 def _engine(store: Any) -> Any:

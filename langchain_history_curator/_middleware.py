@@ -2,37 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 from langchain.agents.middleware.types import (
     AgentMiddleware,
     AgentState,
     ContextT,
+    ExtendedModelResponse,
     ModelRequest,
     ModelResponse,
+    PrivateStateAttr,
     ResponseT,
 )
+from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain_core.messages import SystemMessage
-from typing_extensions import Self, Unpack
+from langgraph.types import Command
+from typing_extensions import NotRequired, Self, Unpack
 
 from history_curator.curator import Curation, Curator
-from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from langchain_history_curator._budget import budget_for_model, counter_for
-from langchain_history_curator._cache import mark_curation
+from history_curator.errors import ConfigurationError
+from history_curator.model import RECALL_TOOL_NAME
+from history_curator.settings import SharedOptions, check_options
+from history_curator.sockets import (
+    Ask,
+    ConfigSource,
+    CuratedCall,
+    adrive,
+    drive,
+    is_share,
+    load_settings,
+)
+from langchain_history_curator._budget import counter_for, limit_for
+from langchain_history_curator._cache import mark_request
+from langchain_history_curator._counters import counter_of
 from langchain_history_curator._dialect import settle
 from langchain_history_curator._events import event_of, span, stream
+from langchain_history_curator._models import provider_of
 from langchain_history_curator._options import (
     DIALECT,
-    ConfigSource,
-    CuratorOptions,
+    Lasting,
     build_curator,
-    load_settings,
-    provider_of,
+    key_of,
     schemas_of,
+    spend,
 )
 from langchain_history_curator._recall import recall_tool
+from langchain_history_curator._summaries import (
+    STATE_KEY,
+    StateSummaries,
+    behind_the_scenes,
+    merge_summaries,
+)
 
 try:
     from langchain_core.exceptions import ContextOverflowError
@@ -42,13 +64,37 @@ except ImportError:  # pragma: no cover - langchain-core before it had the error
         """Never raised."""
 
 
-class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]):
+class CuratedState(AgentState[ResponseT]):
+    """What the middleware keeps in the agent's state, and so in its checkpoints: summaries."""
+
+    history_curator_summaries: NotRequired[
+        Annotated[dict[str, str], PrivateStateAttr, merge_summaries]
+    ]
+
+
+class MiddlewareOptions(SharedOptions, total=False):
+    """What the middleware takes by name, beside its name."""
+
+    max_tokens: float | None
+    reserve: int
+    retries: int
+    shrink: float
+    mark_cache: bool
+    stream_events: bool
+    recall_name: str
+
+
+class HistoryCuratorMiddleware(
+    Lasting, AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]
+):
     """Curates what the model of a ``create_agent`` or deepagents agent is sent.
 
-    Every model call gets a view that fits `max_tokens` with the system prompt and the bound tools
-    counted in, splits no tool exchange and follows the provider's rules. The agent's state and
-    its checkpoints keep the full record: nothing is ever removed from them. The view is a
-    function of the state alone, so a restart from a checkpoint sees the same one.
+    Every model call gets a view that fits `max_tokens` with the system prompt, the bound tools
+    and the form of a structured answer counted in, splits no tool exchange and follows the
+    provider's rules. The agent's state and its checkpoints keep the full record: nothing is ever
+    removed from them. The view is a function of the state alone, so a restart from a checkpoint
+    sees the same one. What a `SummarizingManager` wrote is kept in the state too, where no output
+    shows it, unless the manager was given a cache of its own.
 
     When the provider refuses a request as too long after all, the call is repeated with a smaller
     view, at most `retries` times.
@@ -56,16 +102,20 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
     Place it last, so that it sees what other middleware add.
 
     Args:
-        managers: applied in order; none is the budget ladder alone.
-        max_tokens: the budget; None takes it from the model's profile.
+        managers: applied in order; none is the budget alone.
+        max_tokens: the budget; a share such as 0.5 is of the model's window, None takes all that
+            its profile allows.
         reserve: tokens to leave free.
         retries: how often a request refused as too long is repeated with a smaller view.
         shrink: each repeated view has at most this share of the one before.
-        recall: whether placeholders name a handle, and the agent gets the tool that takes it.
         mark_cache: whether to mark the end of the stable prefix for Anthropic's cache.
+        stream_events: whether each curation is announced, on the agent's custom stream and as a
+            custom event of the run.
+        recall_name: what the recall tool is called, where a tool of yours is named so already.
         name: tells two of them apart; an agent refuses two middleware of one name. In deepagents
             the name ``"SummarizationMiddleware"`` replaces its own.
-        options: the other settings of `Curator`. Provider and counter are the model's by default.
+        options: the other settings of `Curator`. Provider and counter are the model's by default;
+            with ``recall=True`` the agent gets the recall tool.
 
     Example:
         >>> middleware = HistoryCuratorMiddleware(max_tokens=16_000)
@@ -77,36 +127,46 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
     def __init__(
         self,
         *managers: Any,
-        max_tokens: int | None = None,
+        max_tokens: float | None = None,
         reserve: int = 0,
         retries: int = 2,
         shrink: float = 0.7,
-        recall: bool = False,
         mark_cache: bool = False,
+        stream_events: bool = True,
+        recall_name: str = RECALL_TOOL_NAME,
         name: str | None = None,
-        **options: Unpack[CuratorOptions],
+        **options: Unpack[SharedOptions],
     ) -> None:
         super().__init__()
         if not 0 < shrink < 1:
             raise ConfigurationError(f"shrink is {shrink}. Fix: a share between 0 and 1.")
         if retries < 0:
             raise ConfigurationError(f"retries is {retries}. Fix: 0 or more.")
-        if not isinstance(reserve, int) or reserve < 0:
-            raise ConfigurationError(f"reserve is {reserve!r}. Fix: a whole number, at least 0.")
+        check_options({"reserve": reserve})
         self.managers = managers
         self.max_tokens = max_tokens
         self.reserve = reserve
         self.retries = retries
         self.shrink = shrink
         self.mark_cache = mark_cache
+        self.stream_events = stream_events
         self._name = name
-        self._recall = recall
-        self._options: CuratorOptions = {"provider": "auto", **options}
+        self._options: SharedOptions = {"provider": "auto", **options}
+        if "counter" in options:
+            self._options["counter"] = counter_of(options["counter"])
         self._curators: dict[tuple[Any, Any], Curator] = {}
+        self._summaries: dict[str, str] = {}
+        if managers:
+            self.state_schema = CuratedState
         self._schemas: tuple[list[Any], list[dict[str, Any]] | None] | None = None
         # Refuses wrong settings now, not at the first model call.
-        build_curator(managers, max_tokens, self._options, name=self.name, recall=recall)
-        self.tools = [recall_tool(counter=options.get("counter", "o200k_base"))] if recall else []
+        fixed: Any = None if is_share(max_tokens) else max_tokens
+        build_curator(managers, fixed, self._options, name=self.name, owner=type(self).__name__)
+        counter = counter_of(options.get("counter", "o200k_base"))
+        self.tools = []
+        if options.get("recall"):
+            self.tools = [recall_tool(counter=counter, name=recall_name)]
+        self._finish()
 
     @classmethod
     def from_config(
@@ -129,6 +189,19 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         settings.pop("retention", None)
         return cls(*settings.pop("managers", ()), **settings)
 
+    @classmethod
+    def for_deepagents(cls, *managers: Any, **settings: Unpack[MiddlewareOptions]) -> Self:
+        """Return the middleware under the name that takes the place of deepagents' own.
+
+        deepagents summarises its state away; with this in ``create_deep_agent(middleware=[…])``,
+        or in a sub-agent's ``middleware``, the state stays whole and the model gets a view.
+
+        Example:
+            >>> HistoryCuratorMiddleware.for_deepagents(max_tokens=24_000).name
+            'SummarizationMiddleware'
+        """
+        return cls(*managers, name="SummarizationMiddleware", **settings)
+
     @property
     def mode(self) -> str:
         """``shadow`` when the model is sent everything and the view is only reported."""
@@ -143,33 +216,19 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         self,
         request: ModelRequest[ContextT],
         handler: Callable[[ModelRequest[ContextT]], ModelResponse[ResponseT]],
-    ) -> ModelResponse[ResponseT]:
+    ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """Send the model a view of the conversation."""
-        plan = _Plan(self, request)
-        while True:
-            with plan.curating() as after:
-                curation = plan.curator.curate(plan.messages, **plan.arguments)
-                after.update(event_of(curation, self.name))
-            try:
-                return handler(plan.view(curation, after))
-            except ContextOverflowError as error:
-                plan.smaller(curation, error)
+        kept = self._kept(request)
+        return _keeping(kept, drive(self._call(request, handler, kept).body()))
 
     async def awrap_model_call(
         self,
         request: ModelRequest[ContextT],
         handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]],
-    ) -> ModelResponse[ResponseT]:
+    ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """Send the model a view of the conversation."""
-        plan = _Plan(self, request)
-        while True:
-            with plan.curating() as after:
-                curation = await plan.curator.acurate(plan.messages, **plan.arguments)
-                after.update(event_of(curation, self.name))
-            try:
-                return await handler(plan.view(curation, after))
-            except ContextOverflowError as error:
-                plan.smaller(curation, error)
+        kept = self._kept(request)
+        return _keeping(kept, await adrive(self._call(request, handler, kept).body()))
 
     def curator_for(self, model: Any) -> Curator:
         """The curator for a model: with its provider's rules and its family's counter."""
@@ -179,15 +238,16 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         counter = self._options.get("counter") or counter_for(model)
         known = self._curators.get((provider, counter))
         if known is None:
-            known = self._curators[provider, counter] = self._build(model)
+            options: SharedOptions = {**self._options, "provider": provider, "counter": counter}
+            known = build_curator(
+                self.managers, None, options, name=self.name, owner=type(self).__name__
+            )
+            self._curators[provider, counter] = known
         return known
 
     def schemas(self, request: ModelRequest[Any]) -> list[dict[str, Any]] | None:
         """The schemas sent along: tools, and the form of a structured answer."""
-        specs = getattr(request.response_format, "schema_specs", None) or ()
-        if not specs and (one := getattr(request.response_format, "schema_spec", None)):
-            specs = (one,)
-        bound = [*request.tools, *specs]
+        bound = [*request.tools, request.response_format]
         known = self._schemas
         if (
             known is not None
@@ -195,54 +255,61 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             and all(mine is given for mine, given in zip(known[0], bound, strict=True))
         ):
             return known[1]
-        forms = schemas_of(request.tools) or []
-        forms += [
-            {"name": s.name, "description": s.description, "parameters": s.json_schema}
-            for s in specs
-        ]
+        forms = [*(schemas_of(request.tools) or ()), *_answer_forms(request.response_format)]
         self._schemas = (bound, forms or None)
         return forms or None
 
-    def _build(self, model: Any) -> Curator:
-        options: CuratorOptions = {**self._options}
-        if model is not None and not options.get("counter"):
-            options["counter"] = counter_for(model)
-        return build_curator(
-            self.managers, None, options, name=self.name, recall=self._recall, model=model
-        )
+    def _kept(self, request: ModelRequest[Any]) -> StateSummaries:
+        state: Mapping[str, Any] = request.state
+        return StateSummaries(state.get(STATE_KEY) or {}, self._summaries)
 
-
-class _Plan:
-    """One model call: what is curated, within which budget, and how often it was refused."""
-
-    def __init__(
-        self, middleware: HistoryCuratorMiddleware[Any, Any], request: ModelRequest[Any]
-    ) -> None:
-        self._middleware = middleware
-        self._request = request
-        self._left = middleware.retries
-        self._refusal: Exception | None = None
-        self.curator = middleware.curator_for(request.model)
+    def _call(
+        self, request: ModelRequest[Any], handler: Callable[..., Any], kept: StateSummaries
+    ) -> CuratedCall:
+        _check_tools(self.tools, request.tools)
         system = request.system_message
         said = settle(request.messages)
-        self.messages: list[Any] = said if system is None else [system, *said]
-        limit = middleware.max_tokens
-        if limit is None:
-            limit = budget_for_model(request.model).max_tokens
-        self.arguments: dict[str, Any] = {
-            "tools": middleware.schemas(request),
-            "reserve": middleware.reserve,
-            "max_tokens": limit,
-            "dialect": DIALECT,
-        }
+        messages: list[Any] = said if system is None else [system, *said]
+        events: list[dict[str, Any]] = []
 
-    def view(self, curation: Curation, event: dict[str, Any]) -> ModelRequest[Any]:
+        @contextmanager
+        def curating() -> Iterator[Callable[[Curation], None]]:
+            def done(curation: Curation) -> None:
+                events.append(event_of(curation, self.name))
+                fill(events[-1])
+
+            with (
+                span(self.name, len(messages), announce=self.stream_events) as fill,
+                behind_the_scenes(kept),
+            ):
+                yield done
+
+        def send(curation: Curation) -> Ask:
+            if self.stream_events:
+                stream(getattr(request.runtime, "stream_writer", None), events[-1])
+            return Ask(handler, handler, (self._with_view(request, curation),))
+
+        return CuratedCall(
+            curator=self.curator_for(request.model),
+            messages=messages,
+            arguments={
+                "tools": self.schemas(request),
+                **spend(limit_for(request.model, self.max_tokens), self.reserve),
+                "dialect": DIALECT,
+                "key": key_of(),
+            },
+            send=send,
+            too_long=(ContextOverflowError,),
+            retries=self.retries,
+            shrink=self.shrink,
+            curating=curating,
+        )
+
+    def _with_view(self, request: ModelRequest[Any], curation: Curation) -> ModelRequest[Any]:
         """The request with the view in place of the conversation."""
-        middleware, request = self._middleware, self._request
-        stream(getattr(request.runtime, "stream_writer", None), event)
         messages = curation.messages
-        if middleware.mark_cache and self.curator.profile.name == "anthropic":
-            messages = mark_curation(curation, tools=request.tools)
+        if self.mark_cache and self.curator_for(request.model).profile.name == "anthropic":
+            request, messages = mark_request(request, curation)
         if request.system_message is None:
             return request.override(messages=messages)
         first = messages[0] if messages else None
@@ -252,22 +319,41 @@ class _Plan:
             return request.override(messages=messages[1:])
         return request.override(system_message=first, messages=messages[1:])
 
-    def smaller(self, curation: Curation, error: Exception) -> None:
-        """Shrink the budget below what was refused, or give up with the provider's error."""
-        if self._left <= 0 or self._middleware.mode == "shadow":
-            raise error
-        self._left -= 1
-        self._refusal = error
-        sent = min(self.arguments["max_tokens"], curation.tokens)
-        self.arguments["max_tokens"] = max(1, int(sent * self._middleware.shrink))
 
-    @contextmanager
-    def curating(self) -> Iterator[dict[str, Any]]:
-        """The span of one curation. When nothing smaller is left, the refusal stands."""
-        try:
-            with span(self._middleware.name, len(self.messages)) as after:
-                yield after
-        except BudgetUnsatisfiableError:
-            if self._refusal is not None:
-                raise self._refusal from None
-            raise
+def _keeping(
+    kept: StateSummaries, response: ModelResponse[ResponseT]
+) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
+    """The response, and with it what was summarised for it, for the state."""
+    if not kept.written:
+        return response
+    return ExtendedModelResponse(response, Command(update={STATE_KEY: kept.written}))
+
+
+def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:
+    for tool in ours:
+        for other in bound:
+            if other is not tool and getattr(other, "name", None) == tool.name:
+                raise ConfigurationError(
+                    f"tools: two are named {tool.name!r}, yours and the recall tool. Fix: rename "
+                    'yours, or pass recall_name="look_back" to the middleware.'
+                )
+
+
+def _answer_forms(form: Any) -> list[dict[str, Any]]:
+    """What a structured answer adds to a request, whichever way it will be asked for.
+
+    A bare schema is sent as a tool or as the provider's own format; as a tool it costs more.
+    """
+    if form is None:
+        return []
+    if isinstance(form, ProviderStrategy):
+        specs = [form.schema_spec]
+    elif isinstance(form, ToolStrategy):
+        specs = list(form.schema_specs)
+    else:
+        schema = form.schema if isinstance(form, AutoStrategy) else form
+        specs = list(ToolStrategy(schema=schema).schema_specs)
+    return [
+        {"name": spec.name, "description": spec.description, "parameters": spec.json_schema}
+        for spec in specs
+    ]

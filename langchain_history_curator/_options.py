@@ -1,56 +1,124 @@
-"""The settings every socket takes, and the curator made from them."""
+"""What sockets are given: messages in any shape, tools of any kind, settings of a curator."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
-from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import PromptValue
-from langchain_core.runnables import RunnableParallel, RunnableSequence
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from history_curator.config import CuratorConfig
 from history_curator.curator import Curator
-from history_curator.detect_provider import provider_for
-from history_curator.errors import ConversionError
+from history_curator.errors import ConfigurationError, ConversionError
+from history_curator.settings import OPTIONS, SharedOptions
+from history_curator.settings._hints import did_you_mean
+from history_curator.sockets import is_share
+from langchain_history_curator._counters import counter_of
 from langchain_history_curator._dialect import LangChainDialect, settle
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from history_curator.profiles import ProviderProfile
-    from history_curator.record import EventBus
-    from history_curator.tokens import TokenCounter
 
 DIALECT = LangChainDialect()
 """One for all: it holds no conversation."""
 
-
-class CuratorOptions(TypedDict, total=False):
-    """What `Curator` takes by name; see there."""
-
-    counter: str | TokenCounter
-    provider: str | ProviderProfile
-    low_water: float | None
-    reasoning: Literal["strip", "keep", "refuse"] | None
-    mode: Literal["enforce", "shadow"]
-    bus: EventBus | None
-    preserve_last_n: int | None
+_FROM_TRIM_MESSAGES = {
+    "token_counter": "counter=… takes the same: a function of messages, a model, a name",
+    "strategy": "leave it out: the newest messages stay. For the oldest ones use a manager",
+    "allow_partial": "leave it out: long tool results are shortened, the rest stays whole",
+    "end_on": 'tail="request" ends on a user or tool message, tail="history" on any',
+    "start_on": "leave it out: a view starts where the provider lets it start",
+    "include_system": "leave it out: the system message always stays",
+    "text_splitter": "leave it out: long tool results are shortened in the middle",
+}
 
 
-ConfigSource: TypeAlias = "CuratorConfig | Mapping[str, Any] | str | Path"
-"""What describes a curator: a configuration, a mapping, or the path of a file."""
+def check_given(owner: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse names nobody knows, those of `trim_messages` with what to use instead.
 
-_CORE = ("counter", "low_water", "max_tokens", "preserve_last_n", "reasoning")
-"""Overrides the core checks together with the managers of a configuration."""
+    Raises:
+        ConfigurationError: naming the argument and the way out.
+    """
+    for name in given:
+        if name in _FROM_TRIM_MESSAGES:
+            raise ConfigurationError(
+                f"{owner}: {name} is an argument of trim_messages. "
+                f"Fix: {_FROM_TRIM_MESSAGES[name]}."
+            )
+        if name not in known:
+            hint = did_you_mean(name, {*known, *OPTIONS})
+            raise ConfigurationError(f"{owner}: unknown argument {name!r}. Fix: {hint}")
+
+
+def check_no_share(owner: str, max_tokens: Any, fix: str) -> None:
+    """Refuse a share of a window where no model says how large the window is.
+
+    Raises:
+        ConfigurationError: naming the way out.
+    """
+    if is_share(max_tokens):
+        raise ConfigurationError(
+            f"{owner}: max_tokens is {max_tokens!r}, a share of the window of a model it does not "
+            f"know. Fix: a number of tokens, or {fix}."
+        )
+
+
+def spend(max_tokens: int | None, reserve: int) -> dict[str, int | None]:
+    """The budget and the reserve of a call, where both are settings that stay.
+
+    What is always kept free is taken off the budget: a reserve shortens one view, and the next
+    one begins again from the whole budget, which costs the prompt cache.
+    """
+    if max_tokens is None or reserve >= max_tokens:
+        return {"max_tokens": max_tokens, "reserve": reserve}
+    return {"max_tokens": max_tokens - reserve, "reserve": 0}
+
+
+def key_of(config: RunnableConfig | None = None) -> tuple[str, str] | None:
+    """What names the conversation of a run: its thread or session, and the graph's node it is in.
+
+    None where nothing names it, and within a graph that is part of another: several of those may
+    run in one thread, each with a conversation of its own.
+    """
+    given: Mapping[str, Any] = (config or {}).get("configurable") or {}
+    if "thread_id" not in given and "session_id" not in given:
+        given = (var_child_runnable_config.get() or {}).get("configurable") or {}
+    named = given.get("thread_id", given.get("session_id"))
+    where = str(given.get("checkpoint_ns") or "")
+    if named is None or "|" in where:
+        return None
+    return str(named), where.partition(":")[0]
+
+
+class Lasting:
+    """Refuses options that are set after construction, where setting them would do nothing.
+
+    Attributes that are looked at on every call may be set at any time.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        lasting = name in OPTIONS or name in ("managers", "retention", "rewrite")
+        if lasting and "_made" in self.__dict__ and name not in self._live():
+            raise ConfigurationError(
+                f"{type(self).__name__}: {name} cannot be changed any more. Fix: make another one "
+                f"with {name}=…."
+            )
+        super().__setattr__(name, value)
+
+    @staticmethod
+    def _live() -> tuple[str, ...]:
+        return ("max_tokens", "reserve")
+
+    def _finish(self) -> None:
+        """From here on options last."""
+        self.__dict__["_made"] = True
 
 
 def messages_of(given: Any) -> list[Any]:
     """The messages in whatever a chain or a graph hands on.
 
-    A list, a PromptValue, a state with ``messages``, a string, or one message.
+    A list, a PromptValue, a state with ``messages`` (a dict, a dataclass, a pydantic model), a
+    string, or one message.
 
     Raises:
         ConversionError: when there are no messages in it.
@@ -72,139 +140,67 @@ def messages_of(given: Any) -> list[Any]:
         )
     if isinstance(given, tuple) and len(given) == 2 and all(isinstance(x, str) for x in given):
         return [given]
-    if isinstance(given, Iterable):
-        return settle(given)
+    # Asked before iterating: a pydantic state can be iterated too, over its fields.
     if hasattr(given, "messages"):
         return messages_of(given.messages)
+    if isinstance(given, Iterable):
+        return settle(given)
     raise ConversionError(
         f"a {type(given).__name__} holds no messages.",
         fix='pass a list of messages, a PromptValue, {"messages": [...]} or a string.',
     )
 
 
-def schemas_of(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
-    """Tools of any kind LangChain binds, as the schemas that are sent."""
-    if not tools:
-        return None
-    return [dict(tool) if _is_schema(tool) else convert_to_openai_tool(tool) for tool in tools]
+def is_request(given: Any) -> bool:
+    """Whether what was given is about to be sent as it is, as far as its shape tells.
 
-
-def provider_of(model: Any) -> str:
-    """The profile for a chat model; ``portable`` when its fallbacks are of other providers."""
-    found = {_provider_of_one(candidate) for candidate in models_in(model)} - {"core"}
-    if len(found) > 1:
-        return "portable"
-    return found.pop() if found else "core"
-
-
-def _provider_of_one(inner: Any) -> str:
-    for cls in type(inner).__mro__:
-        found = provider_for(f"{cls.__module__}.{cls.__qualname__}")
-        if found != "core":
-            return found
-    name = model_name(inner)
-    return provider_for(name) if name else "core"
-
-
-def unwrap(model: Any) -> Any:
-    """The chat model inside bindings, retries, fallbacks and sequences."""
-    return path_to_model(model)[-1]
-
-
-def models_in(model: Any) -> list[Any]:
-    """Every chat model that may answer: the one inside a runnable, then its fallbacks."""
-    path = path_to_model(model)
-    others = [other for step in path for other in _own(step, "fallbacks") or ()]
-    return [path[-1], *(one for other in others for one in models_in(other))]
-
-
-def path_to_model(model: Any) -> list[Any]:
-    """What stands around a chat model, from the outside in; the model comes last."""
-    path = [model]
-    while len(path) < 16 and (inner := _inside(path[-1])) is not None:
-        path.append(inner)
-    return path
-
-
-def _inside(runnable: Any) -> Any:
-    if isinstance(runnable, BaseLanguageModel):
-        return None
-    for field in ("bound", "runnable", "default"):
-        inner = _own(runnable, field)
-        if hasattr(inner, "invoke"):
-            return inner
-    steps: list[Any] = []
-    if isinstance(runnable, RunnableSequence):
-        steps = runnable.steps[::-1]
-    elif isinstance(runnable, RunnableParallel):
-        steps = list(runnable.steps__.values())
-    for step in steps:
-        if isinstance(unwrap(step), BaseLanguageModel):
-            return step
-    return steps[0] if isinstance(runnable, RunnableSequence) else None
-
-
-def _own(runnable: Any, field: str) -> Any:
-    # Bindings and fallbacks hand attributes they lack on to what they wrap: those are not theirs.
-    return getattr(runnable, "__dict__", {}).get(field)
-
-
-def model_name(model: Any) -> str | None:
-    """What the model calls itself, if it does."""
-    for field in ("model_name", "model", "model_id", "azure_deployment"):
-        name = getattr(model, field, None)
-        if isinstance(name, str) and name:
-            return name
-    return None
-
-
-def load_settings(
-    config: ConfigSource | None,
-    objects: Mapping[str, Any] | None = None,
-    overrides: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """What a configuration sets, by name and with its managers made; overrides win.
-
-    What it does not set is left out, so that the defaults of the socket hold. Without a
-    configuration these are the overrides alone.
-
-    Raises:
-        ConfigurationError: when the configuration is wrong or names an object not given.
-
-    Example:
-        >>> load_settings({"max_tokens": 800, "provider": "openai"}, overrides={"max_tokens": 9})
-        {'max_tokens': 9, 'provider': 'openai'}
+    A prompt value, a state, a string and one message are. A list is one when it ends on a user
+    or tool message; a list that ends on an answer is a history, and something follows.
     """
-    given = dict(overrides or {})
-    if config is None:
-        return given
-    loaded = CuratorConfig.load(config)
-    settings = {
-        field: getattr(loaded, field)
-        for field in CuratorConfig.model_fields
-        if field in loaded.model_fields_set and field != "limits"
-    }
-    if "managers" in settings and "managers" not in given:
-        known = {field: value for field, value in given.items() if field in _CORE}
-        settings["managers"] = loaded.build(objects=objects, **known).managers
-    return {**settings, **given}
+    if isinstance(given, tuple) or not isinstance(given, Sequence) or isinstance(given, str):
+        return True
+    if not given:
+        return False
+    last = given[-1]
+    if isinstance(last, Mapping):
+        return last.get("role", last.get("type")) not in ("assistant", "ai", "model")
+    if isinstance(last, tuple):
+        return last[0] not in ("assistant", "ai")
+    return getattr(last, "type", "human") not in ("ai", "AIMessageChunk", "system")
+
+
+def schemas_of(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
+    """Tools of any kind LangChain binds, as the schemas that are sent.
+
+    A dict that is no function, such as a provider's ``{"google_search": {}}``, stays as it is.
+    """
+    return [_schema_of(tool) for tool in tools] if tools else None
+
+
+def _schema_of(tool: Any) -> dict[str, Any]:
+    if isinstance(tool, Mapping):
+        if "function" in tool or "type" in tool or "name" in tool or "title" not in tool:
+            return dict(tool)
+    elif not callable(tool) and not hasattr(tool, "args_schema"):
+        # Objects of a provider's own, such as google.genai's Tool.
+        dump = getattr(tool, "model_dump", None)
+        return dump(exclude_none=True) if callable(dump) else {"tool": repr(tool)}
+    return convert_to_openai_tool(tool)
 
 
 def build_curator(
     managers: Sequence[Any],
     max_tokens: int | None,
-    options: CuratorOptions,
+    options: SharedOptions,
     *,
     name: str,
-    recall: bool = False,
-    model: Any = None,
+    owner: str,
 ) -> Curator:
-    """A curator; provider ``auto`` is resolved from the model, or ``core`` without one."""
+    """A curator of what `owner` was given; provider ``auto`` is ``core`` until a model is known."""
     settings: dict[str, Any] = dict(options)
+    check_given(owner, settings, SharedOptions.__annotations__)
+    if "counter" in settings:
+        settings["counter"] = counter_of(settings["counter"])
     if settings.get("provider", "core") == "auto":
-        settings["provider"] = provider_of(model) if model is not None else "core"
-    return Curator(*managers, max_tokens=max_tokens, name=name, recall=recall, **settings)
-
-
-def _is_schema(tool: Any) -> bool:
-    return isinstance(tool, Mapping) and ("function" in tool or "type" in tool or "name" in tool)
+        settings["provider"] = "core"
+    return Curator(*managers, max_tokens=max_tokens, name=name, **settings)

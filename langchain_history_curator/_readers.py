@@ -8,7 +8,6 @@ from typing import Any
 
 from langchain_core.messages import ChatMessage
 
-from history_curator.errors import ConversionError
 from history_curator.model import (
     ContentPart,
     ConversationEntry,
@@ -105,14 +104,9 @@ def read_function(message: Any, index: int) -> tuple[ConversationEntry, ...]:
 
 def read_chat(message: ChatMessage, index: int) -> tuple[ConversationEntry, ...]:
     spoken = message.role.lower()
-    role = _CHAT_ROLES.get(spoken)
-    if role is None:
-        raise ConversionError(
-            f"unknown role {message.role!r}.",
-            index=index,
-            field="role",
-            fix=f"use one of {', '.join(sorted(_CHAT_ROLES))}.",
-        )
+    # A role of some model's own, such as Granite's "control", is sent as it is; to us it is
+    # something the model is told.
+    role = _CHAT_ROLES.get(spoken, _USER)
     content, parts = _text_and_parts(message.content)
     name = message.name or ("orchestrator" if spoken == "orchestrator" else None)
     entry = new_entry(

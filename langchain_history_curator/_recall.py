@@ -8,8 +8,14 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool, StructuredTool
 
-from history_curator.model import ConversationEntry
-from history_curator.recall import RECALL_DESCRIPTION, RECALL_TOOL_NAME, Recall, RecallRequest
+from history_curator.record.recall import (
+    RECALL_DESCRIPTION,
+    RECALL_TOOL_NAME,
+    Recall,
+    RecallRequest,
+)
+from history_curator.sockets import entries_of
+from langchain_history_curator._handoff import with_transcripts
 from langchain_history_curator._options import DIALECT, messages_of
 
 Record = Sequence[Any] | Callable[[], Sequence[Any]] | Any
@@ -25,6 +31,7 @@ def recall_tool(
     *,
     counter: Any = "o200k_base",
     max_tokens: int = 2_000,
+    name: str = RECALL_TOOL_NAME,
 ) -> BaseTool:
     """Return a tool that answers from one conversation's record, and from nothing else.
 
@@ -33,6 +40,7 @@ def recall_tool(
             one the tool reads the messages of the agent it is called by.
         counter: an encoding, a model name or a `TokenCounter`.
         max_tokens: the most one answer may cost.
+        name: what the model calls it, where a tool of yours is named ``recall`` already.
 
     Raises:
         ImportError: without a record, when langgraph is not installed.
@@ -46,16 +54,21 @@ def recall_tool(
     function = (
         _own_state(counter, max_tokens) if record is None else _bound(record, counter, max_tokens)
     )
+    renamed = f" Where a placeholder says {RECALL_TOOL_NAME}(…), call {name}(…)."
     return StructuredTool.from_function(
         function,
-        name=RECALL_TOOL_NAME,
-        description=RECALL_DESCRIPTION,
+        name=name,
+        description=RECALL_DESCRIPTION + (renamed if name != RECALL_TOOL_NAME else ""),
         args_schema=RecallRequest,
     )
 
 
 def _bound(record: Record, counter: Any, max_tokens: int) -> Callable[..., str]:
-    answer = Recall(lambda: _entries(_said(record)), counter=counter, max_tokens=max_tokens)
+    answer = Recall(
+        lambda: entries_of(DIALECT, with_transcripts(_said(record))),
+        counter=counter,
+        max_tokens=max_tokens,
+    )
 
     def recall(
         handle: str | None = None, lines: str | None = None, query: str | None = None
@@ -75,7 +88,9 @@ def _own_state(counter: Any, max_tokens: int) -> Callable[..., str]:
         runtime: Any, handle: str | None = None, lines: str | None = None, query: str | None = None
     ) -> str:
         answer = Recall(
-            _entries(messages_of(runtime.state)), counter=counter, max_tokens=max_tokens
+            entries_of(DIALECT, with_transcripts(messages_of(runtime.state))),
+            counter=counter,
+            max_tokens=max_tokens,
         )
         return answer(handle=handle, lines=lines, query=query)
 
@@ -92,9 +107,3 @@ def _said(record: Record) -> Sequence[BaseMessage]:
     elif hasattr(record, "messages"):
         record = record.messages
     return messages_of(record)
-
-
-def _entries(messages: Sequence[Any]) -> list[ConversationEntry]:
-    return [
-        entry for index, message in enumerate(messages) for entry in DIALECT.read(message, index)
-    ]

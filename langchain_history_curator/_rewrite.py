@@ -17,8 +17,8 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 
+from history_curator.dialects import text_first
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
-from history_curator.write._dicts import text_first
 from langchain_history_curator._blocks import (
     arguments_object,
     kind_of,
@@ -26,6 +26,7 @@ from langchain_history_curator._blocks import (
     write_call,
     write_part,
 )
+from langchain_history_curator._items import free_aside, free_blocks, is_item
 
 Renewed = dict[str, list[ToolCall]]
 """Calls as they now are, by the id they were read with."""
@@ -169,6 +170,14 @@ def _rewrite_ai(
             extra.pop(key, None)
         update["additional_kwargs"] = extra
     content = _content(message.content, entry, before, _by_old_id(old, new, origins))
+    if len(entry.reasoning or ()) < len(before.reasoning or ()):
+        if isinstance(content, list):
+            content = free_blocks(content)
+        update["additional_kwargs"] = free_aside(
+            update.get("additional_kwargs", message.additional_kwargs)
+        )
+        if is_item(message.id):
+            update["id"] = None
     if content is not message.content:
         update["content"] = content
 

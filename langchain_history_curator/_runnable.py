@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.load import loads
 from langchain_core.messages import AnyMessage, BaseMessage, MessageLikeRepresentation
 from langchain_core.prompt_values import PromptValue
-from langchain_core.runnables import RunnableConfig, RunnableSerializable
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableSerializable
 from langchain_core.runnables.config import patch_config
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator
-from typing_extensions import override
+from typing_extensions import Self, Unpack, override
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
+from history_curator.settings import SharedOptions, check_options
+from history_curator.settings._fields import CuratorFields, declared
+from history_curator.sockets import (
+    Ask,
+    Body,
+    ConfigSource,
+    adrive,
+    drive,
+    is_share,
+    load_settings,
+    share_of,
+)
 from langchain_history_curator._budget import bound_tools, budget_for_model, counter_for
 from langchain_history_curator._cache import mark_curation
+from langchain_history_curator._counters import counter_of
 from langchain_history_curator._events import (
     adispatch,
     annotate,
@@ -27,14 +42,18 @@ from langchain_history_curator._events import (
     listened_to,
     stream,
 )
+from langchain_history_curator._models import provider_in, provider_of, unwrap
 from langchain_history_curator._options import (
     DIALECT,
-    ConfigSource,
-    load_settings,
+    check_given,
+    check_no_share,
+    is_request,
+    key_of,
     messages_of,
-    provider_of,
     schemas_of,
+    spend,
 )
+from langchain_history_curator._summaries import behind_the_scenes
 
 CuratorInput = (
     PromptValue | str | BaseMessage | Sequence[MessageLikeRepresentation] | dict[str, Any]
@@ -44,14 +63,49 @@ CuratorInput = (
 # runnable for every call, which should find the conversation already read.
 _curators: WeakValueDictionary[tuple[Any, ...], Curator] = WeakValueDictionary()
 
+_MADE_OF = tuple(
+    name
+    for name in ("managers", *CuratorFields.model_fields, "bus", "name")
+    if name != "max_tokens"
+)
+"""The fields a curator is made of; the others are arguments of each view."""
 
-class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
+
+class NodeOptions(SharedOptions, total=False):
+    """What a step of a chain or of a graph takes by name."""
+
+    tail: Literal["auto", "request", "history"]
+    reserve: int
+    mark_cache: bool
+    name: str | None
+
+
+class StepOptions(NodeOptions, total=False):
+    """What `HistoryCurator.for_model` takes beside a budget."""
+
+    managers: Sequence[Any]
+    tools: Sequence[Any] | None
+
+
+class HistoryCuratorOptions(StepOptions, total=False):
+    """What `HistoryCurator` takes by name."""
+
+    max_tokens: int | None
+    budget: str | None
+
+
+class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[BaseMessage]]):
     """What of a conversation the next model in the chain gets to see.
 
-    Takes a list of messages, a PromptValue, a state dict with ``messages``, a string or one
-    message, and returns a list of messages that fits `max_tokens`, splits no tool exchange and
-    follows the provider's rules. Untouched messages are the same objects; the input is never
-    changed. Raises `BudgetUnsatisfiableError` when what must be sent does not fit.
+    Takes a list of messages, a PromptValue, a state with ``messages`` (a dict or a pydantic
+    model), a string or one message, and returns a list of messages that fits `max_tokens`, splits
+    no tool exchange and follows the provider's rules. Untouched messages are the same objects;
+    the input is never changed; an empty history stays empty. Raises `BudgetUnsatisfiableError`
+    when what must be sent does not fit.
+
+    In the middle of a chain, where something is still added, a history that ends on an answer
+    stays as it is. Settings may be changed at any time: by assignment, ``model_copy(update=…)``,
+    ``bind(…)`` or as keywords of one call.
 
     The settings are those of `Curator`. A runnable without managers and with a named counter
     survives ``dumps`` and ``loads``.
@@ -65,38 +119,14 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, frozen=False, extra="forbid")
 
-    max_tokens: int | None = None
-    """The budget: messages, tools and priming. None enforces the provider's rules only."""
-
     managers: tuple[Any, ...] = ()
-    """Applied in order; none is the budget ladder alone."""
+    """Applied in order; none is the budget alone."""
 
-    counter: Any = "o200k_base"
-    """An encoding, a model name, or a `TokenCounter`."""
+    tail: Literal["auto", "request", "history"] = "auto"
+    """``request`` when the view is sent as it is, ``history`` when something is appended to it;
+    ``auto`` tells a list that ends on an answer, or an empty one, for a history."""
 
-    provider: Any = "core"
-    """A profile or its name; ``auto`` is resolved by `for_model`."""
-
-    low_water: float | None = None
-    """How full the view is after a cut."""
-
-    reasoning: Literal["strip", "keep", "refuse"] | None = None
-    """What happens to reasoning that an edit unbinds."""
-
-    recall: bool = False
-    """Whether placeholders name the handle the recall tool takes."""
-
-    mode: Literal["enforce", "shadow"] = "enforce"
-    """``shadow`` reports and sends everything."""
-
-    preserve_last_n: int | None = None
-    """The last n messages are never left out."""
-
-    tail: Literal["request", "history"] = "request"
-    """``history`` when something is still appended to the output."""
-
-    reserve: int = 0
-    """Tokens to leave free."""
+    reserve: int = declared("reserve")
 
     tools: list[dict[str, Any]] | None = None
     """Schemas of the tools sent along; tools of any kind are turned into schemas."""
@@ -114,16 +144,15 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
     """The name of the span in a trace."""
 
     _curator: Curator | None = PrivateAttr(default=None)
-    _streams: bool = PrivateAttr(default=False)
+    _made_of: tuple[Any, ...] = PrivateAttr(default=())
+    _streams: bool | None = PrivateAttr(default=None)
+    """Whether curations are announced on the stream of the graph; False is nowhere at all."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, **settings: Unpack[HistoryCuratorOptions]) -> None:
         # Wrong settings are refused while the chain is being written, not when it runs; here,
         # because pydantic would turn our own error into one of its own.
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise ConfigurationError(
-                f"max_tokens is {self.max_tokens}. Fix: give a positive budget, or None for none."
-            )
+        _check(type(self), settings)
+        super().__init__(**settings)
         _ = self.curator
 
     @field_validator("tools", mode="before")
@@ -146,11 +175,10 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
         cls,
         model: Any,
         *,
-        tools: Sequence[Any] | None = None,
         output: int | None = None,
-        max_tokens: int | None = None,
-        **settings: Any,
-    ) -> HistoryCurator:
+        max_tokens: float | None = None,
+        **settings: Unpack[StepOptions],
+    ) -> Self:
         """Return a curator whose budget, counter and provider are the model's own.
 
         The budget is 95 % of the model's window less the room for its answer; `budget` says
@@ -159,30 +187,24 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
 
         Args:
             model: a chat model, or a runnable around one: a binding, a sequence, fallbacks.
-            tools: tools sent along; those bound to the model are found by themselves.
             output: tokens to leave for the answer, instead of what the model may write.
-            max_tokens: a budget to use instead.
-            settings: any field of the runnable.
+            max_tokens: a budget to use instead; a share such as 0.5 is of the model's window.
+            settings: any field of the runnable; tools bound to the model are found by themselves.
 
         Raises:
             ConfigurationError: when the model does not say how much it takes and `max_tokens` is
                 not given.
         """
-        settings.setdefault("provider", "auto")
-        if settings["provider"] == "auto":
+        if settings.get("provider", "auto") == "auto":
             settings["provider"] = provider_of(model)
-        if max_tokens is None:
-            found = budget_for_model(model, tools=tools, output=output)
-            settings.setdefault("counter", found.counter)
-            return cls(
-                max_tokens=found.max_tokens,
-                tools=list(found.tools) or None,
-                budget=found.source,
-                **settings,
-            )
         settings.setdefault("counter", counter_for(model))
-        schemas = schemas_of(tools) or bound_tools(model)
-        return cls(max_tokens=max_tokens, tools=schemas, budget="as given", **settings)
+        settings["tools"] = schemas_of(settings.get("tools")) or bound_tools(model)
+        if max_tokens is not None and not is_share(max_tokens):
+            return cls(max_tokens=int(max_tokens), budget="as given", **settings)
+        found = budget_for_model(model, output=output)
+        if max_tokens is not None:
+            found = share_of(found, max_tokens)
+        return cls(max_tokens=found.max_tokens, budget=found.source, **settings)
 
     @classmethod
     def from_config(
@@ -191,7 +213,7 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
         *,
         objects: Mapping[str, Any] | None = None,
         **overrides: Any,
-    ) -> HistoryCurator:
+    ) -> Self:
         """Build the step from a `CuratorConfig`, a mapping, or a YAML or TOML file.
 
         Args:
@@ -217,99 +239,163 @@ class HistoryCurator(RunnableSerializable[CuratorInput, list[BaseMessage]]):
     def invoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[BaseMessage]:
-        if not self.managers and not listened_to(config):
-            return self._view(self.curate(input))
-        return self._call_with_config(self._invoke, input, config, **kwargs)
+        step = self._with(kwargs)
+        if not step.managers and not listened_to(config):
+            return step._view(step.curate(input, config))
+        return step._call_with_config(step._invoke, input, config)
 
     @override
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[BaseMessage]:
-        if not self.managers and not listened_to(config):
-            return self._view(self.curate(input))
-        return await self._acall_with_config(self._ainvoke, input, config, **kwargs)
+        step = self._with(kwargs)
+        if not step.managers and not listened_to(config):
+            return step._view(step.curate(input, config))
+        return await step._acall_with_config(step._ainvoke, input, config)
 
-    def curate(self, given: Any) -> Curation:
+    @override
+    def __or__(self, other: Any) -> Any:
+        """Compose. In front of a model, ``auto`` is resolved: its provider, and a request."""
+        step: Runnable[Any, Any] = self
+        if isinstance(other, Runnable) and isinstance(unwrap(other), BaseLanguageModel):
+            step = self._in_front_of(other)
+        return RunnableSerializable.__or__(step, other)
+
+    def _in_front_of(self, model: Any) -> HistoryCurator:
+        found: dict[str, Any] = {}
+        if self.tail == "auto":
+            found["tail"] = "request"
+        if self.provider == "auto":
+            found["provider"] = provider_of(model)
+        return self._with(found)
+
+    @override
+    def bind(self, **settings: Any) -> HistoryCurator:
+        """Return this step with other settings."""
+        return self._with(settings)
+
+    @override
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other settings.
+
+        Raises:
+            ConfigurationError: for a setting nobody knows, or a value that cannot work.
+        """
+        _check(type(self), update or {})
+        return super().model_copy(update=update, deep=deep)
+
+    def _with(self, changes: Mapping[str, Any]) -> HistoryCurator:
+        return self.model_copy(update=changes) if changes else self
+
+    @classmethod
+    def loads(cls, text: str, *, allowed_objects: Sequence[type] = ()) -> Any:
+        """Return what ``dumps`` wrote: a step, or a chain it is part of.
+
+        Args:
+            text: as written.
+            allowed_objects: the other classes of the chain.
+        """
+        return loads(
+            text,
+            valid_namespaces=cls.get_lc_namespace(),
+            allowed_objects=[cls, *allowed_objects],
+        )
+
+    def curate(self, given: Any, config: RunnableConfig | None = None) -> Curation:
         """Return the whole outcome, report included, for whatever `invoke` takes."""
-        return self.curator.curate(messages_of(given), **self._arguments())
+        messages = messages_of(given)
+        return self._decider(messages).curate(messages, **self._arguments(given, config))
 
-    async def acurate(self, given: Any) -> Curation:
+    async def acurate(self, given: Any, config: RunnableConfig | None = None) -> Curation:
         """Like `curate`, for managers that call a model."""
-        return await self.curator.acurate(messages_of(given), **self._arguments())
+        messages = messages_of(given)
+        return await self._decider(messages).acurate(messages, **self._arguments(given, config))
+
+    def _decider(self, messages: Sequence[Any]) -> Curator:
+        return self._curator_for(provider_in(messages) if self.provider == "auto" else "core")
 
     @property
     def curator(self) -> Curator:
-        """The core's curator behind this step."""
-        curator: Curator | None = self._kept["_curator"]
-        if curator is None:
-            curator = self._curator = self._build()
+        """The core's curator behind this step, made of its settings as they are now."""
+        return self._curator_for("core")
+
+    def _curator_for(self, provider: str) -> Curator:
+        """The same, with a provider for ``auto``."""
+        fields, kept = self.__dict__, self.__pydantic_private__ or {}
+        made_of = tuple([fields[field] for field in _MADE_OF])
+        if fields["provider"] == "auto":
+            made_of = tuple(provider if item == "auto" else item for item in made_of)
+        curator: Curator | None = kept.get("_curator")
+        if curator is None or made_of != kept["_made_of"]:
+            curator = self._curator = self._build(made_of)
+            self._made_of = made_of
         return curator
 
-    @property
-    def _kept(self) -> dict[str, Any]:
-        # Where pydantic keeps private attributes: asking the model for one is slow.
-        return self.__pydantic_private__ or {}
-
-    def _arguments(self) -> dict[str, Any]:
+    def _arguments(self, given: Any, config: RunnableConfig | None) -> dict[str, Any]:
+        tail = self.tail
+        if tail == "auto":
+            tail = "request" if is_request(given) else "history"
+        if self.tools and not all(isinstance(tool, dict) for tool in self.tools):
+            self.tools = schemas_of(self.tools)  # they were set, or came with a copy
         return {
             "tools": self.tools,
-            "reserve": self.reserve,
-            "tail": self.tail,
-            "max_tokens": self.max_tokens,
+            "tail": tail,
+            **spend(self.max_tokens, self.reserve),
             "dialect": DIALECT,
+            "key": key_of(config),
         }
 
-    def _build(self) -> Curator:
-        provider = "core" if self.provider == "auto" else self.provider
-        made_from = (
-            *self.managers, self.counter, provider, self.low_water, self.reasoning,
-            self.recall, self.mode, self.preserve_last_n, self.bus, self.name,
-        )  # fmt: skip
+    def _build(self, made_of: tuple[Any, ...]) -> Curator:
+        settings = dict(zip(_MADE_OF, made_of, strict=True))
+        _check(type(self), {**settings, "max_tokens": self.max_tokens, "reserve": self.reserve})
+        settings["counter"] = counter_of(settings["counter"])
+        key = (*settings.pop("managers"), *settings.values())
         try:
-            known = _curators.get(made_from)
+            known = _curators.get(key)
         except TypeError:
-            known = None
-            made_from = (object(),)
+            known, key = None, (object(),)
         if known is not None:
             return known
-        curator = Curator(
-            *self.managers,
-            counter=self.counter,
-            provider=provider,
-            low_water=self.low_water,
-            reasoning=self.reasoning,
-            recall=self.recall,
-            mode=self.mode,
-            bus=self.bus,
-            name=self.name or "history",
-            preserve_last_n=self.preserve_last_n,
-        )
-        _curators[made_from] = curator
+        settings["name"] = self.name or "history"
+        curator = _curators[key] = Curator(*self.managers, **settings)
         return curator
 
     def _view(self, curation: Curation) -> list[BaseMessage]:
-        if self._kept["_streams"] and (writer := graph_writer()) is not None:
+        if self._streams and (writer := graph_writer()) is not None:
             stream(writer, event_of(curation, self.name or "history"))
-        if self.mark_cache and self.curator.profile.name == "anthropic":
+        if self.mark_cache and curation.report.provider == "anthropic":
             return mark_curation(curation, tools=self.tools)
         return curation.messages
 
     def _invoke(
         self, given: Any, run_manager: CallbackManagerForChainRun, config: RunnableConfig
     ) -> list[BaseMessage]:
-        curation = self.curate(given)
-        if run_manager.handlers:
-            event = event_of(curation, self.name or "history")
-            annotate(run_manager, event)
-            dispatch(event, patch_config(config, callbacks=run_manager.get_child()))
-        return self._view(curation)
+        return drive(self._steps(given, run_manager, run_manager.get_child, config))
 
     async def _ainvoke(
         self, given: Any, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> list[BaseMessage]:
-        curation = await self.acurate(given)
-        if run_manager.handlers:
+        return await adrive(self._steps(given, run_manager, run_manager.get_child, config))
+
+    def _steps(
+        self, given: Any, run: Any, child: Callable[[], Any], config: RunnableConfig
+    ) -> Body[list[BaseMessage]]:
+        with behind_the_scenes():
+            curation = yield Ask(self.curate, self.acurate, (given, config))
+        if run.handlers:
             event = event_of(curation, self.name or "history")
-            annotate(run_manager, event)
-            await adispatch(event, patch_config(config, callbacks=run_manager.get_child()))
+            annotate(run, event)
+            if self._streams is not False:
+                within = patch_config(config, callbacks=child())
+                yield Ask(dispatch, adispatch, (event, within))
         return self._view(curation)
+
+
+def _check(owner: type[HistoryCurator], given: Mapping[str, Any]) -> None:
+    check_given(owner.__name__, given, owner.model_fields)
+    check_no_share(
+        owner.__name__, given.get("max_tokens"), "HistoryCurator.for_model(model, max_tokens=0.5)"
+    )
+    check_options({name: value for name, value in given.items() if name != "tail"})
+    if given.get("tail", "auto") not in ("auto", "request", "history"):
+        raise ConfigurationError(f"tail is {given['tail']!r}. Fix: 'auto', 'request' or 'history'.")

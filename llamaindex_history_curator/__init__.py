@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+try:
+    import llama_index.core  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "llamaindex_history_curator needs llama-index-core, which is not installed. "
+        'Fix: pip install "history-curator[llamaindex]"'
+    ) from error
+
 from llamaindex_history_curator._agents import CuratedFunctionAgent, CuratedReActAgent
 from llamaindex_history_curator._audit import Replaced
+from llamaindex_history_curator._branches import MemoryBranches
 from llamaindex_history_curator._budget import budget_for_llm
 from llamaindex_history_curator._cache import mark_cache
+from llamaindex_history_curator._code import CuratedCodeActAgent
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._events import HistoryCuratedEvent
 from llamaindex_history_curator._llm import CuratedLLM
 from llamaindex_history_curator._memory import CuratedMemory
 from llamaindex_history_curator._recall import recall_tool
+from llamaindex_history_curator._registry import register_store
 from llamaindex_history_curator._serialize import message_from_dict, message_to_dict
+from llamaindex_history_curator._workflow import CuratedAgentWorkflow
 
 __all__ = [
+    "CuratedAgentWorkflow",
+    "CuratedCodeActAgent",
     "CuratedFunctionAgent",
     "CuratedLLM",
     "CuratedMemory",
     "CuratedReActAgent",
     "HistoryCuratedEvent",
     "LlamaIndexDialect",
+    "MemoryBranches",
     "Replaced",
     "budget_for_llm",
     "mark_cache",
     "message_from_dict",
     "message_to_dict",
     "recall_tool",
+    "register_store",
 ]

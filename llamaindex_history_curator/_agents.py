@@ -9,29 +9,28 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
 from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
 from llama_index.core.agent.workflow.workflow_events import AgentOutput
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
-from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms import LLM
 from llama_index.core.memory import BaseMemory
-from llama_index.core.tools import AsyncBaseTool
-from llama_index.core.workflow import Context, StopEvent, Workflow
+from llama_index.core.tools import AsyncBaseTool, BaseTool
+from llama_index.core.workflow import Context, Workflow
 
-from history_curator.config import CuratorConfig
-from history_curator.curator import Curator
-from history_curator.recall import RECALL_TOOL_NAME
+from history_curator.record.recall import RECALL_TOOL_NAME
+from llamaindex_history_curator._budget import counter_for_llm
 from llamaindex_history_curator._events import span
 from llamaindex_history_curator._memory import CuratedMemory
 from llamaindex_history_curator._react import as_exchanges, as_text
 from llamaindex_history_curator._recall import recall_tool
-from llamaindex_history_curator._setup import check_alone, check_keywords, make_curator
-from llamaindex_history_curator._view import Viewer
+from llamaindex_history_curator._run import Run, use_memory
+from llamaindex_history_curator._setup import check_keywords
+from llamaindex_history_curator._socket import Socket
 
-__all__ = ["CuratedFunctionAgent", "CuratedReActAgent"]
+__all__ = ["CuratedAgent", "CuratedFunctionAgent", "CuratedReActAgent"]
 
 
 _ARGUMENTS = {
@@ -41,63 +40,52 @@ _ARGUMENTS = {
 } - {"self", "args", "kwargs"}
 
 
-class _CuratedAgent(BaseWorkflowAgent):
-    """What both kinds of agent share."""
+class CuratedAgent(Socket, BaseWorkflowAgent):
+    """What all kinds of curated agents share."""
 
-    token_limit: int | None = Field(default=None, gt=0)
-    managers: Any = Field(default=(), exclude=True)
-    provider: str = "auto"
-    counter: Any = Field(default=None, exclude=True)
     recall: bool = False
-    mark_cache: bool = False
-    curator: Any = Field(default=None, exclude=True)
-    config: Any = Field(default=None, exclude=True)
-    objects: Any = Field(default=None, exclude=True)
 
-    _viewers: dict[int, Viewer] = PrivateAttr(default_factory=dict)
+    _socket: ClassVar[str] = "agent"
+    _watched: ClassVar[frozenset[str]] = Socket._watched | {"recall"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         check_keywords(type(self).__name__, kwargs, {*type(self).model_fields, *_ARGUMENTS})
         super().__init__(*args, **kwargs)
-        check_alone(self.curator, config=self.config, objects=self.objects)
-        if self.config is not None:
-            self.config = CuratorConfig.load(self.config)
-        if self.curator is None:
-            # Made without the LLM, which may be exchanged: what cannot work is refused here.
-            self._make_curator(None)
+        self._check_settings()
 
-    def _make_curator(self, llm: LLM | None) -> Curator:
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        tools: list[Any] = list(self.tools or ())
+        others = [one for one in tools if one.metadata.name != RECALL_TOOL_NAME]
+        if not self._recalls:
+            self.__dict__["tools"] = others if tools else self.tools
+        elif len(others) == len(tools):
+            # Among the agent's own tools, because a workflow of several agents looks there only.
+            self.__dict__["tools"] = [*others, self._recall_tool()]
+
+    def _own_options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"name": self.name, "recall": self.recall}
-        if self.config is not None:
-            own = self.config.model_fields_set
-            options = {
-                name: value
-                for name, value in options.items()
-                if name not in own or (name == "recall" and name in self.model_fields_set)
-            }
-        return make_curator(
-            self.managers,
-            llm=llm,
-            token_limit=self.token_limit,
-            provider=self.provider,
-            counter=self.counter,
-            config=self.config,
-            objects=self.objects,
-            **options,
-        )
+        if self.config is None:
+            return options
+        own = self.config.model_fields_set
+        return {
+            name: value
+            for name, value in options.items()
+            if name not in own or (name == "recall" and name in self.model_fields_set)
+        }
 
     @property
     def _recalls(self) -> bool:
-        return self.recall or (self.config is not None and self._viewer().curator.recall)
+        if self.curator is not None or self.config is None:
+            return self.recall
+        return bool(self._own_options().get("recall", self.config.recall))
 
-    def _viewer(self) -> Viewer:
-        # Made on first use, and again when the LLM is exchanged.
-        viewer = self._viewers.get(id(self.llm))
-        if viewer is None:
-            curator: Curator = self.curator or self._make_curator(self.llm)
-            viewer = Viewer(curator, "agent", mark_cache=self.mark_cache, llm=self.llm)
-            self._viewers = {id(self.llm): viewer}
-        return viewer
+    def _recall_tool(self) -> BaseTool:
+        return recall_tool(
+            counter=self.counter or counter_for_llm(self.llm),
+            scratchpad_key=getattr(self, "scratchpad_key", "scratchpad"),
+            reasoning_key=getattr(self, "reasoning_key", "current_reasoning"),
+        )
 
     @span
     async def curate_step(
@@ -106,30 +94,19 @@ class _CuratedAgent(BaseWorkflowAgent):
         """Return the view of everything one model call would be sent."""
         return await self._viewer().aview(messages, tools=tools)
 
-    async def get_tools(self, input_str: str | None = None) -> Sequence[AsyncBaseTool]:
-        """Return the agent's tools, with the recall tool where it is on."""
-        tools = list(await super().get_tools(input_str))
-        if self._recalls and all(tool.metadata.name != RECALL_TOOL_NAME for tool in tools):
-            own = recall_tool(
-                counter=self._viewer().curator.counter,
-                scratchpad_key=getattr(self, "scratchpad_key", "scratchpad"),
-                reasoning_key=getattr(self, "reasoning_key", "current_reasoning"),
-            )
-            tools += self._ensure_tools_are_async([own])
-        return tools
+    def new_memory(self) -> CuratedMemory:
+        """Return the memory of a run that was given none."""
+        curator = self._viewer().curator
+        return CuratedMemory.from_defaults(
+            llm=self.llm,
+            token_limit=curator.max_tokens,
+            provider=curator.profile.name,
+            counter=curator.counter,
+            recall=self._recalls,
+        )
 
     async def _init_context(self, ctx: Context, ev: Any) -> None:
-        if not await ctx.store.get("memory", default=None) and ev.get("memory") is None:
-            viewer = self._viewer()
-            limit = viewer.curator.max_tokens
-            memory = CuratedMemory.from_defaults(
-                llm=self.llm,
-                token_limit=limit,
-                provider=viewer.curator.profile.name,
-                counter=viewer.curator.counter,
-                recall=self._recalls,
-            )
-            await ctx.store.set("memory", memory)
+        await use_memory(ctx, ev, self)
         await super()._init_context(ctx, ev)
 
     async def _get_llm_response(
@@ -137,11 +114,19 @@ class _CuratedAgent(BaseWorkflowAgent):
     ) -> ChatResponse:
         return await super()._get_llm_response(ctx, await self.curate_step(llm_input), llm)
 
+    async def _remember_run(self, ctx: Any, memory: BaseMemory) -> None:
+        """Put the steps of the run into the memory."""
+        key = getattr(self, "scratchpad_key", "scratchpad")
+        pad = await ctx.store.get(key, default=[])
+        if pad:
+            await memory.aput_messages(pad)
+            await ctx.store.set(key, [])
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
 
-class CuratedFunctionAgent(_CuratedAgent, FunctionAgent):
+class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
     """A `FunctionAgent` whose every model call is a curated view of everything so far.
 
     The scratchpad stays whole and reaches the memory when the run ends. Works with and without
@@ -177,24 +162,17 @@ class CuratedFunctionAgent(_CuratedAgent, FunctionAgent):
         memory: BaseMemory,
     ) -> AgentOutput:
         """Take one step from a curated view, and add what it did to the whole scratchpad."""
+        run = Run(self, ctx, memory)
+        llm_input = await run.begin(llm_input)
         pad = list(await ctx.store.get(self.scratchpad_key, default=[]))
         view = await self.curate_step([*llm_input, *pad], tools)
         step = _StepContext(ctx, self.scratchpad_key, pad)
-        return await super().take_step(step, view, tools, memory)
-
-    async def _generate_early_stopping_response(
-        self, ctx: Context, max_iterations: int
-    ) -> StopEvent:
-        # LlamaIndex forgets the steps of a run it stops early; they were said and done.
-        memory: BaseMemory = await ctx.store.get("memory")
-        pad = await ctx.store.get(self.scratchpad_key, default=[])
-        if pad:
-            await memory.aput_messages(pad)
-            await ctx.store.set(self.scratchpad_key, [])
-        return await super()._generate_early_stopping_response(ctx, max_iterations)
+        output = await super().take_step(step, view, tools, run.memory)
+        await run.end()
+        return output
 
 
-class CuratedReActAgent(_CuratedAgent, ReActAgent):
+class CuratedReActAgent(CuratedAgent, ReActAgent):
     """A `ReActAgent` whose every model call is a curated view of everything so far.
 
     Actions and observations are curated as calls and results, so a long observation is shortened
@@ -229,15 +207,26 @@ class CuratedReActAgent(_CuratedAgent, ReActAgent):
         memory: BaseMemory,
     ) -> AgentOutput:
         """Take one step from a curated view."""
+        run = Run(self, ctx, memory)
+        llm_input = await run.begin(llm_input)
         if llm_input and llm_input[0].role.value == "system" and not self.system_prompt:
             # The base class drops the first system message, taking it for the agent's own prompt.
             llm_input = [ChatMessage(role="system", content=""), *llm_input]
         llm_input = _asked_once(llm_input)
         token = _steps.set(tuple(await ctx.store.get(self.reasoning_key, default=[])))
         try:
-            return await super().take_step(ctx, llm_input, tools, memory)
+            output = await super().take_step(ctx, llm_input, tools, run.memory)
         finally:
             _steps.reset(token)
+        await run.end()
+        return output
+
+    async def _remember_run(self, ctx: Any, memory: BaseMemory) -> None:
+        steps = await ctx.store.get(self.reasoning_key, default=[])
+        if steps:
+            said = "\n".join(step.get_content() for step in steps)
+            await memory.aput(ChatMessage(role="assistant", content=said))
+            await ctx.store.set(self.reasoning_key, [])
 
     async def _get_response(self, current_llm_input: list[ChatMessage]) -> ChatResponse:
         return await super()._get_response(await self._react_view(current_llm_input))

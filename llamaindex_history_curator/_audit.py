@@ -11,6 +11,7 @@ from typing import NamedTuple
 from llama_index.core.base.llms.types import ChatMessage
 
 from llamaindex_history_curator._serialize import message_to_dict
+from llamaindex_history_curator._store import without_id
 
 __all__ = ["Replaced", "missing"]
 
@@ -31,7 +32,8 @@ class Replaced(NamedTuple):
 
 def missing(stored: Sequence[ChatMessage], fresh: Sequence[ChatMessage]) -> list[ChatMessage]:
     """Return the stored messages that the fresh ones do not hold, in order."""
-    if list(fresh[: len(stored)]) == list(stored):
+    stored = [without_id(message) for message in stored]
+    if list(fresh[: len(stored)]) == stored:
         return []
     there = Counter(map(_key, fresh))
     lost = []

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 
-from history_curator.errors import ConfigurationError
-from history_curator.tokens import TokenCounter, find_family, get_counter, window_margin
+from history_curator.sockets import Window, budget_of
+from history_curator.tokens import TokenCounter, find_family, get_counter
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
     from llama_index.core.tools import BaseTool
 
 __all__ = ["budget_for_llm", "counter_for_llm", "tool_schemas"]
-
-_UNKNOWN_OUTPUT = 4_096
 
 
 def budget_for_llm(
@@ -53,8 +51,8 @@ def budget_for_llm(
         3000
     """
     metadata = llm.metadata
-    window = metadata.context_window
-    if window <= 0 or window == DEFAULT_CONTEXT_WINDOW:
+    limit = metadata.context_window
+    if limit <= 0 or limit == DEFAULT_CONTEXT_WINDOW:
         warnings.warn(
             f"{llm.class_name()} does not know its context window and reports "
             f"LlamaIndex's default of {DEFAULT_CONTEXT_WINDOW} tokens. "
@@ -62,23 +60,14 @@ def budget_for_llm(
             UserWarning,
             stacklevel=2,
         )
-        window = DEFAULT_CONTEXT_WINDOW
-    if output is None:
-        known = metadata.num_output
-        output = known if known > 0 else min(_UNKNOWN_OUTPUT, window // 4)
-    if margin is None:
-        margin = window_margin(window)
+        limit = DEFAULT_CONTEXT_WINDOW
     schemas = 0
     if tools:
         schemas = get_counter(counter or counter_for_llm(llm)).count_tools(tool_schemas(tools))
-    left = window - output - schemas - margin
-    if left <= 0:
-        raise ConfigurationError(
-            f"{llm.class_name()}: a window of {window} tokens leaves nothing for messages after "
-            f"{output} for the answer, {schemas} for tools and {margin} of margin. "
-            "Fix: lower num_output or max_tokens of the LLM, or pass output= or token_limit=."
-        )
-    return left
+    window = Window(
+        llm.class_name(), limit, asked=max(0, metadata.num_output), called="context_window"
+    )
+    return budget_of(window, output=output, margin=margin, taken=schemas).max_tokens
 
 
 def counter_for_llm(llm: LLM | None) -> str:

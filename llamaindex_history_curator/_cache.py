@@ -1,4 +1,4 @@
-"""Tell the provider where the stable prefix ends."""
+"""Mark where a view is worth caching, in the words of LlamaIndex."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from llama_index.core.base.llms.types import (
     ThinkingBlock,
 )
 
+from history_curator.caching import Breakpoint, Mark, place_marks, plan_of, sheet_for, ttl_of
+
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
 
-__all__ = ["mark_cache", "marks_for"]
+    from history_curator.curator import Curation
+
+__all__ = ["mark_cache", "mark_curation", "marks_for"]
 
 _MOST = 4
 _TAKERS = ("anthropic", "bedrock_converse", "bedrockconverse")
@@ -52,18 +56,58 @@ def mark_cache(messages: Sequence[ChatMessage], prefix: int) -> list[ChatMessage
         ['text', 'cache']
     """
     out = list(messages)
-    points = sum(isinstance(block, CachePoint) for message in out for block in message.blocks)
-    if points >= _MOST:
+    others = _others(out)
+    if len(others) >= _MOST:
         return out
     for place in range(min(prefix, len(out)) - 1, -1, -1):
         blocks = out[place].blocks
         if blocks and isinstance(blocks[-1], CachePoint):
             break
-        if blocks and _can_carry(blocks[-1]):
-            point = CachePoint(cache_control=CacheControl(type="ephemeral"))
-            out[place] = out[place].model_copy(update={"blocks": [*blocks, point]})
+        behind = [mark.ttl for mark in others if mark.after > place]
+        marked = _marked(out[place], max(behind, default=300.0))
+        if marked is not None:
+            out[place] = marked
             break
     return out
+
+
+def mark_curation(curation: Curation, *, model: str | None = None) -> list[ChatMessage]:
+    """Return the messages of a curation with the breakpoints of its cache plan.
+
+    Args:
+        curation: the view and its report.
+        model: who is asked, for the least prefix; without it Anthropic's usual one.
+    """
+    sheet = sheet_for(model)
+    plan = plan_of(
+        curation,
+        pricing=sheet if sheet is not None and sheet.breakpoints else "anthropic",
+        others=_others(curation.messages),
+    )
+
+    def mark(message: ChatMessage, point: Breakpoint) -> ChatMessage | None:
+        return _marked(message, point.ttl)
+
+    return place_marks(curation.messages, plan, mark)
+
+
+def _others(messages: Sequence[ChatMessage]) -> list[Mark]:
+    """Return the points the messages carry already."""
+    return [
+        Mark(position, ttl_of({"ttl": getattr(block.cache_control, "ttl", None)}))
+        for position, message in enumerate(messages, 1)
+        for block in message.blocks
+        if isinstance(block, CachePoint)
+    ]
+
+
+def _marked(message: ChatMessage, ttl: float) -> ChatMessage | None:
+    blocks = message.blocks
+    if not blocks or isinstance(blocks[-1], CachePoint) or not _can_carry(blocks[-1]):
+        return None
+    control = CacheControl(type="ephemeral", ttl="1h" if ttl >= 3600 else "5m")
+    point = CachePoint(cache_control=control)
+    return message.model_copy(update={"blocks": [*blocks, point]})
 
 
 def _can_carry(block: Any) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from pydantic import BaseModel
 
+from history_curator.dialects import arguments_text
 from history_curator.model import ToolCall
-from history_curator.read._dicts import arguments_text
 
 __all__ = ["read_calls", "write_block", "write_wire"]
 

@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 from llama_index.core.base.llms.types import (
     CachePoint,
     ChatMessage,
+    CitableBlock,
+    CitationBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
 )
 from llama_index.core.base.llms.types import MessageRole as LlamaRole
 
-from history_curator.dialect import copied, differ
-from history_curator.errors import ConversionError
+from history_curator.dialects import copied, differ, image_size
+from history_curator.errors import ConversionError, named
 from history_curator.model import (
     ContentPart,
     ConversationEntry,
@@ -24,8 +26,8 @@ from history_curator.model import (
     ToolCall,
     new_entry,
 )
-from history_curator.read._parts import image_size
 from llamaindex_history_curator._calls import read_calls
+from llamaindex_history_curator._citable import citable_text
 from llamaindex_history_curator._copies import is_flat
 from llamaindex_history_curator._rewrite import RESULT_ID_KEYS, ROLES, is_content, rebuild
 
@@ -79,7 +81,7 @@ class LlamaIndexDialect:
         role = ROLES.get(message.role)
         if role is None:
             raise ConversionError(
-                f"unknown role {message.role!r}.",
+                f"unknown role: {named(message.role)}.",
                 index=index,
                 field="role",
                 fix=f"use one of {', '.join(known.value for known in ROLES)}.",
@@ -102,7 +104,7 @@ class LlamaIndexDialect:
         return (
             new_entry(
                 role,
-                message.content,
+                _content(message),
                 index,
                 message,
                 tool_calls=(read_calls(message) or None) if role is MessageRole.ASSISTANT else None,
@@ -147,17 +149,6 @@ class LlamaIndexDialect:
         object.__setattr__(entry, "written", written)
         return written
 
-    def glance(self, messages: Sequence[Any]) -> list[Any]:
-        """Return the block lists: assigning ``content`` or ``blocks`` replaces the list."""
-        try:
-            return [message.blocks for message in messages]
-        except AttributeError:
-            return [getattr(message, "blocks", None) for message in messages]
-
-    def alone(self, entries: Sequence[ConversationEntry]) -> bool:
-        """Every entry is a message of its own."""
-        return True
-
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return the fields of every message and of its blocks, and calls that are objects."""
         found = []
@@ -170,10 +161,34 @@ class LlamaIndexDialect:
             found.append(seen)
         return found
 
+    def typed(self, seen: Any) -> Any:
+        """Return the arguments of calls, the one place where a number is read."""
+        fields, *blocks = seen
+        return [
+            fields["additional_kwargs"],
+            *(block.get("tool_kwargs") for block in blocks if isinstance(block, dict)),
+        ]
+
+    def twin(self, message: Any) -> Any:
+        """Return a copy of one message, with its blocks and every dict and list in it copied."""
+        if not isinstance(message, ChatMessage):
+            return message
+        twin = message.model_copy()
+        fields = copied(message.__dict__)
+        fields["blocks"] = [_twin_of(block) for block in message.blocks]
+        object.__setattr__(twin, "__dict__", fields)
+        return twin
+
     def snapshot(self, message: Any) -> Any:
-        """Return what `peek` does, with every dict and list copied."""
+        """Return what `peek` does, for good: with every dict and list copied."""
         seen = self.peek([message])[0]
         return [fields.copy() if _is_flat_dict(fields) else copied(fields) for fields in seen]
+
+
+def _twin_of(block: Any) -> Any:
+    twin = block.model_copy()
+    object.__setattr__(twin, "__dict__", copied(block.__dict__))
+    return twin
 
 
 def _inside(blocks: Sequence[Any]) -> list[Any]:
@@ -212,10 +227,19 @@ def _parts(blocks: Sequence[Any]) -> tuple[ContentPart, ...] | None:
     return tuple(_part(block) for block in content)
 
 
+def _content(message: ChatMessage) -> str | None:
+    """Return the text of a message; what can be cited is text as well."""
+    if not any(isinstance(block, CitableBlock) for block in message.blocks):
+        return message.content
+    return "\n".join(part.text or "" for part in _parts(message.blocks) or ())
+
+
 def _part(block: Any) -> ContentPart:
     if isinstance(block, TextBlock):
         return ContentPart("text", block.text, block)
-    if isinstance(block, CachePoint):
+    if isinstance(block, CitableBlock):
+        return ContentPart("text", citable_text(block), block)
+    if isinstance(block, (CachePoint, CitationBlock)):
         return ContentPart("other", None, block, tokens=0)
     if isinstance(block, ImageBlock):
         width, height = _image_size(block)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -13,6 +12,8 @@ from llama_index_instrumentation.base.event import BaseEvent
 from llama_index_instrumentation.dispatcher import Dispatcher
 from llama_index_instrumentation.event_handlers import NullEventHandler
 from llama_index_instrumentation.span_handlers import NullSpanHandler
+
+from history_curator.sockets import counts_of
 
 if TYPE_CHECKING:
     from history_curator.curator import Curation
@@ -82,31 +83,27 @@ def publish(curation: Curation, socket: str, *, degraded: bool = False) -> None:
     """Dispatch the event of one curation to LlamaIndex's handlers."""
     if not _has_handler(NullEventHandler):
         return
-    report = curation.report
-    # Counted on the view: the report's own decisions would tokenise the whole record.
-    actions = Counter(entry.action for entry in curation.entries if entry.action)
-    kept = report.curated_count - actions["inserted"]
+    counts = counts_of(curation)
+    done = {f"{action}_count": counts.actions.get(action, 0) for action in _ACTIONS}
     dispatcher.event(
         HistoryCuratedEvent(
             socket=socket,
-            original_count=report.original_count,
-            curated_count=report.curated_count,
-            dropped_count=max(0, report.original_count - kept),
-            truncated_count=actions["truncated"],
-            cleared_count=actions["cleared"],
-            summarised_count=actions["summarised"],
-            inserted_count=actions["inserted"],
-            repaired_count=actions["repaired"],
-            tokens=report.tokens,
-            max_tokens=report.max_tokens or 0,
-            prefix_count=report.prefix_entries,
-            prefix_tokens=report.prefix_tokens,
+            original_count=counts.before,
+            curated_count=counts.after,
+            tokens=counts.tokens,
+            max_tokens=counts.max_tokens or 0,
+            prefix_count=counts.prefix_entries,
+            prefix_tokens=counts.prefix_tokens,
             degraded=degraded,
-            strategy=report.strategy,
-            provider=report.provider,
-            counter=report.counter,
+            strategy=counts.strategy,
+            provider=counts.provider,
+            counter=counts.counter,
+            **done,
         )
     )
+
+
+_ACTIONS = ("dropped", "truncated", "cleared", "summarised", "inserted", "repaired")
 
 
 def span(method: F) -> F:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from llama_index.core.base.llms.types import (
     ChatMessage,
@@ -15,18 +15,21 @@ from llama_index.core.base.llms.types import (
     CompletionResponseGen,
     LLMMetadata,
 )
-from llama_index.core.bridge.pydantic import Field, PrivateAttr, SerializeAsAny
+from llama_index.core.bridge.pydantic import SerializeAsAny
 from llama_index.core.llms import LLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools.types import BaseTool
+from pydantic import BaseModel
 
-from history_curator.curator import Curator
 from llamaindex_history_curator._events import span
-from llamaindex_history_curator._setup import check_alone, check_keywords, make_curator
-from llamaindex_history_curator._view import Viewer
+from llamaindex_history_curator._prompt import ReadyPrompt
+from llamaindex_history_curator._setup import check_keywords
+from llamaindex_history_curator._socket import Socket
 
 __all__ = ["CuratedLLM"]
+
+Model = TypeVar("Model", bound=BaseModel)
 
 _INHERITED = (
     "callback_manager",
@@ -39,11 +42,13 @@ _INHERITED = (
 )
 
 
-class CuratedLLM(FunctionCallingLLM):
+class CuratedLLM(Socket, FunctionCallingLLM):
     """Wraps an LLM so that every chat, with or without tools, is sent as a curated view.
 
-    For everything that has no socket of its own: query pipelines, custom workflows, an agent of
-    another kind. Answers, streams and errors of the wrapped LLM pass through untouched.
+    For everything that has no socket of its own: custom workflows, an agent of another kind, a
+    chat engine whose retrieved text must stay within the budget as well. Answers, streams and
+    errors of the wrapped LLM pass through untouched, structured answers are asked for its own
+    way, and whatever else it has, such as its ``model``, is there.
 
     Args:
         llm: the LLM to wrap.
@@ -68,32 +73,13 @@ class CuratedLLM(FunctionCallingLLM):
     """
 
     llm: SerializeAsAny[LLM]
-    token_limit: int | None = Field(default=None, gt=0)
-    managers: Any = Field(default=(), exclude=True)
-    provider: str = "auto"
-    counter: Any = Field(default=None, exclude=True)
-    mark_cache: bool = False
-    curator: Any = Field(default=None, exclude=True)
-    config: Any = Field(default=None, exclude=True)
-    objects: Any = Field(default=None, exclude=True)
-
-    _viewer: Viewer = PrivateAttr()
 
     def __init__(self, llm: LLM, **data: Any) -> None:
         check_keywords(self.class_name(), data, {*type(self).model_fields, "class_name"})
         inherited = {name: getattr(llm, name) for name in _INHERITED if hasattr(llm, name)}
         super().__init__(llm=llm, **{**inherited, **data})
-        check_alone(self.curator, config=self.config, objects=self.objects)
-        curator: Curator = self.curator or make_curator(
-            self.managers,
-            llm=llm,
-            token_limit=self.token_limit,
-            provider=self.provider,
-            counter=self.counter,
-            config=self.config,
-            objects=self.objects,
-        )
-        self._viewer = Viewer(curator, "llm", mark_cache=self.mark_cache, llm=llm)
+        self._check_settings()
+        self._viewer()
 
     @classmethod
     def class_name(cls) -> str:
@@ -105,19 +91,37 @@ class CuratedLLM(FunctionCallingLLM):
         """What the wrapped LLM says about itself."""
         return self.llm.metadata
 
+    def __getattr__(self, name: str) -> Any:
+        # Whatever else the LLM has: its model, its temperature, a method of its own.
+        try:
+            return super().__getattr__(name)  # type: ignore[misc]
+        except AttributeError:
+            llm = self.__dict__.get("llm")
+            if llm is None or name.startswith("_"):
+                raise
+            return getattr(llm, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        llm = self.__dict__.get("llm")
+        if name in type(self).model_fields or name.startswith("_") or not hasattr(llm, name):
+            super().__setattr__(name, value)
+            return
+        setattr(llm, name, value)
+        self._viewing = None  # the budget of another model
+
     @span
     def curate_call(
-        self, messages: Sequence[ChatMessage], tools: Sequence[BaseTool] | None = None
+        self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None = None
     ) -> list[ChatMessage]:
         """Return the view of the messages one call would send."""
-        return self._viewer.view(messages, tools=tools)
+        return self._viewer().view(messages, tools=tools)
 
     @span
     async def acurate_call(
-        self, messages: Sequence[ChatMessage], tools: Sequence[BaseTool] | None = None
+        self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None = None
     ) -> list[ChatMessage]:
         """Return the view of the messages one call would send."""
-        return await self._viewer.aview(messages, tools=tools)
+        return await self._viewer().aview(messages, tools=tools)
 
     # Chat.
 
@@ -207,6 +211,63 @@ class CuratedLLM(FunctionCallingLLM):
             f"{self.llm.class_name()} cannot call functions. Fix: use a ReAct agent with it."
         )
 
+    # Structured answers: the wrapped LLM's own way, native where it has one.
+
+    def structured_predict(
+        self,
+        output_cls: type[Model],
+        prompt: Any,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Model:
+        """Return an answer of a class, from a curated view."""
+        view = self.curate_call(self._formatted(prompt, prompt_args), [_schema(output_cls)])
+        answer: Model = self.llm.structured_predict(output_cls, _ready(view), llm_kwargs=llm_kwargs)
+        return answer
+
+    async def astructured_predict(
+        self,
+        output_cls: type[Model],
+        prompt: Any,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Model:
+        """Return an answer of a class, from a curated view."""
+        messages = self._formatted(prompt, prompt_args)
+        view = await self.acurate_call(messages, [_schema(output_cls)])
+        answer: Model = await self.llm.astructured_predict(
+            output_cls, _ready(view), llm_kwargs=llm_kwargs
+        )
+        return answer
+
+    def stream_structured_predict(
+        self,
+        output_cls: type[Model],
+        prompt: Any,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Any:
+        """Stream an answer of a class, from a curated view."""
+        view = self.curate_call(self._formatted(prompt, prompt_args), [_schema(output_cls)])
+        return self.llm.stream_structured_predict(output_cls, _ready(view), llm_kwargs=llm_kwargs)
+
+    async def astream_structured_predict(
+        self,
+        output_cls: type[Model],
+        prompt: Any,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Any:
+        """Stream an answer of a class, from a curated view."""
+        messages = self._formatted(prompt, prompt_args)
+        view = await self.acurate_call(messages, [_schema(output_cls)])
+        return await self.llm.astream_structured_predict(
+            output_cls, _ready(view), llm_kwargs=llm_kwargs
+        )
+
+    def _formatted(self, prompt: Any, given: dict[str, Any]) -> list[ChatMessage]:
+        return list(prompt.format_messages(llm=self.llm, **given))
+
     # Completion has no history to curate.
 
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
@@ -235,6 +296,16 @@ class CuratedLLM(FunctionCallingLLM):
         return f"CuratedLLM({self.llm.class_name()})"
 
     __str__ = __repr__
+
+
+def _ready(view: list[ChatMessage]) -> Any:
+    return ReadyPrompt.of(view)
+
+
+def _schema(output_cls: type[BaseModel]) -> dict[str, Any]:
+    """Return a class as the tool or response format it is sent as."""
+    function = {"name": output_cls.__name__, "parameters": output_cls.model_json_schema()}
+    return {"type": "function", "function": function}
 
 
 def _joined(

@@ -20,29 +20,32 @@ R = TypeVar("R")
 class LoopBridge:
     """Runs coroutines for sync and async callers, as far as possible always on one loop.
 
-    An async caller is awaited on its own loop until a sync caller needed a loop of ours; from then
-    on everything goes there.
+    An async caller is awaited on its own loop until a sync caller comes, for whom a loop of ours
+    is started; from then on everything goes there. A sync caller never waits for a loop it does
+    not own: LlamaIndex blocks the running loop wherever it offers a sync form of something async,
+    and what the loop waits for may be this very call.
+
+    Args:
+        move: called once, before anything runs on the loop of ours: gives up what the store
+            opened on the loop before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, move: Callable[[], None] | None = None) -> None:
         self._lock = threading.Lock()
+        self._move = move
         self._own: asyncio.AbstractEventLoop | None = None
-        self._theirs: asyncio.AbstractEventLoop | None = None
+        self._used = False
 
     def run(self, make: Callable[[], Coroutine[Any, Any, R]]) -> R:
         """Run a coroutine to its end from sync code, also inside a running loop."""
-        loop = self._own
-        if loop is None:
-            theirs = self._theirs
-            usable = theirs is not None and theirs.is_running() and theirs is not _running()
-            loop = theirs if usable and theirs is not None else self._start()
+        loop = self._own or self._start()
         return asyncio.run_coroutine_threadsafe(make(), loop).result()
 
     async def arun(self, make: Callable[[], Coroutine[Any, Any, R]]) -> R:
         """Await a coroutine."""
         if self._own is not None:
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(), self._own))
-        self._theirs = asyncio.get_running_loop()
+        self._used = True
         return await make()
 
     def close(self) -> None:
@@ -56,6 +59,8 @@ class LoopBridge:
                 loop = asyncio.new_event_loop()
                 name = "history-curator-store"
                 threading.Thread(target=loop.run_forever, name=name, daemon=True).start()
+                if self._move is not None and self._used:
+                    self._move()
                 self._own = loop
             return self._own
 
@@ -64,13 +69,13 @@ _bridges: dict[int, LoopBridge] = {}
 _bridges_lock = threading.Lock()
 
 
-def bridge_for(store: object) -> LoopBridge:
+def bridge_for(store: object, move: Callable[[], None] | None = None) -> LoopBridge:
     """Return the bridge of a store: one, however many memories are open on it."""
     key = id(store)
     with _bridges_lock:
         bridge = _bridges.get(key)
         if bridge is None:
-            bridge = _bridges[key] = LoopBridge()
+            bridge = _bridges[key] = LoopBridge(move)
             weakref.finalize(store, _close, key)
         return bridge
 
@@ -79,10 +84,3 @@ def _close(key: int) -> None:
     bridge = _bridges.pop(key, None)
     if bridge is not None:
         bridge.close()
-
-
-def _running() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

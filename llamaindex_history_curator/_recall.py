@@ -11,7 +11,12 @@ from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context
 
 from history_curator.model import ConversationEntry
-from history_curator.recall import RECALL_DESCRIPTION, RECALL_TOOL_NAME, Recall, RecallRequest
+from history_curator.record.recall import (
+    RECALL_DESCRIPTION,
+    RECALL_TOOL_NAME,
+    Recall,
+    RecallRequest,
+)
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._react import observed
 

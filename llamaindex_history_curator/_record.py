@@ -8,41 +8,102 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
-from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseMemory
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
 from llama_index.core.storage.chat_store import SimpleChatStore
 
-from history_curator.config import RetentionConfig
-from history_curator.model import ConversationEntry
+from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.record.resilience import WriteBehind
-from history_curator.record.retention import apply_retention, retention_due
+from history_curator.settings import RetentionConfig
+from history_curator.sockets import Retention, log_view_only
 from llamaindex_history_curator._audit import Replaced, missing
 from llamaindex_history_curator._copies import copy_message
 from llamaindex_history_curator._dialect import LlamaIndexDialect
-from llamaindex_history_curator._store import open_store
+from llamaindex_history_curator._store import (
+    check_store,
+    open_store,
+    pruner,
+    replaces_at_once,
+    with_id,
+    without_id,
+)
 
-__all__ = ["RecordMemory", "read_all"]
+__all__ = ["RecordMemory"]
 
 _DIALECT = LlamaIndexDialect()
+_STORED = frozenset(("chat_store", "chat_store_key", "retention", "rewrite"))
 
 
-class RecordMemory(BaseMemory):
+class RecordMemory(BaseChatStoreMemory):
     """The writing half of a memory: put, set, reset, and everything back.
 
-    Stores copies and returns copies. Safe to share between threads and tasks.
+    Stores copies and returns copies. Safe to share between threads and tasks. In a database a
+    message is stored with an id, given when it is put; what is returned has none. A field that is
+    assigned holds from then on: another `chat_store_key` is another conversation.
     """
 
     chat_store: Any = Field(default_factory=SimpleChatStore, exclude=True, repr=False)
     chat_store_key: str = DEFAULT_CHAT_STORE_KEY
     retention: RetentionConfig | None = None
+    rewrite: bool = False
 
     _buffer: WriteBehind[ChatMessage] = PrivateAttr()
     _mirror: list[ChatMessage] | None = PrivateAttr(default=None)
     _replaced: list[Replaced] = PrivateAttr(default_factory=list)
+    _edits: bool = PrivateAttr(default=False)
+    _kept: Retention | None = PrivateAttr(default=None)
+    _ready: bool = PrivateAttr(default=False)
 
     def model_post_init(self, context: Any, /) -> None:
         """Open the store."""
         super().model_post_init(context)
-        self._buffer = open_store(self.chat_store, self.chat_store_key)
+        self._open_store()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in type(self).model_fields or not self._ready:
+            super().__setattr__(name, value)
+            return
+        if name in _STORED and self._buffer.pending and not self._buffer.flush():
+            raise ConfigurationError(
+                f"{name}: {len(self._buffer.pending)} messages still wait for the chat store, "
+                "which is down. Fix: assign it when `degraded` is False."
+            )
+        before = self.__dict__[name]
+        super().__setattr__(name, value)
+        try:
+            self._changed(name)
+        except Exception:
+            self.__dict__[name] = before
+            raise
+
+    def _changed(self, name: str) -> None:
+        """Make what was assigned hold."""
+        if name in ("chat_store", "chat_store_key"):
+            self._mirror, self._replaced = None, []
+        if name in _STORED:
+            self._open_store()
+
+    def _open_store(self) -> None:
+        check_store(self.chat_store)
+        prune = self._kept = None
+        if self.retention is not None:
+            prune = pruner(self.chat_store, self.chat_store_key, self.retention)
+            writes = prune is not None or self.rewrite or replaces_at_once(self.chat_store)
+            self._kept = Retention(_DIALECT, self.retention, stores=writes and not self._shadow)
+            if self.retention.persist_tool_invocations != "full" and not (writes or self._shadow):
+                log_view_only(type(self.chat_store).__name__)
+        self._edits = prune is not None
+        self._buffer = open_store(
+            self.chat_store, self.chat_store_key, stamp=self._stamp, prune=prune
+        )
+
+    @property
+    def session_id(self) -> str:
+        """Which conversation of the store: `chat_store_key`, by the name `Memory` has for it."""
+        return self.chat_store_key
+
+    @session_id.setter
+    def session_id(self, value: str) -> None:
+        self.chat_store_key = value
 
     def get_all(self) -> list[ChatMessage]:
         """Return the record: everything put and not reset, oldest first."""
@@ -64,23 +125,35 @@ class RecordMemory(BaseMemory):
 
     def put_messages(self, messages: list[ChatMessage]) -> None:
         """Add messages to the record, all at once."""
-        self._buffer.add(self._noted(messages))
-        if self._prunes:
-            self._buffer.rewrite(self._retain)
+        fresh = self._noted(messages)
+        aged = self._aged(fresh, stored=self._buffer.add(fresh))
+        if aged == 0:
+            return
+        if self._edits:
+            done = self._buffer.edit(aged)
+        else:
+            done = self._buffer.rewrite(lambda stored: self._retain(stored, aged))
+        self._finished(aged, done)
 
     async def aput_messages(self, messages: list[ChatMessage]) -> None:
         """Add messages to the record, all at once."""
-        await self._buffer.aadd(self._noted(messages))
-        if self._prunes:
-            await self._buffer.arewrite(self._retain)
+        fresh = self._noted(messages)
+        aged = self._aged(fresh, stored=await self._buffer.aadd(fresh))
+        if aged == 0:
+            return
+        if self._edits:
+            done = await self._buffer.aedit(aged)
+        else:
+            done = await self._buffer.arewrite(lambda stored: self._retain(stored, aged))
+        self._finished(aged, done)
 
     def set(self, messages: list[ChatMessage]) -> None:
         """Replace the record. What is lost by it can be found in `replaced`."""
-        self._write(list(map(copy_message, messages)))
+        self._write(_checked(messages))
 
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the record. What is lost by it can be found in `replaced`."""
-        fresh = list(map(copy_message, messages))
+        fresh = _checked(messages)
         if not await self._buffer.arewrite(self._swap(fresh)):
             await self._buffer.aclear()
             await self._buffer.aadd(fresh)
@@ -112,23 +185,33 @@ class RecordMemory(BaseMemory):
         return messages
 
     def _copies(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        return list(map(copy_message, messages))
+        return [copy_message(without_id(message)) for message in messages]
 
     def _noted(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        fresh = self._copies(messages)
+        fresh = list(map(without_id, _checked(messages)))
         if not self._is_at_hand and self._mirror is not None:
             self._mirror = [*self._mirror, *fresh]
         return fresh
 
     @property
-    def _prunes(self) -> bool:
-        return self.retention is not None and self.retention.persist_tool_invocations != "full"
+    def _shadow(self) -> bool:
+        return getattr(getattr(self, "curator", None), "mode", None) == "shadow"
 
-    def _retain(self, stored: list[ChatMessage]) -> list[ChatMessage] | None:
-        entries = read_all(stored)
-        if self.retention is None or not retention_due(entries, self.retention):
-            return None
-        return _DIALECT.write(apply_retention(entries, self.retention))
+    def _stamp(self, message: ChatMessage) -> ChatMessage:
+        # A dict cannot fail halfway, and shadow stores what it is given.
+        return message if self._is_at_hand or self._shadow else with_id(message)
+
+    def _aged(self, messages: Sequence[ChatMessage], *, stored: bool) -> int | None:
+        return 0 if self._kept is None else self._kept.aged(messages, stored=stored)
+
+    def _retain(self, stored: Sequence[ChatMessage], aged: int | None) -> list[ChatMessage] | None:
+        return None if self._kept is None else self._kept.retained(stored, aged)
+
+    def _finished(self, aged: int | None, done: bool) -> None:
+        if self._kept is not None:
+            self._kept.finished(done)
+            if done and self._mirror is not None:
+                self._mirror = self._retain(self._mirror, aged) or self._mirror
 
     def _write(self, fresh: list[ChatMessage]) -> None:
         if not self._buffer.rewrite(self._swap(fresh)):
@@ -152,16 +235,21 @@ class RecordMemory(BaseMemory):
     def _snapshot(self) -> list[ChatMessage]:
         # A store that needs a loop is not asked: this runs inside the caller's loop.
         if not self._is_at_hand and self._mirror is not None:
-            return self._mirror
-        return self._buffer.read()
+            return list(map(without_id, self._mirror))
+        return list(map(without_id, self._buffer.read()))
 
     @property
     def _is_at_hand(self) -> bool:
         return isinstance(self.chat_store, SimpleChatStore)
 
 
-def read_all(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
-    """Return the entries of messages."""
-    return [
-        entry for index, message in enumerate(messages) for entry in _DIALECT.read(message, index)
-    ]
+def _checked(messages: Sequence[Any]) -> list[ChatMessage]:
+    """Return copies of messages, and refuse anything else before it is stored."""
+    for index, message in enumerate(messages):
+        if not isinstance(message, ChatMessage):
+            raise ConversionError(
+                f"expected a ChatMessage, got {type(message).__name__}.",
+                index=index,
+                fix='put ChatMessage(role="user", content=…).',
+            )
+    return list(map(copy_message, messages))

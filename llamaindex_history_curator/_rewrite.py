@@ -8,6 +8,7 @@ from typing import Any
 
 from llama_index.core.base.llms.types import (
     ChatMessage,
+    CitableBlock,
     ContentBlock,
     TextBlock,
     ThinkingBlock,
@@ -17,6 +18,7 @@ from llama_index.core.base.llms.types import MessageRole as LlamaRole
 
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
 from llamaindex_history_curator._calls import write_block, write_wire
+from llamaindex_history_curator._citable import citable_text
 from llamaindex_history_curator._copies import copy_model
 
 __all__ = ["RESULT_ID_KEYS", "ROLES", "is_content", "rebuild"]
@@ -106,6 +108,8 @@ def _part_block(part: ContentPart) -> Any:
     raw = part.raw
     if part.kind != "text":
         return raw if raw is not None else _text_block(part.text or "")
+    if isinstance(raw, CitableBlock) and part.text == citable_text(raw):
+        return raw
     if isinstance(raw, TextBlock):
         return raw if raw.text == part.text else copy_model(raw, {"text": part.text or ""})
     return _text_block(part.text or "")
@@ -168,10 +172,12 @@ def _content_blocks(entry: ConversationEntry, given: Sequence[Any]) -> Sequence[
     fresh = [] if entry.content is None else [entry.content]
     out: list[Any] = []
     for block in given:
-        if not isinstance(block, TextBlock):
+        if not isinstance(block, (TextBlock, CitableBlock)):
             out.append(block)
         elif fresh:
-            out.append(copy_model(block, {"text": fresh.pop()}))
+            text = fresh.pop()
+            is_text = isinstance(block, TextBlock)
+            out.append(copy_model(block, {"text": text}) if is_text else _text_block(text))
     return [*map(_text_block, fresh), *out]
 
 

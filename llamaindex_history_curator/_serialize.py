@@ -54,22 +54,30 @@ def message_to_dict(message: ChatMessage) -> dict[str, Any]:
         >>> message_from_dict(message_to_dict(ChatMessage("hi"))) == ChatMessage("hi")
         True
     """
-    return {
+    data = {
         "role": message.role.value,
         "blocks": [_encode(block.model_dump()) for block in message.blocks],
         "additional_kwargs": _encode(message.additional_kwargs),
     }
+    if type(message) is not ChatMessage:
+        rest = message.model_dump(exclude=set(ChatMessage.model_fields))
+        data |= {"class": _name(type(message)), "fields": _encode(rest)}
+    return data
 
 
 def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
     """Return the message that `message_to_dict` wrote.
 
     Raises:
-        ConversionError: when the role is missing or unknown.
+        ConversionError: when the role is missing or unknown, or when it is of a subclass of
+            `ChatMessage` that is not defined here.
     """
+    kind = _kind(data.get("class"))
     try:
-        message = ChatMessage(
-            role=data["role"], blocks=[_block(block) for block in data.get("blocks", ())]
+        message = kind(
+            role=data["role"],
+            blocks=[_block(block) for block in data.get("blocks", ())],
+            **_decode(data.get("fields") or {}),
         )
     except (KeyError, ValidationError) as error:
         raise ConversionError(
@@ -78,6 +86,25 @@ def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
     # Set afterwards: given to the constructor, a legacy "images" keyword adds its images again.
     message.additional_kwargs = _decode(data.get("additional_kwargs") or {})
     return message
+
+
+def _name(kind: type[Any]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _kind(name: str | None) -> type[ChatMessage]:
+    """Return a class by name, among those that are defined: a name imports nothing."""
+    if name is None:
+        return ChatMessage
+    found = [ChatMessage]
+    for kind in found:
+        if _name(kind) == name:
+            return kind
+        found += kind.__subclasses__()
+    raise ConversionError(
+        f"no subclass of ChatMessage is called {name}.",
+        fix=f"import {name.rpartition('.')[0]} before loading.",
+    )
 
 
 def _block(data: Mapping[str, Any]) -> Any:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_curator.config import CuratorConfig
-from history_curator.config._problems import did_you_mean
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
+from history_curator.settings import CuratorConfig
+from history_curator.settings._hints import did_you_mean
 from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _provider(provider: Any, llm: LLM | None) -> Any:
         return provider
     if llm is None:
         return "core"
-    from history_curator.detect_provider import provider_for
+    from history_curator.dialects import provider_for
 
     found = provider_for(llm.class_name())
     return found if found != "core" else provider_for(llm.metadata.model_name)

@@ -8,23 +8,37 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from llama_index.core.memory import FactExtractionMemoryBlock
 from llama_index.core.storage.chat_store import SimpleChatStore
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
-from history_curator.config import RetentionConfig
 from history_curator.errors import ConfigurationError
+from history_curator.settings import RetentionConfig
 from llamaindex_history_curator._audit import Replaced
+from llamaindex_history_curator._registry import MissingStore, describe_store, find_store
 from llamaindex_history_curator._serialize import message_from_dict, message_to_dict
 from llamaindex_history_curator._setup import make_curator
+from llamaindex_history_curator._store import is_in_memory
 
 if TYPE_CHECKING:
     from llama_index.core.base.llms.types import ChatMessage
 
     from history_curator.curator import Curator
     from llamaindex_history_curator._memory import CuratedMemory
+    from llamaindex_history_curator._store import ChatStore
 
 __all__ = ["OPTIONS", "dump", "load", "remember"]
 
-OPTIONS = ("low_water", "mode", "name", "preserve_last_n", "reasoning", "recall")
+OPTIONS = (
+    "ledger",
+    "low_water",
+    "mode",
+    "name",
+    "preserve_last_n",
+    "reasoning",
+    "recall",
+    "recollect",
+)
 """Arguments of a curator that JSON can hold."""
 
 _memories: WeakValueDictionary[str, CuratedMemory] = WeakValueDictionary()
@@ -46,13 +60,27 @@ def dump(memory: CuratedMemory, messages: list[ChatMessage]) -> dict[str, Any]:
         "live": memory._live,
         "token_limit": memory.token_limit,
         "chat_store_key": memory.chat_store_key,
-        "chat_store": memory.chat_store.class_name(),
+        "chat_store": getattr(memory.chat_store, "kind", memory.chat_store.class_name()),
+        "store": describe_store(memory.chat_store),
+        "inside": memory._is_at_hand or _is_in_memory(memory.chat_store),
         "provider": curator.profile.name,
         "counter": curator.counter.name,
         "managers": [type(manager).__name__ for manager in curator.managers],
         "settings": memory._settings,
         "retention": None if memory.retention is None else memory.retention.to_dict(),
         "mark_cache": memory.mark_cache,
+        "reserve": memory.reserve,
+        "blocks": {
+            "names": [block.name for block in memory.memory_blocks],
+            "insert_method": memory.insert_method.value,
+            "chat_history_token_ratio": memory.chat_history_token_ratio,
+            "handed": memory._handed.number,
+            "facts": {
+                block.name: list(block.facts)
+                for block in memory.memory_blocks
+                if isinstance(block, FactExtractionMemoryBlock)
+            },
+        },
         "messages": list(map(message_to_dict, messages)),
         "replaced": [
             {"at": item.at.isoformat(), "messages": list(map(message_to_dict, item.messages))}
@@ -70,6 +98,7 @@ def load(
     curator: Any = None,
     counter: Any = None,
     objects: Any = None,
+    memory_blocks: Any = None,
 ) -> CuratedMemory:
     """Return the memory that `dump` wrote."""
     if data.get("class_name") != cls.class_name() or data.get("version") != 1:
@@ -81,26 +110,24 @@ def load(
         curator = alive.curator
     if curator is None:
         curator = _rebuild_curator(data, managers, counter, objects)
-    inside = data["chat_store"] == SimpleChatStore.class_name()
-    if chat_store is None and not inside:
-        chat_store = None if alive is None else alive.chat_store
-        if chat_store is None:
-            warnings.warn(
-                f"the {data['chat_store']} of this memory is not open here: the record is restored "
-                "as it was saved, in memory. Fix: pass chat_store= to from_dict.",
-                UserWarning,
-                stacklevel=4,
-            )
+    store, inside = _find_store(data, chat_store, alive)
     memory = cls(
-        chat_store=SimpleChatStore() if chat_store is None else chat_store,
+        chat_store=store,
         chat_store_key=data["chat_store_key"],
         curator=curator,
         retention=RetentionConfig(**data["retention"]) if data["retention"] else None,
         mark_cache=data["mark_cache"],
+        rewrite=bool(data.get("rewrite")),
+        reserve=data.get("reserve", 0),
+        **_find_blocks(data.get("blocks") or {}, memory_blocks, alive),
     )
     memory._settings = dict(data["settings"])
-    if chat_store is None:
-        memory._buffer.add(list(map(message_from_dict, data["messages"])))
+    said = list(map(message_from_dict, data["messages"]))
+    if inside:
+        memory._buffer.add(said)
+        memory._handed.number = (data.get("blocks") or {}).get("handed")
+    elif isinstance(store, MissingStore):
+        memory._mirror = said
     memory._replaced = [
         Replaced(
             datetime.fromisoformat(item["at"]), tuple(map(message_from_dict, item["messages"]))
@@ -108,6 +135,43 @@ def load(
         for item in data["replaced"]
     ]
     return memory
+
+
+def _find_store(
+    data: dict[str, Any], given: Any, alive: CuratedMemory | None
+) -> tuple[ChatStore, bool]:
+    """Return the store, and whether the saved messages have to be put into it."""
+    if given is not None:
+        return given, False
+    simple, described = data["chat_store"] == SimpleChatStore.class_name(), data.get("store")
+    if simple and not described:
+        return SimpleChatStore(), True
+    found = find_store(described) if alive is None else alive.chat_store
+    if found is None and data.get("inside"):
+        return SimpleChatStore(), True
+    return found or MissingStore(kind=data["chat_store"], described=described), False
+
+
+def _is_in_memory(store: Any) -> bool:
+    return isinstance(store, SQLAlchemyChatStore) and is_in_memory(store.async_database_uri)
+
+
+def _find_blocks(saved: dict[str, Any], given: Any, alive: CuratedMemory | None) -> dict[str, Any]:
+    if not saved:
+        return {}
+    fitting = {key: saved[key] for key in ("insert_method", "chat_history_token_ratio")}
+    if given is None and alive is not None:
+        template = alive.memory_blocks_template
+        return {**fitting, "memory_blocks": alive.memory_blocks, "memory_blocks_template": template}
+    blocks = list(given or ())
+    missing = [name for name in saved["names"] if all(block.name != name for block in blocks)]
+    if missing:
+        _warn_of([f"memory block {name}" for name in missing], "memory_blocks=")
+    for block in blocks:
+        for fact in saved["facts"].get(block.name, ()):
+            if fact not in block.facts:
+                block.facts.append(fact)
+    return {**fitting, "memory_blocks": blocks}
 
 
 def _rebuild_curator(data: dict[str, Any], managers: Any, counter: Any, objects: Any) -> Curator:
@@ -134,11 +198,11 @@ def _rebuild_curator(data: dict[str, Any], managers: Any, counter: Any, objects:
     )
 
 
-def _warn_of(lost: list[str]) -> None:
+def _warn_of(
+    lost: list[str], given: str = "managers=, counter= or curator=, or make the memory with config="
+) -> None:
     warnings.warn(
-        f"cannot be restored from JSON: {', '.join(lost)}. "
-        "Fix: make the memory with config=, or pass managers=, counter= or curator= to "
-        "from_dict.",
+        f"cannot be restored from JSON: {', '.join(lost)}. Fix: call from_dict with {given}.",
         UserWarning,
         stacklevel=6,
     )

@@ -4,36 +4,46 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import nullcontext
-from functools import lru_cache
-from types import SimpleNamespace
+from copy import copy
 from typing import Any
+from uuid import uuid4
+from weakref import ref
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import sessionmaker
 
-from history_curator.config import RetentionConfig
 from history_curator.errors import ConfigurationError
-from history_curator.record.prune import prune_session
 from history_curator.record.resilience import WriteBehind
+from history_curator.settings import RetentionConfig
+from history_curator.sockets import prune_connection
+from llamaindex_history_curator._copies import copy_model
 from llamaindex_history_curator._loops import bridge_for
 from llamaindex_history_curator._serialize import message_to_dict
 from llamaindex_history_curator._steady import Steady
 
 __all__ = [
+    "ID",
     "ChatStore",
     "check_store",
-    "log_view_only",
+    "is_in_memory",
     "open_store",
     "pruner",
     "replaces_at_once",
+    "with_id",
+    "without_id",
 ]
 
 ChatStore = BaseChatStore | AsyncDBChatStore
 
 logger = logging.getLogger("history_curator.retention")
+
+ID = "history_curator_id"
+"""The keyword under which a stored message carries its id; no message that is read back has it."""
 
 _AT_ONCE = frozenset({"SimpleChatStore.set_messages", "PostgresChatStore.set_messages"})
 """What replaces a conversation in one step; the others delete first and add afterwards."""
@@ -53,15 +63,42 @@ def check_store(store: ChatStore) -> ChatStore:
     return store
 
 
-def open_store(store: ChatStore, key: str) -> WriteBehind[ChatMessage]:
+def with_id(message: ChatMessage) -> ChatMessage:
+    """Return a message with an id of its own, by which a write in doubt is found again."""
+    return copy_model(
+        message, {"additional_kwargs": {**message.additional_kwargs, ID: uuid4().hex}}
+    )
+
+
+def without_id(message: ChatMessage) -> ChatMessage:
+    """Return a message as it was before it was stored."""
+    if ID not in message.additional_kwargs:
+        return message
+    rest = {key: value for key, value in message.additional_kwargs.items() if key != ID}
+    return copy_model(message, {"additional_kwargs": rest})
+
+
+def open_store(
+    store: ChatStore,
+    key: str,
+    *,
+    stamp: Callable[[ChatMessage], ChatMessage] = with_id,
+    prune: Callable[[int | None], Coroutine[Any, Any, bool]] | None = None,
+) -> WriteBehind[ChatMessage]:
     """Return one conversation of a chat store, behind an outbox.
+
+    Args:
+        store: any chat store.
+        key: the conversation.
+        stamp: gives a message its id when it is added.
+        prune: see `pruner`.
 
     Raises:
         ConfigurationError: for anything that is not a chat store.
     """
     check_store(store)
     if isinstance(store, AsyncDBChatStore):
-        return _open_async(store, key, Steady())
+        return _open_async(store, key, Steady(), stamp, prune)
     # The one that keeps its messages in a dict returns the same objects anyway.
     steady = list if type(store) is SimpleChatStore else Steady()
 
@@ -91,6 +128,8 @@ def open_store(store: ChatStore, key: str) -> WriteBehind[ChatMessage]:
         aappend=aappend,
         areplace=areplace,
         aclear=aclear,
+        stamp=stamp,
+        key=_id,
         same=_same,
         name=f"chat store {store.class_name()}",
     )
@@ -103,43 +142,35 @@ def replaces_at_once(store: ChatStore) -> bool:
 
 def pruner(
     store: ChatStore, key: str, retention: RetentionConfig
-) -> Callable[[], Coroutine[Any, Any, bool]] | None:
+) -> Callable[[int | None], Coroutine[Any, Any, bool]] | None:
     """Return what applies retention to the rows of a SQL store, or None for other stores.
 
-    Rows are edited in place in one transaction. It returns whether anything changed.
+    Rows are edited in place in one transaction. It takes how many turns grew old (None looks at
+    all), and returns whether anything changed.
     """
     if not isinstance(store, SQLAlchemyChatStore):
         return None
 
-    async def prune() -> bool:
+    async def prune(aged: int | None) -> bool:
         sessions, table = await store._initialize()
 
-        def edit(connection: Any) -> bool:
-            opened = SimpleNamespace(begin=lambda: nullcontext(connection))
-            decisions = prune_session(opened, table, key, retention)
-            return any(decision.action != "unreadable" for decision in decisions)
-
         async with sessions() as session:
-            changed: bool = await (await session.connection()).run_sync(edit)
+            connection = await session.connection()
+            changed: bool = await connection.run_sync(prune_connection, table, key, retention, aged)
             await session.commit()
         return changed
 
     return prune
 
 
-@lru_cache(maxsize=256)
-def log_view_only(store: str) -> None:
-    """Say, once per kind of store, that retention leaves the store alone."""
-    logger.warning(
-        "%s cannot replace a conversation in one step: retention applies to what is read, and the "
-        "store keeps everything. Fix: pass rewrite=True if nothing else writes to this "
-        "conversation and a crash may lose it.",
-        store,
-    )
-
-
-def _open_async(store: AsyncDBChatStore, key: str, steady: Steady) -> WriteBehind[ChatMessage]:
-    bridge = bridge_for(store)
+def _open_async(
+    store: AsyncDBChatStore,
+    key: str,
+    steady: Steady,
+    stamp: Callable[[ChatMessage], ChatMessage],
+    prune: Callable[[int | None], Coroutine[Any, Any, bool]] | None,
+) -> WriteBehind[ChatMessage]:
+    bridge = bridge_for(store, _mover(store))
 
     async def load() -> Sequence[ChatMessage]:
         # Archived messages were said as well: a record written by `Memory` is read whole.
@@ -163,10 +194,55 @@ def _open_async(store: AsyncDBChatStore, key: str, steady: Steady) -> WriteBehin
         aappend=lambda messages: bridge.arun(lambda: append(messages)),
         areplace=lambda messages: bridge.arun(lambda: replace(messages)),
         aclear=lambda: bridge.arun(clear),
+        edit=None if prune is None else lambda aged: bridge.run(lambda: prune(aged)),
+        aedit=None if prune is None else lambda aged: bridge.arun(lambda: prune(aged)),
+        stamp=stamp,
+        key=_id,
         same=_same,
         name=f"chat store {store.class_name()}",
     )
 
 
+def _mover(store: AsyncDBChatStore) -> Callable[[], None]:
+    """Return what gives a SQL store connections of its own.
+
+    A driver ties a connection to the loop that opened it; those of the engine so far stay with
+    whoever uses that engine there.
+    """
+    held = ref(store)
+
+    def move() -> None:
+        opened = held()
+        engine = getattr(opened, "_async_engine", None)
+        if not isinstance(opened, SQLAlchemyChatStore) or engine is None:
+            return
+        if not is_in_memory(engine.url):
+            twin = copy(engine.sync_engine)
+            twin.pool = engine.sync_engine.pool.recreate()
+            opened._async_engine = type(engine)(twin)
+            opened._async_session_factory = sessionmaker(
+                bind=opened._async_engine,  # type: ignore[arg-type]
+                expire_on_commit=False,
+                class_=AsyncSession,
+            )
+
+    return move
+
+
+def is_in_memory(uri: Any) -> bool:
+    """Whether a database lives in the memory of this process, and nowhere else."""
+    url = make_url(uri)
+    name = url.database or ""
+    return url.get_backend_name() == "sqlite" and (
+        name in ("", ":memory:") or "mode=memory" in name or url.query.get("mode") == "memory"
+    )
+
+
+def _id(message: ChatMessage) -> str | None:
+    found = message.additional_kwargs.get(ID)
+    return found if isinstance(found, str) else None
+
+
 def _same(stored: Any, given: Any) -> bool:
-    return stored == given or message_to_dict(stored) == message_to_dict(given)
+    stored, given = without_id(stored), without_id(given)
+    return bool(stored == given) or message_to_dict(stored) == message_to_dict(given)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from history_curator.boundary._content import attachments_of, describe, text_of_blocks
 from history_curator.boundary._timestamps import parse_timestamp
 from history_curator.boundary._validated import ValidatedHistory
+from history_curator.errors import HistoryValidationError
+from history_curator.model import one_line
 
 Style = Literal["emoji", "plain"]
 
 _EMOJI = {"user": "👤", "assistant": "🤖", "orchestrator": "🎯"}
 _OTHER_EMOJI = "💬"
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+"""What a reader does not see, or sees as something else; line breaks are handled line by line."""
+_ODD = re.compile(r"[\[\](){}<>:\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 
 TITLE = "CONVERSATION HISTORY (Leading to This Task):"
 INTRODUCTION = (
@@ -30,14 +38,19 @@ def format_history(
 ) -> str:
     """Return the conversation as numbered, timestamped, role-marked text.
 
-    Every line of a message is indented, so a message cannot pass for the next one. An empty
-    history is an empty string.
+    Every line of a message is indented, whatever ends it, and control characters are shown as
+    ``\ufffd``; a role or a timestamp is one short line. So nothing in a message can pass for the
+    next one, for a heading or for the footer. An attachment is named, not shown. An empty history
+    is an empty string.
 
     Args:
         history: a validated history, what its `to_task_context` returned, or message dicts.
         style: ``emoji`` marks roles with emoji, ``plain`` uses words only.
         title: the section's first line.
         introduction: what the reader should know; may be empty.
+
+    Raises:
+        HistoryValidationError: when it is not a list of dictionaries.
 
     Example:
         >>> print(
@@ -72,15 +85,31 @@ def _messages(history: Any) -> list[Mapping[str, Any]]:
         history = history.to_task_context()
     if isinstance(history, Mapping):
         history = history.get("messages")
-    return list(history or ())
+    if history is None:
+        return []
+    if not isinstance(history, Sequence) or isinstance(history, (str, bytes)):
+        raise HistoryValidationError(
+            "history", "Must be a list of message dictionaries", type(history).__name__
+        )
+    for index, message in enumerate(history):
+        if not isinstance(message, Mapping):
+            raise HistoryValidationError(
+                f"history[{index}]", "Each message must be a dictionary", type(message).__name__
+            )
+    return list(history)
 
 
 def _message(number: int, message: Mapping[str, Any], emoji: bool) -> str:
     role = str(message.get("role", "unknown"))
     mark = f"{_EMOJI.get(role, _OTHER_EMOJI)} " if emoji else ""
     flag = " [TRUNCATED]" if message.get("truncated") else ""
-    text = textwrap.indent(str(message.get("content") or ""), "    ", lambda line: line != "\n")
-    return f"[{number}] {mark}{role.capitalize()} ({_time(message)}){flag}:\n{text}"
+    found = text_of_blocks(message["content"]) if isinstance(message.get("content"), list) else None
+    text, others = found if found is not None else (str(message.get("content") or ""), ())
+    attached, _ = attachments_of(message)
+    lines = [*_CONTROL.sub("\ufffd", text).splitlines()]
+    lines += [f"(attachment: {_label(describe(one), 80)})" for one in (*others, *attached)]
+    body = "\n".join(f"    {line}" if line.strip() else "" for line in lines)
+    return f"[{number}] {mark}{_label(role).capitalize()} ({_time(message)}){flag}:\n{body}"
 
 
 def _time(message: Mapping[str, Any]) -> str:
@@ -88,12 +117,19 @@ def _time(message: Mapping[str, Any]) -> str:
     moment = parse_timestamp(given)
     if moment is not None:
         return moment.strftime("%H:%M:%S")
-    return str(given) if given else "unknown time"
+    return _label(str(given)) if given else "unknown time"
+
+
+def _label(text: str, most: int = 40) -> str:
+    """A short line in which nothing can close a heading and open another."""
+    return one_line(_ODD.sub(" ", text))[:most].strip() or "unknown"
 
 
 def _footer(messages: Sequence[Mapping[str, Any]]) -> str:
     text = f"{len(messages)} message" + ("" if len(messages) == 1 else "s")
-    shortened = [str(message.get("role")) for message in messages if message.get("truncated")]
+    shortened = [
+        _label(str(message.get("role"))) for message in messages if message.get("truncated")
+    ]
     if shortened:
         roles = set(shortened)
         whose = roles.pop() if len(roles) == 1 else "long"

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from history_curator.boundary._content import attachments_of, text_of_blocks
 from history_curator.boundary._limits import HistoryLimits
 from history_curator.boundary._validate import payload_bytes
 from history_curator.boundary._validated import HistoryWarning, Severity
-from history_curator.errors import HistoryValidationError
+from history_curator.errors import HistoryValidationError, named
 
 HISTORY_FIELDS = ("conversationHistory", "conversation_history", "history", "messages")
 """Where a history may stand in a request, first match wins."""
@@ -66,7 +67,8 @@ def sanitize_history(
 ) -> SanitizedHistory:
     """Return what may be sent on of a request that carries its own history.
 
-    Malformed messages are left out, never an error; only ``role`` and ``content`` survive; of
+    Malformed messages are left out, never an error; only ``role`` and the text of ``content``
+    survive, and a warning says where attachments or blocks that are not text were left out; of
     the rest the last `max_messages` are kept. With `alternate`, neighbours of one role are joined
     and the first message is the user's. The payload is never changed.
 
@@ -170,7 +172,7 @@ class _Work:
             return []
         kept: list[Candidate] = []
         for index, message in enumerate(given):
-            found = self._message(message)
+            found = self._message(index, message)
             if isinstance(found, str):
                 self.dropped.append(DroppedMessage(index, found))
             else:
@@ -220,15 +222,29 @@ class _Work:
                 kept.append((index, role, content))
         return kept
 
-    def _message(self, message: Any) -> tuple[str, str] | str:
+    def _message(self, index: int, message: Any) -> tuple[str, str] | str:
         """Return role and content, or why there are none."""
         if not isinstance(message, Mapping):
             return f"not a message but {type(message).__name__}"
         role = message.get("role")
         name = role.strip().lower() if isinstance(role, str) else ""
         if name not in self.limits.roles:
-            return f"role {role!r} is not one of {', '.join(self.limits.roles)}"
+            return f"role {named(role)} is not one of {', '.join(self.limits.roles)}"
         content = message.get("content")
+        attachments, malformed = attachments_of(message)
+        left_out = len(attachments) + malformed
+        if isinstance(content, list):
+            blocks = text_of_blocks(content)
+            if blocks is not None:
+                content, left_out = blocks[0], left_out + len(blocks[1])
+        if left_out:
+            self.warn(
+                f"history[{index}]",
+                f"attachments left out: {left_out}",
+                "medium",
+                "attachments",
+                "send what matters as text",
+            )
         if not isinstance(content, str):
             return f"content is not text but {type(content).__name__}"
         if not content.strip():

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+from history_curator.boundary._content import attachments_of, text_of_blocks
 from history_curator.boundary._limits import HistoryLimits
 from history_curator.boundary._timestamps import parse_timestamp
 from history_curator.boundary._validated import (
@@ -17,7 +18,7 @@ from history_curator.boundary._validated import (
     ValidatedHistory,
     ValidatedMessage,
 )
-from history_curator.errors import HistoryValidationError
+from history_curator.errors import HistoryValidationError, named
 
 JSON_OVERHEAD = 10
 """Characters of JSON around a message, roughly."""
@@ -33,9 +34,10 @@ def validate_history(
     """Return a history that is safe to use, or raise.
 
     Critical errors raise: not a list, a message that is not a dict, a required field missing, an
-    unknown role, content that is not text, a message over its hard limit. Everything else is put
-    right with a warning: too many messages, missing or invalid timestamps, empty and long
-    messages, too large a total, nothing left. Older messages beyond `max_messages` are left out
+    unknown role, content that is neither text nor a list of blocks, a message over its hard limit.
+    Everything else is put right with a warning: too many messages, missing or invalid timestamps,
+    empty and long messages, malformed attachments, too large a total, nothing left. Attachments
+    and blocks that are not text stay with their message, as `ValidatedMessage.attachments`. Older messages beyond `max_messages` are left out
     before they are looked at. What the caller gave is never changed; every message returned is
     new.
 
@@ -86,6 +88,8 @@ def validate_history(
 def message_size(message: ValidatedMessage) -> int:
     """Return the approximate size of a message in characters."""
     text = len(message.content) + len(message.role) + len(message.timestamp)
+    if message.attachments:
+        text += payload_bytes(message.attachments)
     return text + JSON_OVERHEAD
 
 
@@ -150,11 +154,12 @@ class _Check:
             raise HistoryValidationError(
                 where,
                 f"Message at index {index} missing required field {names}",
-                [str(key) for key in given],
+                [named(key).strip("'") for key in given],
             )
         role = self._role(where, given["role"])
-        text = self._text(where, given["content"])
-        if not text or text.isspace():
+        text, attachments = self._text(where, given["content"])
+        attachments += self._attachments(where, given)
+        if (not text or text.isspace()) and not attachments:
             self.warn(
                 f"{where}.content",
                 "Empty message content - message will be skipped",
@@ -171,6 +176,7 @@ class _Check:
             truncated=content is not text,
             original_length=len(text),
             index=index,
+            attachments=attachments,
         )
 
     def total(self, messages: list[ValidatedMessage]) -> list[ValidatedMessage]:
@@ -203,20 +209,38 @@ class _Check:
         if role not in self.limits.roles:
             expected = "|".join(self.limits.roles)
             raise HistoryValidationError(
-                f"{where}.role", f"Role must be one of {expected}, got {given!r}", given
+                f"{where}.role", f"Role must be one of {expected}, got {named(given)}"
             )
         return role
 
-    def _text(self, where: str, given: Any) -> str:
+    def _text(self, where: str, given: Any) -> tuple[str, tuple[dict[str, Any], ...]]:
+        others: tuple[dict[str, Any], ...] = ()
         if given is None:
-            return ""
+            return "", ()
         if isinstance(given, (int, float)):
             given = str(given)
+        if isinstance(given, list):
+            found = text_of_blocks(given)
+            given, others = found if found is not None else (given, ())
         if not isinstance(given, str):
             raise HistoryValidationError(
-                f"{where}.content", "Content must be text", type(given).__name__
+                f"{where}.content",
+                "Content must be text or a list of content blocks",
+                type(given).__name__,
             )
-        return given.strip() if self.limits.strip_content else given
+        return (given.strip() if self.limits.strip_content else given), others
+
+    def _attachments(self, where: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+        attachments, malformed = attachments_of(given)
+        if malformed:
+            self.warn(
+                f"{where}.attachments",
+                f"Not a list of dictionaries - left out: {malformed}",
+                "medium",
+                "Send attachments as a list of dictionaries",
+                "malformed_attachments",
+            )
+        return attachments
 
     def _length(self, where: str, role: str, text: str) -> str:
         hard = self.limits.hard_limit(role)
@@ -253,7 +277,7 @@ class _Check:
         if parse_timestamp(given) is None:
             self.warn(
                 f"{where}.timestamp",
-                f"Invalid timestamp format {given!r} - replaced with current time",
+                f"Invalid timestamp format {named(given)} - replaced with current time",
                 "low",
                 "Send ISO 8601 timestamps, such as 2025-10-29T13:30:00Z",
                 "invalid_timestamp",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
 
+from history_curator.boundary._content import describe
 from history_curator.boundary._timestamps import in_utc, parse_timestamp
 from history_curator.model import ConversationEntry, MessageRole
 
@@ -53,6 +55,8 @@ class ValidatedMessage:
         truncated: whether the text was shortened.
         original_length: its characters before.
         index: its position in the list the caller gave.
+        attachments: what came with the text, such as code or images: the message's
+            ``attachments`` and the blocks of its content that are not text. Copies.
     """
 
     role: str
@@ -61,6 +65,7 @@ class ValidatedMessage:
     truncated: bool
     original_length: int
     index: int
+    attachments: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +93,20 @@ class ValidatedHistory:
     given: int = 0
 
     @property
-    def messages(self) -> list[dict[str, str]] | None:
-        """New ``{role, content, timestamp}`` dicts, or None when no message is left."""
+    def messages(self) -> list[dict[str, Any]] | None:
+        """New ``{role, content, timestamp}`` dicts, or None when no message is left.
+
+        A message that came with attachments has ``attachments`` as well.
+        """
         if not self.records:
             return None
         return [
-            {"role": one.role, "content": one.content, "timestamp": one.timestamp}
+            {
+                "role": one.role,
+                "content": one.content,
+                "timestamp": one.timestamp,
+                **_with_attachments(one),
+            }
             for one in self.records
         ]
 
@@ -103,7 +116,7 @@ class ValidatedHistory:
         return [
             ConversationEntry(
                 role=MessageRole.USER if one.role == "user" else MessageRole.ASSISTANT,
-                content=one.content,
+                content=_whole_text(one),
                 sequence=position,
                 created_at=parse_timestamp(one.timestamp),
                 name="orchestrator" if one.role == "orchestrator" else None,
@@ -129,6 +142,7 @@ class ValidatedHistory:
                     "timestamp": one.timestamp,
                     "truncated": one.truncated,
                     "original_length": one.original_length,
+                    **_with_attachments(one),
                 }
                 for one in self.records
             ],
@@ -144,3 +158,15 @@ class ValidatedHistory:
 
 def _moment(message: ValidatedMessage) -> datetime:
     return in_utc(parse_timestamp(message.timestamp) or _BEGINNING)
+
+
+def _with_attachments(message: ValidatedMessage) -> dict[str, Any]:
+    if not message.attachments:
+        return {}
+    return {"attachments": deepcopy(list(message.attachments))}
+
+
+def _whole_text(message: ValidatedMessage) -> str:
+    """The text, and a note for each attachment, which no provider takes as it is."""
+    notes = (f"[attachment: {describe(one)}]" for one in message.attachments)
+    return "\n".join((message.content, *notes))

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; without typer and rich, say how to install them."""
+    """Run the command line.
+
+    Without typer and rich only ``--version`` works; everything else says how to install them, with
+    exit code 2. When the reader of a pipe has gone, the command ends quietly with exit code 141, as
+    other tools do.
+    """
+    if sys.argv[1:] == ["--version"]:
+        from history_curator import __version__
+
+        sys.stdout.write(f"history-curator {__version__}\n")
+        return
     try:
         from history_curator.cli._app import app
     except ImportError as error:
-        if error.name not in ("typer", "rich", "click"):
+        if error.name is None or error.name.partition(".")[0] not in ("typer", "rich", "click"):
             raise
-        sys.exit(
+        sys.stderr.write(
             f"The command line needs {error.name}, which is not installed. "
-            'Fix: pip install "history-curator[lab]"'
+            'Fix: pip install "history-curator[cli]"\n'
         )
-    app()
+        sys.exit(2)
+    try:
+        app(prog_name="history-curator")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered would be written, and fail again, when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

@@ -13,6 +13,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.table import Table
 
+from history_curator import __version__
+from history_curator.cli._doctor import doctor
 from history_curator.cli._files import (
     StoredConversation,
     naming,
@@ -24,7 +26,6 @@ from history_curator.cli._show import (
     console,
     decision_table,
     many,
-    results_table,
     summary_panel,
     violation_table,
 )
@@ -35,20 +36,49 @@ __all__ = ["app"]
 app = typer.Typer(
     name="history-curator",
     help="Keep the whole conversation; send the model a view that fits.",
+    epilog="Exit codes: 0 done, 1 violations found (check), 2 input or settings cannot be used.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _providers(incomplete: str) -> list[str]:
+    from history_curator.rules._providers import PROVIDERS
+
+    return [name for name in PROVIDERS if name.startswith(incomplete)]
+
+
+def _sheets(incomplete: str) -> list[str]:
+    from history_curator.lab import price_sheets
+
+    return [name for name in price_sheets() if name.startswith(incomplete)]
+
+
+def _policies(incomplete: str) -> list[str]:
+    from history_curator.lab import peer_names
+
+    return [name for name in peer_names() if name.startswith(incomplete)]
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 File = Annotated[str, typer.Argument(help="JSON, JSON lines or gzip; - is standard input.")]
 Files = Annotated[list[str], typer.Argument(help="JSON, JSON lines or gzip; - is standard input.")]
 Budget = Annotated[int | None, typer.Option("--max-tokens", "-n", min=1, help="The budget.")]
-Provider = Annotated[str, typer.Option("--provider", "-p", help="Whose rules hold.")]
+Provider = Annotated[
+    str,
+    typer.Option("--provider", "-p", help="Whose rules hold.", autocompletion=_providers),
+]
 Counter = Annotated[str, typer.Option("--counter", help="An encoding or a model name.")]
 OwnProvider = Annotated[
     str | None,
-    typer.Option("--provider", "-p", help="Whose rules hold.", show_default="core, or --config"),
+    typer.Option(
+        "--provider",
+        "-p",
+        help="Whose rules hold.",
+        show_default="core, or --config",
+        autocompletion=_providers,
+    ),
 ]
 OwnCounter = Annotated[
     str | None,
@@ -63,6 +93,22 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to wr
 Which = Annotated[int, typer.Option("--which", "-w", min=0, help="Which conversation of the file.")]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"history-curator {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _about_all(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Say it and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
 def _friendly(command: Command) -> Command:
     """Turn the library's errors and missing files into one line and exit code 2."""
 
@@ -70,7 +116,9 @@ def _friendly(command: Command) -> Command:
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
-        except (HistoryCuratorError, OSError, ImportError) as error:
+        except BrokenPipeError:
+            raise
+        except (HistoryCuratorError, OSError, ImportError, RecursionError) as error:
             console(stderr=True).print(f"[red]error:[/red] {_plain(error)}", soft_wrap=True)
             raise typer.Exit(2) from error
 
@@ -80,6 +128,11 @@ def _friendly(command: Command) -> Command:
 def _plain(error: Exception) -> str:
     from rich.markup import escape
 
+    if isinstance(error, OSError) and error.strerror:
+        named = f"{error.filename}: " if error.filename is not None else ""
+        return escape(f"{named}{error.strerror}.")
+    if isinstance(error, RecursionError):
+        return "the JSON is nested too deeply. Fix: pass messages, not what they were wrapped in."
     return escape(str(error))
 
 
@@ -109,7 +162,7 @@ def _pick(conversations: Sequence[StoredConversation], which: int) -> StoredConv
     return conversations[which]
 
 
-@app.command()
+@app.command(epilog="Example: history-curator curate talk.json -n 16000 -o view.json")
 @_friendly
 def curate(
     file: File,
@@ -139,7 +192,7 @@ def curate(
     write_text(source.dumps(views), output)
 
 
-@app.command()
+@app.command(epilog="Example: history-curator check logs/*.jsonl --provider anthropic")
 @_friendly
 def check(
     files: Files,
@@ -150,7 +203,7 @@ def check(
     ] = False,
 ) -> None:
     """List what PROVIDER would refuse; exit code 1 when there is anything."""
-    from history_curator.conformance import check_conversation
+    from history_curator.rules import check_conversation
 
     conversations = read_conversations(files)
     tail = "history" if history else "request"
@@ -171,7 +224,7 @@ def check(
     raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog="Example: history-curator explain talk.json -n 16000")
 @_friendly
 def explain(
     file: File,
@@ -194,7 +247,7 @@ def explain(
     console().print(decision_table(report))
 
 
-@app.command()
+@app.command(epilog="Example: history-curator report talk.json -n 16000 -o page.html")
 @_friendly
 def report(
     file: File,
@@ -214,7 +267,47 @@ def report(
     console().print(f"Page written: {path}", soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog="Example: history-curator session talk.json -n 16000 --policy trim_messages")
+@_friendly
+def session(
+    file: File,
+    *,
+    output: Output = Path("session.html"),
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", "-n", min=1, help="The budget.")
+    ] = 32_000,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="A known policy, or NAME=config.yaml, to show beside the curator.",
+            autocompletion=_policies,
+        ),
+    ] = None,
+    provider: OwnProvider = None,
+    counter: OwnCounter = None,
+    config: Config = None,
+    pricing: Annotated[
+        str, typer.Option(help="Price sheet behind the cost.", autocompletion=_sheets)
+    ] = "anthropic",
+    which: Which = 0,
+) -> None:
+    """Write one page with every call of a conversation: a slider, jumps, cached tokens, cost."""
+    from history_curator.lab import SessionPage
+
+    stored = _pick(read_file(file).conversations, which)
+    policies: dict[str, Any] = {"curator": _curator(max_tokens, provider, counter, config)}
+    if policy:
+        label, _, path = policy.partition("=")
+        policies[label] = _curator(max_tokens, provider, counter, Path(path)) if path else label
+    page = SessionPage(
+        stored.messages, policies, max_tokens=max_tokens, tools=stored.tools, pricing=pricing,
+        provider=provider or "core", counter=counter or "o200k_base",
+    )  # fmt: skip
+    target = page.to_html(output or Path("session.html"))
+    console().print(f"Page written: {target}", soft_wrap=True)
+
+
+@app.command(epilog="Example: history-curator count talk.json --counter gpt-4o")
 @_friendly
 def count(
     files: Files,
@@ -249,64 +342,86 @@ def count(
     console().print(table)
 
 
-@app.command()
+@app.command(epilog="Example: history-curator compare logs/ -n 32000 --html page.html")
 @_friendly
 def compare(
-    files: Files,
+    sources: Annotated[
+        list[str], typer.Argument(help="Files, folders, patterns or URLs of conversations.")
+    ],
     *,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="A known policy, or NAME=config.yaml; repeat for several."),
+        typer.Option(
+            help="A known policy, or NAME=config.yaml; repeat for several.",
+            autocompletion=_policies,
+        ),
     ] = None,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", "-n", min=1)] = 32_000,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", "-n", min=1, help="The budget.")
+    ] = 32_000,
     provider: OwnProvider = None,
-    pricing: Annotated[str, typer.Option(help="Price sheet behind the cost column.")] = "anthropic",
+    pricing: Annotated[
+        str, typer.Option(help="Price sheet behind the cost column.", autocompletion=_sheets)
+    ] = "anthropic",
     counter: OwnCounter = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first conversations.")] = None,
-    output: Output = None,
+    finished: Annotated[
+        Path | None, typer.Option(help="A folder; a run that was stopped goes on where it was.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Every column.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page with the frontier.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write .json, .md or .parquet.")
+    ] = None,
 ) -> None:
     """Replay recorded conversations under several policies and compare them."""
-    from history_curator.lab import peer_names, replay
+    from history_curator.cli._compare import print_results
+    from history_curator.lab import load_conversations, peer_names, replay
 
-    conversations = [
-        {"id": each.id, "messages": each.messages, "tools": each.tools,
-         "questions": (each.holder or {}).get("questions")}
-        for each in read_conversations(files)[:limit]
-    ]  # fmt: skip
     policies: dict[str, Any] = {}
     for name in policy or peer_names():
         label, _, path = name.partition("=")
+        if path and not label:
+            raise typer.BadParameter(f"{name!r} has no name. Write NAME={path}.")
         policies[label] = _curator(max_tokens, provider, counter, Path(path)) if path else label
     results = replay(
-        conversations, policies, pricing=pricing, provider=provider or "core",
-        max_tokens=max_tokens, counter=counter or "o200k_base",
+        load_conversations(*sources)[:limit], policies, pricing=pricing,
+        provider=provider or "core", max_tokens=max_tokens, counter=counter or "o200k_base",
+        finished=finished,
     )  # fmt: skip
-    screen = console()
-    screen.print(results_table(results))
-    screen.print("[bright_black]grey: over budget, refused or failed at least once[/]")
-    for note in results.notes():
-        screen.print(_plain(Exception(note)), style="bright_black", soft_wrap=True)
-    advice = results.recommend()
-    screen.print(f"\nOn the cost/regret frontier: {', '.join(results.frontier())}")
-    screen.print(_plain(Exception(advice.why)), soft_wrap=True)
+    print_results(results, full=full)
     if output is not None:
-        write = results.to_markdown if output.suffix == ".md" else results.to_json
-        write(output)
+        if output.suffix == ".parquet":
+            results.to_parquet(output)
+        elif output.suffix == ".md":
+            results.to_markdown(output)
+        else:
+            results.to_json(output)
+    if html is not None:
+        results.to_html(html)
+    for target in (output, html):
+        if target is not None:
+            console().print(f"Written: {_plain(Exception(target))}", soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog="Example: history-curator demo --full")
 @_friendly
 def demo(
     output: Output = None,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", "-n", min=1)] = 12_000,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", "-n", min=1, help="The budget.")
+    ] = 12_000,
+    full: Annotated[bool, typer.Option("--full", help="Print every decision.")] = False,
 ) -> None:
-    """Curate an agent's conversation in front of you and write its page."""
+    """Curate an agent's session in front of you and write its page."""
     from history_curator.cli._demo import run_demo
 
-    run_demo(max_tokens, output)
+    run_demo(max_tokens, output, full=full)
 
 
-@app.command()
+@app.command(epilog="Example: history-curator prune sqlite:///chat.db --apply")
 @_friendly
 def prune(
     store: Annotated[
@@ -317,24 +432,25 @@ def prune(
     output: Output = None,
     table: Annotated[str | None, typer.Option(help="Of a database: the table.")] = None,
     session: Annotated[str | None, typer.Option(help="Of a database: one conversation.")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would change, change nothing.")
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Do it; otherwise only say what would change.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Of a database: as JSON.")] = False,
     in_place: Annotated[bool, typer.Option("--in-place", help="Of a file: overwrite it.")] = False,
 ) -> None:
-    """Apply the retention rules to what is stored: tool details of older turns go.
+    """Say what the retention rules would remove from what is stored; with --apply, do it.
 
-    A database is cleaned where it is. What is left of a file goes to standard output or --output;
-    the file itself is overwritten only with --in-place.
+    Tool details of older turns go. A database is cleaned where it is. What is left of a file goes
+    to standard output or --output; the file itself is overwritten only with --in-place.
     """
     from history_curator.cli._prune import prune_database, prune_file
 
     if "://" in store:
-        prune_database(
-            store, config, table=table, session=session, dry_run=dry_run, as_json=as_json
-        )
+        prune_database(store, config, table=table, session=session, apply=apply, as_json=as_json)
     else:
         if in_place and (output is not None or store == "-"):
             raise typer.BadParameter("--in-place needs a file, and no --output beside it.")
-        prune_file(store, config, Path(store) if in_place else output, dry_run=dry_run)
+        prune_file(store, config, Path(store) if in_place else output, apply=apply)
+
+
+app.command()(_friendly(doctor))

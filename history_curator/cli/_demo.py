@@ -1,55 +1,133 @@
-"""``history-curator demo``: a conversation curated in front of you."""
+"""``history-curator demo``: a session curated in front of you, on one screen."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from history_curator.cli._show import console, decision_table, summary_panel
+from rich.table import Table
+from rich.text import Text
+
+from history_curator.cli._show import budget_bar, console, decision_table, many
 from history_curator.curator import Curator
-from history_curator.lab import sample_conversation
+from history_curator.lab import NoCuration, SessionPage, replay, sample_conversation
+from history_curator.lab._newest import NewestThatFit
+from history_curator.lab._table import short_number
+
+if TYPE_CHECKING:
+    from history_curator.lab import ReplayResults
+    from history_curator.report import CurationReport
 
 __all__ = ["run_demo"]
 
+_NEWEST = "the newest that fit"
+_STEPS = "▁▂▃▄▅▆▇█"
 
-def run_demo(max_tokens: int, output: Path | None = None) -> Path:
-    """Curate the demo conversation, show the decisions, write the page, return its path."""
+
+def run_demo(max_tokens: int, output: Path | None = None, *, full: bool = False) -> Path:
+    """Curate the demo conversation call by call, show what it cost, and return the page's path."""
     screen = console()
     messages = sample_conversation()
-    screen.rule("An agent looks for a slow checkout", align="left")
     curator = Curator(max_tokens=max_tokens)
-    curation = curator.curate(messages)
-    screen.print(decision_table(curation.report))
-    screen.print()
-    screen.print(summary_panel(curation.report, "What the model is sent"))
-    _show_growth(curator, messages)
+    report = curator.curate(messages).report
+    policies: dict[str, Any] = {
+        "curator": Curator(max_tokens=max_tokens),
+        _NEWEST: NewestThatFit(max_tokens),
+        "everything": NoCuration(max_tokens),
+    }
+    results = replay([messages], policies, executor="serial", progress=False)
+    page = SessionPage(messages, {name: policies[name] for name in ("curator", _NEWEST)})
+    screen.rule("An agent looks for a slow checkout", align="left")
+    if full:
+        screen.print(decision_table(report))
+        screen.print()
+    screen.print(_last_request(report))
+    screen.print(_whole_session(results, len(page.data["calls"])))
+    screen.print(_call_by_call(page.data["policies"][0], max_tokens))
     if output is None:
         output = Path(tempfile.mkdtemp(prefix="history-curator-")) / "demo.html"
-    path = curation.report.to_html(output).resolve()
-    screen.print("\nThe page with every decision, original and reason (open it in a browser):")
+    path = page.to_html(output).resolve()
+    more = "" if full else " --full prints every decision."
+    screen.print(f"\nEvery call, message and reason on one page (open it in a browser).{more}")
     screen.print(str(path), style="bold", soft_wrap=True)
     return path
 
 
-def _show_growth(curator: Curator, messages: list[dict[str, object]]) -> None:
-    """Print how much of each request repeats the one before it, call by call."""
-    screen = console()
-    screen.print("\nThe same conversation call by call: [blue]repeated prefix[/] [cyan]new[/]")
-    before: list[object] = []
-    answers = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
-    for call, at in enumerate([*answers, len(messages)], 1):
-        curation = curator.curate(messages[:at])
-        shared = 0
-        for old, new in zip(before, curation.messages, strict=False):
-            if old is not new and old != new:
-                break
-            shared += 1
-        count = curator.counter.count_entry
-        repeated = sum(map(count, curation.entries[:shared]))
-        before = list(curation.messages)
-        scale = 60 / (curator.max_tokens or curation.tokens)
-        stable, fresh = round(repeated * scale), round((curation.tokens - repeated) * scale)
-        screen.print(
-            f"  call {call:>2}  [blue]{'█' * stable}[/][cyan]{'█' * fresh}[/] "
-            f"{curation.tokens:,} tokens, {repeated / curation.tokens:.0%} repeated"
-        )
+def _last_request(report: CurationReport) -> Table:
+    """Return what went in, what is sent, and where the rest went."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
+    on_record = f"{many(report.original_count, 'message')}, {report.tokens_before:,} tokens"
+    table.add_row("went in", on_record)
+    sent = f"{many(report.curated_count, 'message')}, {report.tokens:,} of {report.max_tokens:,} tokens "
+    table.add_row("is sent", Text(sent).append_text(budget_bar(report, width=20)))
+    for line in _left_out(report):
+        table.add_row("left out" if line.first else "", line.text)
+    return table
+
+
+class _Line:
+    def __init__(self, text: str, *, first: bool) -> None:
+        self.text, self.first = text, first
+
+
+def _left_out(report: CurationReport) -> list[_Line]:
+    said = []
+    groups: dict[str, list[Any]] = {}
+    for decision in report.decisions:
+        groups.setdefault(decision.action, []).append(decision)
+    for action, where in (
+        ("dropped", "left at the cut; the record keeps them"),
+        ("truncated", "shortened to head and tail, with a mark"),
+        ("cleared", "cleared to a placeholder"),
+        ("merged", "joined with a neighbour"),
+        ("summarised", "replaced by a summary"),
+    ):
+        found = groups.get(action)
+        if found:
+            gone = sum(each.tokens_before - each.tokens_after for each in found)
+            said.append(f"{many(len(found), 'message')} {where}: {gone:,} tokens less")
+    for note in groups.get("inserted", ()):
+        what = "the ledger" if note.origin == "ledger" else "a note"
+        said.append(f"in their place {what}, {note.tokens_after:,} tokens: {note.reason}")
+    return [_Line(text, first=not number) for number, text in enumerate(said or ["nothing"])]
+
+
+def _whole_session(results: ReplayResults, calls: int) -> Table:
+    """Return what the session costs, beside what one would do instead."""
+    table = Table(
+        title=f"\nThe whole session, {many(calls, 'call')}", title_justify="left", box=None,
+        pad_edge=False, header_style="bright_black",
+    )  # fmt: skip
+    table.add_column("")
+    for head in ("tokens", "cached", "cost", "lost", "faults"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, each in results.policies.items():
+        needed = each.identifiers + each.repeats
+        lost = each.lost_identifiers + each.repeated_calls
+        table.add_row(
+            name, short_number(each.tokens_sent), f"{each.cached_share:.0%}", f"{each.cost:.3f}",
+            f"{lost} of {needed}", f"{each.faults}", style="bold" if name == "curator" else None,
+        )  # fmt: skip
+    table.caption = (
+        "cached repeats the request before and costs a tenth; cost in millions of tokens at full "
+        "price (Anthropic); lost was needed by a later call and out of view; faults are requests "
+        f"over the budget or refused. {_NEWEST!r} is trim_messages of LangChain, written again."
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def _call_by_call(policy: Mapping[str, Any], max_tokens: int) -> Text:
+    """Return the size of each request as a line of bars; where the cut jumped, in another colour."""
+    views: Sequence[Mapping[str, Any]] = policy["views"]
+    line = Text("\ncurator  ", "bold")
+    for view in views:
+        step = min(len(_STEPS) - 1, int(view["tokens"] / max_tokens * len(_STEPS)))
+        line.append(_STEPS[step], "yellow" if view["jumped"] else "blue")
+    jumps = [str(number) for number, view in enumerate(views, 1) if view["jumped"]]
+    where = f"the cut jumps at call {', '.join(jumps)}" if jumps else "the cut never jumps"
+    return line.append(f"  {where}; between jumps nothing sent changes", "bright_black")

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from history_curator.cli._shapes import Shape, shape_of
+from history_curator.cli._shapes import Shape, is_response_item, shape_of
 from history_curator.errors import ConversionError, HistoryCuratorError
+from history_curator.model import write_private
 
 __all__ = [
     "ConversationFile",
@@ -24,6 +25,8 @@ __all__ = [
 ]
 
 _NESTED = ("messages", "conversation", "conversation_history", "history", "chat_history")
+_REQUESTS = {"contents": ("systemInstruction", "system_instruction"), "input": ("instructions",)}
+"""Where Gemini and Responses requests keep their messages, and the system message beside them."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class StoredConversation:
         holder: the object it was found in, with everything else that is in there.
         path: where in the holder the messages are; empty for a bare list.
         row: which object of the file it is in; a chat store has one conversation per key.
-        lifted: whether the holder's ``system`` was made the first message.
+        lifted: the key of the holder that was made the first message: its system message.
     """
 
     id: str
@@ -47,7 +50,7 @@ class StoredConversation:
     path: tuple[str, ...] = ()
     shape: Shape = field(default_factory=Shape)
     row: int = 0
-    lifted: bool = False
+    lifted: str | None = None
 
     def with_messages(self, messages: Sequence[Any], holder: Any = None) -> Any:
         """Return the stored object with other messages in it, in the same dialect.
@@ -58,9 +61,8 @@ class StoredConversation:
         if holder is None:
             return self.shape.dump(messages)
         if self.lifted and messages and self.shape.is_system(messages[0]):
-            first = messages[0]
-            content = first["content"] if isinstance(first, Mapping) else first.content
-            holder, messages = {**holder, "system": content}, messages[1:]
+            said = self.shape.said_by_system(messages[0], holder[self.lifted])
+            holder, messages = {**holder, self.lifted: said}, messages[1:]
         return _put(holder, self.path, self.shape.dump(messages))
 
 
@@ -105,7 +107,7 @@ def read_file(path: str) -> ConversationFile:
         ConversionError: naming the file and line that cannot be read.
         OSError: when the file cannot be opened.
     """
-    raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    raw = _read_bytes(path)
     try:
         text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
     except (UnicodeDecodeError, OSError, EOFError) as error:
@@ -119,6 +121,17 @@ def read_file(path: str) -> ConversationFile:
     if not lines and "\n" not in text.strip() and _is_named_lines(path) and not _is_list(root):
         root, lines = [root], True
     return _arrange(path, root, lines)
+
+
+def _read_bytes(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read()
+    if "://" not in path:
+        return Path(path).read_bytes()
+    from history_curator.lab._extra import need
+
+    with need("fsspec", "scale").open(path, "rb") as source:
+        return bytes(source.read())
 
 
 @contextmanager
@@ -135,13 +148,16 @@ def naming(name: str) -> Iterator[None]:
 
 
 def write_text(text: str, path: Path | None) -> None:
-    """Write to a file, gzipped when its name says so, or to standard output."""
+    """Write to a file, gzipped when its name says so, or to standard output.
+
+    A file is written whole or not at all, and for its owner only.
+    """
     if path is None:
         sys.stdout.write(text)
     elif path.suffix == ".gz":
-        path.write_bytes(gzip.compress(text.encode(), mtime=0))
+        write_private(path, gzip.compress(text.encode(), mtime=0))
     else:
-        path.write_text(text, encoding="utf-8")
+        write_private(path, text)
 
 
 def _parse_lines(path: str, text: str) -> list[Any]:
@@ -182,7 +198,9 @@ def _arrange(path: str, root: Any, lines: bool) -> ConversationFile:
 def _looks_like_message(item: Any) -> bool:
     if not _is_plain(item):
         return False
-    return any(key in item for key in ("role", "lc", "content")) or {"type", "data"} <= set(item)
+    if any(key in item for key in ("role", "lc", "content", "parts")):
+        return True
+    return {"type", "data"} <= set(item) or is_response_item(item)
 
 
 def _is_plain(item: Any) -> bool:
@@ -200,7 +218,10 @@ def _is_named_lines(path: str) -> bool:
 
 
 def _find_key(holder: Mapping[str, Any]) -> str | None:
-    return next((key for key in _NESTED if isinstance(holder.get(key), list)), None)
+    found = next((key for key in _NESTED if isinstance(holder.get(key), list)), None)
+    if found is None and "type" not in holder and "role" not in holder:
+        found = next((key for key in _REQUESTS if isinstance(holder.get(key), list)), None)
+    return found
 
 
 def _find_store(holder: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -240,19 +261,16 @@ def _stored(item: Any, name: str, path: str) -> list[StoredConversation]:
 
 
 def _held(holder: Mapping[str, Any], key: str, name: str) -> StoredConversation:
-    """Return the conversation under a key; a ``system`` beside ``messages`` becomes the first."""
+    """Return the conversation under a key; a system message beside it becomes the first."""
     shape = shape_of(holder[key])
     with naming(name):
         messages = shape.load(holder[key])
-    system = holder.get("system")
-    lifted = (
-        key == "messages"
-        and bool(system)
-        and isinstance(system, (str, list))
-        and not any(map(shape.is_system, messages))
-    )
-    if lifted:
-        messages.insert(0, shape.system(system))
+    beside = ("system",) if key == "messages" else _REQUESTS.get(key, ())
+    lifted = next((name for name in beside if shape.can_lift(holder.get(name))), None)
+    if lifted is not None and any(map(shape.is_system, messages)):
+        lifted = None
+    if lifted is not None:
+        messages.insert(0, shape.system(holder[lifted]))
     return StoredConversation(
         name, messages, holder.get("tools"), holder, (key,), shape, lifted=lifted
     )

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from history_curator.cli._files import naming, read_file, write_text
 from history_curator.cli._show import console
-from history_curator.config import RetentionConfig
-from history_curator.read import detect
+from history_curator.dialects import detect, read_entries
 from history_curator.record.retention import apply_retention
+from history_curator.settings import RetentionConfig
 from history_curator.tokens import get_counter
 
 __all__ = ["prune_database", "prune_file"]
@@ -38,20 +38,21 @@ def prune_database(
     *,
     table: str | None,
     session: str | None,
-    dry_run: bool,
+    apply: bool,
     as_json: bool,
 ) -> None:
     """Clean the SQL store of either framework, or say what that would do."""
     from history_curator.record.prune import prune_store
 
     report = prune_store(
-        url, table=table, session_id=session, config=rules_from(config), dry_run=dry_run
+        url, table=table, session_id=session, config=rules_from(config), apply=apply
     )
     text = json.dumps(report.to_dict(), default=str) if as_json else report.explain()
     sys.stdout.write(text + "\n")
+    _say_whether(apply)
 
 
-def prune_file(path: str, config: Path | None, output: Path | None, *, dry_run: bool) -> None:
+def prune_file(path: str, config: Path | None, output: Path | None, *, apply: bool) -> None:
     """Write what is left of a file to ``output`` or standard output, or say what that would do."""
     rules = rules_from(config)
     source = read_file(path)
@@ -63,7 +64,7 @@ def prune_file(path: str, config: Path | None, output: Path | None, *, dry_run: 
     for each in source.conversations:
         with naming(each.id) if len(source.conversations) > 1 else nullcontext():
             dialect = detect(each.messages)
-            entries = [e for at, said in enumerate(each.messages) for e in dialect.read(said, at)]
+            entries = read_entries(each.messages, dialect)
             kept = apply_retention(entries, rules)
             messages = dialect.write(kept)
         kept_messages.append(messages)
@@ -74,7 +75,11 @@ def prune_file(path: str, config: Path | None, output: Path | None, *, dry_run: 
             f"{before:,} → {after:,}",
         )
     console(stderr=True).print(table)
-    if dry_run:
-        console(stderr=True).print("Dry run: nothing was written.")
-        return
-    write_text(source.dumps(kept_messages), output)
+    if apply:
+        write_text(source.dumps(kept_messages), output)
+    _say_whether(apply)
+
+
+def _say_whether(apply: bool) -> None:
+    if not apply:
+        console(stderr=True).print("Dry run: nothing was written. Add --apply to do it.")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
@@ -15,7 +15,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from history_curator.report import CurationReport
 
-__all__ = ["decision_table", "many", "results_table", "summary_panel", "violation_table"]
+__all__ = ["budget_bar", "console", "decision_table", "many", "summary_panel", "violation_table"]
 
 COLOURS = {
     "kept": "green", "truncated": "yellow", "cleared": "dark_orange", "dropped": "red",
@@ -31,7 +31,7 @@ def summary_panel(report: CurationReport, title: str) -> Panel:
     body.append(f"{report.curated_count} messages, {report.tokens:,} tokens in the view", "bold")
     if report.max_tokens:
         body.append(f" of {report.max_tokens:,}\n")
-        body.append_text(_bar(report))
+        body.append_text(budget_bar(report))
     body.append(
         f"\nstable prefix: {report.prefix_entries} messages, {report.prefix_tokens:,} tokens\n"
     )
@@ -42,7 +42,8 @@ def summary_panel(report: CurationReport, title: str) -> Panel:
     return Panel(body, title=escape(title), title_align="left", border_style="blue", expand=False)
 
 
-def _bar(report: CurationReport, width: int = 56) -> Text:
+def budget_bar(report: CurationReport, width: int = 56) -> Text:
+    """Return how full the view is: the stable prefix darker, the rest lighter."""
     whole = max(report.max_tokens or 0, report.tokens, 1)
     used = round(width * report.tokens / whole)
     stable = min(used, round(width * report.prefix_tokens / whole))
@@ -103,29 +104,25 @@ def violation_table(found: Sequence[tuple[str, Any]], provider: str) -> Table:
     return table
 
 
-def results_table(results: Any) -> Table:
-    """Return the table of a replay."""
-    title = f"{results.pricing} prices, {results.provider} rules, {results.seconds:.1f} s"
-    table = Table(
-        title=title,
-        title_justify="left",
-        header_style="bold",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    for position, name in enumerate(results.columns()):
-        table.add_column(name, justify="right" if position else "left", no_wrap=True)
-    for row, each in zip(results.rows(), results.policies.values(), strict=True):
-        table.add_row(*map(escape, row), style=None if each.sound else "bright_black")
-    return table
-
-
 def many(count: int, what: str) -> str:
     """Return a count and its noun, ``1 conversation`` or ``2 conversations``."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
+class Screen(Console):
+    """A console that leaves a closed pipe to `history_curator.cli.main`."""
+
+    def on_broken_pipe(self) -> None:
+        """Pass the error on instead of ending with exit code 1."""
+        raise BrokenPipeError
+
+
 def console(stderr: bool = False) -> Console:
-    """Return a console; messages for people go to standard error when data goes to standard out."""
-    screen = Console(stderr=stderr, highlight=False)
-    return screen if screen.is_terminal else Console(stderr=stderr, highlight=False, width=140)
+    """Return a console; messages for people go to standard error when data goes to standard out.
+
+    Where the output is no terminal it is 140 columns wide, unless ``COLUMNS`` says otherwise.
+    """
+    screen = Screen(stderr=stderr, highlight=False)
+    if screen.is_terminal or os.environ.get("COLUMNS"):
+        return screen
+    return Screen(stderr=stderr, highlight=False, width=140)

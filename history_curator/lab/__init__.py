@@ -5,7 +5,9 @@ Prices, rules and counters are the library's own; nothing is sent anywhere.
 
 from __future__ import annotations
 
+from history_curator.caching import PriceSheet, get_prices, price_sheets
 from history_curator.lab._conversation import LabConversation
+from history_curator.lab._executors import RayExecutor, SparkExecutor
 from history_curator.lab._peers import (
     ChatMemoryBufferPolicy,
     ClearToolUsesPolicy,
@@ -20,11 +22,12 @@ from history_curator.lab._policies import (
     Policy,
     PolicyUnavailableError,
 )
-from history_curator.lab._pricing import PriceSheet, get_prices, price_sheets
 from history_curator.lab._recommend import Recommendation, frontier, recommend
 from history_curator.lab._replay import replay
 from history_curator.lab._results import PolicyResult, ReplayResults
 from history_curator.lab._sample import sample_conversation
+from history_curator.lab._session import SessionPage
+from history_curator.lab._sources import load_conversations
 
 __all__ = [
     "ChatMemoryBufferPolicy",
@@ -37,11 +40,15 @@ __all__ = [
     "PolicyResult",
     "PolicyUnavailableError",
     "PriceSheet",
+    "RayExecutor",
     "Recommendation",
     "ReplayResults",
+    "SessionPage",
+    "SparkExecutor",
     "TrimMessagesPolicy",
     "frontier",
     "get_prices",
+    "load_conversations",
     "peer_names",
     "plot_composition",
     "plot_frontier",

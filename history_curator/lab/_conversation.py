@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
+from history_curator.caching import seconds, time_of
+from history_curator.dialects import Gathered, detect, gathered
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.read import detect
 
 __all__ = ["LabConversation", "Question", "as_conversations", "leaf_values"]
 
@@ -33,12 +35,24 @@ class LabConversation:
         ... )
         >>> talk.read().calls
         (1,)
+
+    Attributes:
+        id: what tables and errors call it.
+        messages: what was said.
+        questions: labelled questions about it, with the messages that hold the answer.
+        tools: tool schemas sent with every request.
+        times: when each message was said; by default what the messages themselves say. With times,
+            a cache that has gone cold between two calls is priced as such.
+        hidden: tokens sent with every request that are not on record, such as a system prompt
+            that the log left out.
     """
 
     id: str
     messages: Sequence[Any]
     questions: Sequence[Mapping[str, Any]] = ()
     tools: Sequence[Any] | None = None
+    times: Sequence[Any] | None = None
+    hidden: int = 0
 
     def read(self) -> ReadConversation:
         """Return the conversation as entries; message indices become entry indices.
@@ -50,10 +64,10 @@ class LabConversation:
         spans: list[range] = []
         try:
             dialect = detect(self.messages)
-            for index, message in enumerate(self.messages):
-                start = len(entries)
-                entries.extend(dialect.read(message, index))
-                spans.append(range(start, len(entries)))
+            for message in gathered(self.messages, dialect):
+                start, together = len(entries), isinstance(message, Gathered)
+                entries.extend(dialect.read(message, len(spans)))
+                spans += [range(start, len(entries))] * (len(message) if together else 1)
         except ConversionError as error:
             problem = f"in {self.id}: {error.problem}"
             raise ConversionError(
@@ -67,6 +81,19 @@ class LabConversation:
             calls=tuple(_calls(entries)),
             questions=tuple(_questions(self.questions, spans)),
             tools=self.tools,
+            times=tuple(self._times(entries, spans)),
+            hidden=self.hidden,
+        )
+
+    def _times(
+        self, entries: Sequence[ConversationEntry], spans: Sequence[range]
+    ) -> Iterable[float | None]:
+        if self.times is None:
+            return map(time_of, entries)
+        return (
+            seconds(when)
+            for when, span in zip_longest(self.times[: len(spans)], spans)
+            for _ in span
         )
 
 
@@ -84,7 +111,20 @@ class ReadConversation:
     calls: tuple[int, ...]
     questions: tuple[Question, ...] = ()
     tools: Sequence[Any] | None = None
+    times: tuple[float | None, ...] = ()
+    hidden: int = 0
     texts: list[str] = field(default_factory=list)
+
+    def idle(self, before: int, at: int) -> float | None:
+        """Return the seconds between the answer at ``before`` and the request answered at ``at``.
+
+        The request was sent when the last entry before its answer was there. None where either
+        time is not known.
+        """
+        if at > len(self.times) or before >= at:
+            return None
+        answered, sent = self.times[before], self.times[at - 1]
+        return None if answered is None or sent is None else max(0.0, sent - answered)
 
     def text(self, index: int) -> str:
         """Everything of an entry a later call may have needed: text and argument values."""
@@ -126,7 +166,7 @@ def as_conversations(source: Any) -> list[LabConversation]:
     """Return conversations from what people have at hand.
 
     Takes an iterable of: `LabConversation`, mappings with a ``messages`` list (and optionally
-    ``id``, ``questions``, ``tools``), or plain lists of messages. One plain list of messages is
+    ``id``, ``questions``, ``tools``, ``times``), or plain lists of messages. One plain list of messages is
     one conversation.
 
     Raises:
@@ -155,6 +195,7 @@ def _as_conversation(item: Any, number: int) -> LabConversation:
             messages=item["messages"],
             questions=item.get("questions") or (),
             tools=item.get("tools"),
+            times=item.get("times"),
         )
     if isinstance(item, Sequence) and not isinstance(item, (str, bytes)):
         return LabConversation(id=f"conversation {number}", messages=item)

@@ -8,12 +8,16 @@ from typing import Any
 __all__ = ["need"]
 
 
-def need(module: str, extra: str = "lab") -> Any:
-    """Return a module, or raise with the command that installs it."""
+def need(module: str, extra: str | None = "lab") -> Any:
+    """Return a module, or raise with the command that installs it.
+
+    Args:
+        module: what to import.
+        extra: the extra it belongs to, or None for a package of its own.
+    """
     try:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ImportError(
-            f'{package} is not installed. Fix: pip install "history-curator[{extra}]"'
-        ) from error
+        install = f'"history-curator[{extra}]"' if extra else package
+        raise ImportError(f"{package} is not installed. Fix: pip install {install}") from error

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from time import perf_counter
 from typing import Any
 
+from history_curator.caching import PriceSheet
 from history_curator.errors import HistoryCuratorError
-from history_curator.lab._conversation import LabConversation, ReadConversation
-from history_curator.lab._needs import Need, find_needs, is_met, still_shows
+from history_curator.lab._conversation import LabConversation, ReadConversation, searchable
+from history_curator.lab._needs import (
+    Need,
+    edits_in_view,
+    find_edits,
+    find_needs,
+    is_met,
+    still_shows,
+)
 from history_curator.lab._policies import Policy, PolicyUnavailableError, View
-from history_curator.lab._pricing import PriceSheet
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.profiles import get_profile
+from history_curator.rules import get_profile
 from history_curator.tokens import TokenCounter, get_counter
 
-__all__ = ["Settings", "Tally", "measure_conversation"]
+__all__ = ["Settings", "Tally", "measure_conversation", "repeated", "shown_in", "tally_to_dict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +31,26 @@ class Settings:
     """What every measurement shares; travels to the workers."""
 
     counter: Any = "o200k_base"
-    provider: str = "core"
+    provider: str | None = "core"
     prices: tuple[PriceSheet, ...] = ()
     max_calls: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the calls of a conversation used that had been said before, by entry."""
+
+    needs: Mapping[int, Sequence[Need]]
+    edits: Mapping[int, Sequence[Sequence[str]]]
 
 
 @dataclass(slots=True)
 class Tally:
     """What one policy did on one conversation. Sums, so that conversations add up.
 
-    ``calls``, ``said_before`` and ``made_again`` describe the conversation, whatever the policy
-    did: its calls, the identifiers they used that were said before, and the calls made again.
+    ``calls``, ``said_before``, ``made_again`` and ``edited`` describe the conversation, whatever
+    the policy did: its calls, the identifiers they used that were said before, the calls made
+    again, and the edits of lines that were shown before.
     """
 
     conversation: str
@@ -48,11 +64,14 @@ class Tally:
     over_budget: int = 0
     budget_use: float = 0.0
     invalid: int = 0
+    faulty: int = 0
     violations: dict[str, int] = field(default_factory=dict)
     needs: int = 0
     lost: int = 0
     repeats: int = 0
     repeated: int = 0
+    edits: int = 0
+    edits_seen: int = 0
     questions: int = 0
     answered: int = 0
     seconds: float = 0.0
@@ -60,6 +79,12 @@ class Tally:
     note: str = ""
     said_before: int = 0
     made_again: int = 0
+    edited: int = 0
+
+
+def tally_to_dict(tally: Tally) -> dict[str, Any]:
+    """Return a tally as plain data; ``Tally(**data)`` makes it again."""
+    return {each.name: getattr(tally, each.name) for each in fields(tally)}
 
 
 def measure_conversation(
@@ -68,11 +93,11 @@ def measure_conversation(
     """Return one tally per policy. Runs in a worker process; everything given is picklable."""
     record = conversation.read()
     counter = get_counter(settings.counter)
-    needs = find_needs(record)
+    wanted = Wanted(find_needs(record), find_edits(record))
     for entry in record.entries:  # so that no policy is timed counting what another one counted
         counter.count_entry(entry)
     return {
-        name: _measure(record, policy, counter, needs, settings)
+        name: _measure(record, policy, counter, wanted, settings)
         for name, policy in policies.items()
     }
 
@@ -81,18 +106,21 @@ def _measure(
     record: ReadConversation,
     policy: Policy,
     counter: TokenCounter,
-    needs: Mapping[int, Sequence[Need]],
+    wanted: Wanted,
     settings: Settings,
 ) -> Tally:
-    kinds = [need.kind for some in needs.values() for need in some]
+    kinds = [need.kind for some in wanted.needs.values() for need in some]
     again = kinds.count("repeat")
-    tally = Tally(record.id, len(record.calls), said_before=len(kinds) - again, made_again=again)
+    tally = Tally(
+        record.id, len(record.calls), said_before=len(kinds) - again, made_again=again,
+        edited=sum(map(len, wanted.edits.values())),
+    )  # fmt: skip
     try:
         view = policy.start(record, counter)
     except PolicyUnavailableError as error:
         tally.note = str(error)
         return tally
-    _measure_calls(tally, _Run(record, policy, view, counter, needs, settings))
+    _measure_calls(tally, _Run(record, policy, view, counter, wanted, settings))
     _measure_questions(tally, record, view)
     return tally
 
@@ -103,64 +131,78 @@ class _Run:
     policy: Policy
     view: View
     counter: TokenCounter
-    needs: Mapping[int, Sequence[Need]]
+    wanted: Wanted
     settings: Settings
 
 
 def _measure_calls(tally: Tally, run: _Run) -> None:
     record, policy, counter, settings = run.record, run.policy, run.counter, run.settings
-    profile = get_profile(settings.provider)
-    overhead = counter.priming + (counter.count_tools(record.tools) if record.tools else 0)
+    profile = get_profile(settings.provider) if settings.provider else None
+    overhead = counter.priming + record.hidden
+    overhead += counter.count_tools(record.tools) if record.tools else 0
     index_of = {id(entry): index for index, entry in enumerate(record.entries)}
     before: Sequence[ConversationEntry] = ()
+    answered = 0
     for at in _sampled(record.calls, settings.max_calls, getattr(policy, "max_calls", None)):
         started = perf_counter()
+        idle = record.idle(answered, at) if answered else None
+        answered = at
         try:
             sent = run.view(at, None)
         except (HistoryCuratorError, ValueError) as error:
             tally.failed += 1
             tally.note = f"{type(error).__name__}: {error}"[:200]
             before = ()
-            _count_needs(tally, run.needs.get(at, ()), (), record, index_of)
+            _count_needs(tally, run, at, (), index_of)
             continue
         tally.seconds += perf_counter() - started
         sizes = [counter.count_entry(entry) for entry in sent]
         total = sum(sizes) + overhead
-        prefix = _repeated(before, sent)
-        repeated = sum(sizes[:prefix]) + (overhead - counter.priming if prefix else 0)
+        prefix = repeated(before, sent)
+        cached = sum(sizes[:prefix]) + (overhead - counter.priming if before else 0)
         before = sent
         tally.measured += 1
         tally.tokens.append(total)
         tally.at.append(at)
-        tally.cached += repeated
+        tally.cached += cached
         for sheet in settings.prices:
-            cost = sheet.cost(total, repeated)
+            cost = sheet.cost(total, cached, idle)
             tally.costs[sheet.name] = tally.costs.get(sheet.name, 0.0) + cost
+        over = False
         if policy.max_tokens:
-            tally.budget_use += total / policy.max_tokens
-            tally.over_budget += total > policy.max_tokens
-        found = profile.find(list(sent), "request")
+            known = total - record.hidden
+            over = known > policy.max_tokens
+            tally.budget_use += known / policy.max_tokens
+            tally.over_budget += over
+        found = profile.find(list(sent), "request") if profile else ()
         tally.invalid += bool(found)
+        tally.faulty += over or bool(found)
         for violation in found:
             tally.violations[violation.rule] = tally.violations.get(violation.rule, 0) + 1
         for entry, size in zip(sent, sizes, strict=True):
             role = entry.role.value
             tally.roles[role] = tally.roles.get(role, 0) + size
-        _count_needs(tally, run.needs.get(at, ()), sent, record, index_of)
+        _count_needs(tally, run, at, sent, index_of)
 
 
 def _count_needs(
     tally: Tally,
-    needs: Sequence[Need],
+    run: _Run,
+    at: int,
     sent: Sequence[ConversationEntry],
-    record: ReadConversation,
     index_of: Mapping[int, int],
 ) -> None:
+    edits = run.wanted.edits.get(at, ())
+    if edits:
+        tally.edits += len(edits)
+        tally.edits_seen += edits_in_view(edits, sent, run.record)
+    needs = run.wanted.needs.get(at, ())
     if not needs:
         return
-    shown = _shown(sent, index_of)
+    shown = shown_in(sent, index_of)
+    inserted = "\n".join(searchable(entry) for entry in sent if id(entry.root) not in index_of)
     for need in needs:
-        met = is_met(need, shown, record)
+        met = is_met(need, shown, run.record, inserted)
         if need.kind == "repeat":
             tally.repeats += 1
             tally.repeated += not met
@@ -176,7 +218,7 @@ def _measure_questions(tally: Tally, record: ReadConversation, view: View) -> No
     for question in sorted(record.questions, key=lambda each: each.ask_after):
         asked = ConversationEntry(MessageRole.USER, question.text)
         try:
-            shown = _shown(view(question.ask_after, asked), index_of)
+            shown = shown_in(view(question.ask_after, asked), index_of)
         except (HistoryCuratorError, ValueError):
             shown = {}
         tally.questions += 1
@@ -186,7 +228,7 @@ def _measure_questions(tally: Tally, record: ReadConversation, view: View) -> No
         )
 
 
-def _shown(
+def shown_in(
     sent: Sequence[ConversationEntry], index_of: Mapping[int, int]
 ) -> dict[int, ConversationEntry]:
     """Return the recorded entries a view shows, by index."""
@@ -198,7 +240,7 @@ def _shown(
     return shown
 
 
-def _repeated(before: Sequence[ConversationEntry], now: Sequence[ConversationEntry]) -> int:
+def repeated(before: Sequence[ConversationEntry], now: Sequence[ConversationEntry]) -> int:
     """Return how many leading entries two views share."""
     count = 0
     for old, new in zip(before, now, strict=False):

@@ -1,22 +1,28 @@
-"""Regret: what a later call shows it still needed, and whether the view still had it.
+"""Regret and edits: what a later call shows it still needed, and whether the view still had it.
 
 The record says what the agent did next. When it asks again for something it had already been
 given, or names an identifier it can only have read earlier, the view it would have been sent had
 better hold that. Replay cannot know what a model would have done instead; regret counts the
 moments where it would have had less than it used.
+
+An edit is the hardest of these: to replace lines of a file, the model has to quote them. The view
+should hold every line that the call replaced and that had been shown before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from history_curator.lab._conversation import ReadConversation, leaf_values, searchable
 from history_curator.model import ConversationEntry
 
-__all__ = ["Need", "find_needs", "is_met", "still_shows"]
+__all__ = ["Need", "edits_in_view", "find_edits", "find_needs", "is_met", "still_shows"]
 
 _SHORTEST, _LONGEST = 5, 400
+_SHORTEST_LINE = 12
+_REPLACED = ("old_string", "old_str", "oldText")  # what editing tools call the text they replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +59,66 @@ def find_needs(conversation: ReadConversation) -> dict[int, tuple[Need, ...]]:
     return needs
 
 
-def is_met(need: Need, view: Mapping[int, ConversationEntry], record: ReadConversation) -> bool:
-    """Return whether a view, given as recorded index -> entry sent, still holds a need."""
+def find_edits(conversation: ReadConversation) -> dict[int, tuple[tuple[str, ...], ...]]:
+    """Return, by the index of the entry that made them, the lines each edit call replaced.
+
+    Only lines of some length that had been shown before count; an edit without any is left out.
+    """
+    edits: dict[int, tuple[tuple[str, ...], ...]] = {}
+    for at in conversation.calls:
+        found = []
+        for call in conversation.entries[at].tool_calls or ():
+            replaced = _replaced(call.arguments)
+            lines = dict.fromkeys(line.strip() for line in replaced.split("\n"))
+            known = tuple(
+                line
+                for line in lines
+                if len(line) >= _SHORTEST_LINE
+                and any(line in conversation.text(i) for i in range(at - 1, -1, -1))
+            )
+            if known:
+                found.append(known)
+        if found:
+            edits[at] = tuple(found)
+    return edits
+
+
+def edits_in_view(
+    edits: Sequence[Sequence[str]], sent: Sequence[ConversationEntry], record: ReadConversation
+) -> int:
+    """Return how many edits find all their lines in what was sent."""
+    places = {id(entry): index for index, entry in enumerate(record.entries)}
+    text = "\n".join(
+        searchable(entry) if (at := places.get(id(entry))) is None else record.text(at)
+        for entry in sent
+    )
+    return sum(all(line in text for line in lines) for lines in edits)
+
+
+def _replaced(arguments: str) -> str:
+    """Return the text an edit call replaces, or nothing for any other call."""
+    if not any(name in arguments for name in _REPLACED):
+        return ""
+    try:
+        values = json.loads(arguments)
+    except ValueError:
+        return ""
+    found = (values.get(name) for name in _REPLACED) if isinstance(values, dict) else ()
+    return next((value for value in found if isinstance(value, str)), "")
+
+
+def is_met(
+    need: Need,
+    view: Mapping[int, ConversationEntry],
+    record: ReadConversation,
+    inserted: str = "",
+) -> bool:
+    """Return whether a view, given as recorded index -> entry sent, still holds a need.
+
+    ``inserted`` is the text of what the policy put in itself: an identifier listed there is held.
+    """
+    if need.kind == "identifier" and need.value in inserted:
+        return True
     for source in need.sources:
         sent = view.get(source)
         if sent is None:

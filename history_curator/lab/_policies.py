@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Protocol, runtime_checkable
 
@@ -73,38 +73,14 @@ class CuratorPolicy:
     def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
         """Return the view function for one conversation."""
         curator = self.curator if hasattr(self.curator, "curate") else self.curator()
-        messages, tools = conversation.messages, conversation.tools
-        back = _Back(conversation)
+        entries, tools = conversation.entries, conversation.tools
 
         def view(upto: int, question: ConversationEntry | None) -> Sequence[ConversationEntry]:
-            if question is not None:
-                said = [*conversation.entries[:upto], question]
-                asked: Sequence[ConversationEntry] = curator.curate(said, tools=tools).entries
-                return asked
-            count = conversation.homes[upto]
-            return [back(entry) for entry in curator.curate(messages[:count], tools=tools).entries]
+            said = [*entries[:upto], question] if question else entries[:upto]
+            sent: Sequence[ConversationEntry] = curator.curate(said, tools=tools).entries
+            return sent
 
         return view
-
-
-class _Back:
-    """From the entries a curator read itself to those of the conversation."""
-
-    def __init__(self, conversation: ReadConversation) -> None:
-        self._recorded = {(id(entry.source), entry.span): entry for entry in conversation.entries}
-        self._known: dict[int, tuple[ConversationEntry, ConversationEntry]] = {}
-
-    def __call__(self, entry: ConversationEntry) -> ConversationEntry:
-        known = self._known.get(id(entry))
-        if known is None or known[0] is not entry:
-            known = self._known[id(entry)] = (entry, self._find(entry))
-        return known[1]
-
-    def _find(self, entry: ConversationEntry) -> ConversationEntry:
-        recorded = self._recorded.get((id(entry.root.source), entry.root.span))
-        if recorded is None:
-            return entry
-        return recorded if entry.original is None else replace(entry, original=recorded)
 
 
 def as_policies(

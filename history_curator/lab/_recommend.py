@@ -31,11 +31,16 @@ class Recommendation:
 
 
 def frontier(results: Sequence[PolicyResult]) -> list[PolicyResult]:
-    """Return the policies no other beats on both cost and regret, cheapest first.
+    """Return the sound policies no other beats on both cost and regret, cheapest first.
 
-    A policy that left a call without a view is not compared, unless every policy did.
+    A policy with a request that is refused, over the budget or missing cannot be used, so it is
+    not compared, unless every policy has one; then those that left no call without a view are.
     """
-    results = [each for each in results if not each.failed] or results
+    results = (
+        [each for each in results if each.sound]
+        or [each for each in results if not each.failed]
+        or results
+    )
     best: list[PolicyResult] = []
     for each in sorted(results, key=lambda one: (one.cost, one.regret)):
         if not best or each.regret < best[-1].regret:

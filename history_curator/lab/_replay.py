@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
 from multiprocessing import get_context
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
+from history_curator.caching import PriceSheet, get_prices, price_sheets
 from history_curator.errors import ConfigurationError
 from history_curator.lab._conversation import LabConversation, as_conversations
+from history_curator.lab._finished import FinishedFolder
 from history_curator.lab._measure import Settings, Tally, measure_conversation
 from history_curator.lab._policies import Policy, as_policies
-from history_curator.lab._pricing import PriceSheet, get_prices, price_sheets
 from history_curator.lab._results import ReplayResults, summarise
+from history_curator.lab._sources import load_conversations
+from history_curator.tokens import get_counter
 
 __all__ = ["replay"]
 
@@ -28,12 +33,13 @@ def replay(
     policies: Mapping[str, Any] | Sequence[str],
     *,
     pricing: str | PriceSheet | Mapping[str, Any] = "anthropic",
-    provider: str = "core",
+    provider: str | None = "core",
     max_tokens: int | None = None,
     counter: Any = "o200k_base",
     executor: Executor | Literal["serial"] | None = None,
     progress: bool = True,
     max_calls: int | None = None,
+    finished: str | Path | None = None,
 ) -> ReplayResults:
     """Re-run every recorded call under every policy and measure what would have been sent.
 
@@ -41,22 +47,25 @@ def replay(
     measured by the same counter, rules and prices.
 
     Args:
-        conversations: lists of messages, mappings with a ``messages`` list (``id``, ``questions``
+        conversations: a file, folder, pattern or URL (see `load_conversations`), lists of messages, mappings with a ``messages`` list (``id``, ``questions``
             and ``tools`` are used where present), or `LabConversation` objects.
         policies: by name, a `Curator`, a function that builds one, a `Policy`, or the name of a
             known policy (`peer_names`); a list of known names does as well.
         pricing: price sheet for the ``cost`` column.
-        provider: profile whose rules decide what would be refused.
+        provider: profile whose rules decide what would be refused; None looks at no rules, which
+            saves most of the time on long conversations.
         max_tokens: budget for policies given by name.
         counter: encoding, model name or counter for every number.
         executor: any ``concurrent.futures`` executor; by default one process per core. A cluster's
-            executor works: ``dask.distributed.Client(...).get_executor()``. ``"serial"`` stays in
-            this process.
+            executor works: ``dask.distributed.Client(...).get_executor()``, `RayExecutor`,
+            `SparkExecutor`. ``"serial"`` stays in this process.
         progress: show a bar, where rich is installed.
         max_calls: measure at most this many consecutive calls per conversation.
+        finished: a folder for what is finished. A run that was stopped goes on where it was when
+            it is given the same folder.
 
     Raises:
-        ConfigurationError: when a policy, price sheet or executor cannot be used.
+        ConfigurationError: when a policy, price sheet, executor or folder cannot be used.
 
     Example:
         >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
@@ -69,32 +78,45 @@ def replay(
         True
     """
     started = perf_counter()
+    if isinstance(conversations, (str, Path)):
+        conversations = load_conversations(conversations)
     talks = as_conversations(conversations)
     chosen = as_policies(policies, max_tokens)
     sheet = get_prices(pricing)
     sheets = {**price_sheets(), sheet.name: sheet}
-    settings = Settings(counter, provider, tuple(sheets.values()), max_calls)
-    tasks = _tasks(talks, chosen, settings)
+    # One counter travels with each task, so that its policies share what was counted.
+    settings = Settings(get_counter(counter), provider, tuple(sheets.values()), max_calls)
+    folder = None if finished is None else FinishedFolder(finished, chosen, settings)
     found: dict[int, dict[str, Tally]] = {}
-    with _bar(len(talks), progress) as advance, _pool(executor, tasks) as pool:
+    if folder is not None:
+        known = ((number, folder.read(talk)) for number, talk in enumerate(talks))
+        found = {number: tallies for number, tallies in known if tallies is not None}
+    todo = [(number, talk) for number, talk in enumerate(talks) if number not in found]
+    tasks = _tasks(todo, chosen, settings)
+    with _bar(len(talks), len(found), progress) as advance, _pool(executor, tasks) as pool:
         for part in _run(tasks, pool):
             found.update(part)
+            for number, tallies in part.items():
+                if folder is not None:
+                    folder.write(talks[number], tallies)
             advance(len(part))
-    tallies = {name: [found[number][name] for number in sorted(found)] for name in chosen}
+    by_policy = {name: [found[number][name] for number in sorted(found)] for name in chosen}
     return ReplayResults(
-        policies={name: summarise(name, each, sheet.name) for name, each in tallies.items()},
-        tallies=tallies,
+        policies={name: summarise(name, each, sheet.name) for name, each in by_policy.items()},
+        tallies=by_policy,
         pricing=sheet.name,
-        provider=provider,
+        provider=provider or "no",
         seconds=perf_counter() - started,
     )
 
 
 def _tasks(
-    talks: Sequence[LabConversation], policies: Mapping[str, Policy], settings: Settings
+    talks: Sequence[tuple[int, LabConversation]],
+    policies: Mapping[str, Policy],
+    settings: Settings,
 ) -> list[Task]:
     """Return the longest conversations first, one per task, and short ones in bundles."""
-    order = sorted(enumerate(talks), key=lambda pair: -len(pair[1].messages))
+    order = sorted(talks, key=lambda pair: -len(pair[1].messages))
     tasks: list[Task] = []
     bundle: list[tuple[int, LabConversation]] = []
     size = 0
@@ -120,8 +142,13 @@ def _run(tasks: Sequence[Task], pool: Executor | None) -> Iterable[dict[int, dic
         return
     waiting: list[Future[dict[int, dict[str, Tally]]]] = [pool.submit(_work, t) for t in tasks]
     try:
-        for future in waiting:
+        for future in as_completed(waiting):
             yield future.result()
+    except BrokenProcessPool as error:
+        raise ConfigurationError(
+            "a worker process was killed, most often for want of memory. Fix: pass an executor "
+            "with fewer workers, and finished= to keep what is done."
+        ) from error
     finally:
         for future in waiting:
             future.cancel()
@@ -161,20 +188,20 @@ class _Silent:
 
 
 class _Bar:
-    def __init__(self, total: int, rich_progress: Any) -> None:
+    def __init__(self, total: int, done: int, rich_progress: Any) -> None:
         self._progress = rich_progress
-        self._total = total
+        self._total, self._done = total, done
 
     def __enter__(self) -> Callable[[int], None]:
         self._progress.start()
-        task = self._progress.add_task("replay", total=self._total)
+        task = self._progress.add_task("conversations", total=self._total, completed=self._done)
         return lambda done: self._progress.advance(task, done)
 
     def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
 
-def _bar(total: int, wanted: bool) -> AbstractContextManager[Callable[[int], None]]:
+def _bar(total: int, done: int, wanted: bool) -> AbstractContextManager[Callable[[int], None]]:
     """Return a context that hands out ``advance(n)``; silent without rich or when not wanted."""
     if not wanted:
         return _Silent()
@@ -184,5 +211,5 @@ def _bar(total: int, wanted: bool) -> AbstractContextManager[Callable[[int], Non
     except ImportError:
         return _Silent()
     columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn(),
-               TimeRemainingColumn())  # fmt: skip
-    return _Bar(total, Progress(*columns, console=Console(stderr=True), transient=True))
+               TimeRemainingColumn(), "left")  # fmt: skip
+    return _Bar(total, done, Progress(*columns, console=Console(stderr=True), transient=True))

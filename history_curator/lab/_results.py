@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_curator.lab._measure import Tally
+from history_curator.lab._measure import Tally, tally_to_dict
+from history_curator.lab._table import as_text, columns_of
+from history_curator.model import write_private
 
 if TYPE_CHECKING:
     from history_curator.lab._recommend import Recommendation
@@ -39,6 +41,9 @@ class PolicyResult:
             out, of all that had occurred earlier.
         repeated_calls, repeats: calls made again whose earlier result was left out, of all calls
             made again.
+        edits, edits_seen: edit calls whose old lines had been shown, and those of them whose old
+            lines were all in the view.
+        faulty: requests that are refused, above the budget, or both.
         evidence_recall: labelled questions with all their evidence in the view, or None.
         ms_per_view: mean time to make one view.
         roles: tokens sent by role.
@@ -68,12 +73,25 @@ class PolicyResult:
     ms_per_view: float
     roles: Mapping[str, int]
     note: str = ""
+    edits: int = 0
+    edits_seen: int = 0
+    faulty: int = 0
 
     @property
     def regret(self) -> float:
         """Share of what later calls needed that the view no longer had."""
         needed = self.identifiers + self.repeats
         return (self.lost_identifiers + self.repeated_calls) / needed if needed else 0.0
+
+    @property
+    def edits_share(self) -> float | None:
+        """Share of edit calls whose old lines were all in the view, or None without any."""
+        return self.edits_seen / self.edits if self.edits else None
+
+    @property
+    def faults(self) -> int:
+        """Calls that went wrong: refused by the rules, over the budget, or without a view."""
+        return self.faulty + self.failed
 
     @property
     def measured(self) -> bool:
@@ -88,7 +106,7 @@ class PolicyResult:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         row = {name: getattr(self, name) for name in self.__slots__}
-        return {**row, "regret": self.regret, "costs": dict(self.costs),
+        return {**row, "regret": self.regret, "edits_share": self.edits_share, "costs": dict(self.costs),
                 "violations": dict(self.violations), "roles": dict(self.roles)}  # fmt: skip
 
 
@@ -126,6 +144,9 @@ def summarise(name: str, tallies: Sequence[Tally], pricing: str) -> PolicyResult
         identifiers=sum(each.needs for each in tallies),
         repeated_calls=sum(each.repeated for each in tallies),
         repeats=sum(each.repeats for each in tallies),
+        edits=sum(each.edits for each in tallies),
+        edits_seen=sum(each.edits_seen for each in tallies),
+        faulty=sum(each.faulty for each in tallies),
         evidence_recall=(sum(each.answered for each in tallies) / questions if questions else None),
         questions=questions,
         ms_per_view=1000 * sum(each.seconds for each in tallies) / measured if measured else 0.0,
@@ -185,19 +206,25 @@ class ReplayResults:
         """Return the results as JSON text, and write it to ``path`` when one is given."""
         text = json.dumps(self.to_dict(), indent=2)
         if path is not None:
-            Path(path).write_text(text + "\n", encoding="utf-8")
+            write_private(path, text + "\n")
         return text
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """Return the table as Markdown, and write it to ``path`` when one is given."""
-        heads = self.columns()
+        heads = self.columns(full=True)
         rules = ["---", *["---:"] * (len(heads) - 1)]
-        lines = ["| " + " | ".join(row) + " |" for row in (heads, rules, *self.rows())]
+        lines = ["| " + " | ".join(row) + " |" for row in (heads, rules, *self.rows(full=True))]
         lines += ["", *(f"- {note}" for note in self.notes())]
         text = "\n".join(lines)
         if path is not None:
-            Path(path).write_text(text + "\n", encoding="utf-8")
+            write_private(path, text + "\n")
         return text
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write one self-contained page with the frontier, the table and its legend."""
+        from history_curator.lab._page import render_comparison
+
+        return write_private(path, render_comparison(self))
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame, one row per policy.
@@ -215,8 +242,40 @@ class ReplayResults:
                     row[f"{nested}.{key}"] = value
         return pandas.DataFrame(rows).set_index("name")
 
+    def to_parquet(self, path: str | Path) -> None:
+        """Write one row per policy and conversation as Parquet, to a file or an object store.
+
+        Dict-valued fields become columns such as ``costs.anthropic``; ``tokens`` and ``at`` are
+        lists with one number a call.
+
+        Raises:
+            ImportError: with the command that installs pyarrow.
+        """
+        from history_curator.lab._extra import need
+
+        arrow, parquet = need("pyarrow", "scale"), need("pyarrow.parquet", "scale")
+        rows = []
+        for name, tallies in self.tallies.items():
+            for tally in tallies:
+                row: dict[str, Any] = {"policy": name}
+                for key, value in tally_to_dict(tally).items():
+                    if isinstance(value, Mapping):
+                        row.update({f"{key}.{inner}": one for inner, one in value.items()})
+                    else:
+                        row[key] = value
+                rows.append(row)
+        columns = dict.fromkeys(key for row in rows for key in row)
+        table = arrow.table({key: [row.get(key) for row in rows] for key in columns})
+        if "://" in str(path):
+            with need("fsspec", "scale").open(str(path), "wb") as target:
+                parquet.write_table(table, target)
+        else:
+            whole = arrow.BufferOutputStream()
+            parquet.write_table(table, whole)
+            write_private(path, whole.getvalue().to_pybytes())
+
     def frontier(self) -> list[str]:
-        """Return the policies that no other beats on both cost and regret, cheapest first."""
+        """Return the sound policies no other beats on both cost and regret, cheapest first."""
         from history_curator.lab._recommend import frontier
 
         return [e.name for e in frontier([e for e in self.policies.values() if e.measured])]
@@ -227,36 +286,31 @@ class ReplayResults:
 
         return recommend(self, max_regret=max_regret)
 
-    def columns(self) -> list[str]:
-        """Return the headings of `rows`; evidence only where questions are labelled."""
-        heads = ["policy", "tokens sent", "peak", "budget", "cached", "cost", "refused", "over",
-                 "failed", "regret", "lost ids", "re-calls", "ms/view"]  # fmt: skip
-        return [*heads, "evidence"] if self._labelled else heads
+    def columns(self, *, full: bool = False) -> list[str]:
+        """Return the headings of `rows`: those that decide, or with ``full`` all of them."""
+        chosen = columns_of(list(self.policies.values()), full=full)
+        return ["policy", *(column.head for column in chosen)]
 
-    @property
-    def _labelled(self) -> bool:
-        return any(each.questions for each in self.policies.values())
-
-    def rows(self) -> list[list[str]]:
+    def rows(self, *, full: bool = False) -> list[list[str]]:
         """Return the table as text cells."""
-        return [self._row(result) for result in self.policies.values()]
+        chosen = columns_of(list(self.policies.values()), full=full)
+        return [
+            [_name(each), *(column.cell(each) if each.measured else "–" for column in chosen)]
+            for each in self.policies.values()
+        ]
 
-    def _row(self, each: PolicyResult) -> list[str]:
-        if not each.measured:
-            return [f"{each.name} (skipped)", *["–"] * (len(self.columns()) - 1)]
-        part = f" ({each.sampled:.0%} of calls)" if each.sampled < 1 else ""
-        row = [
-            each.name + part, _short(each.tokens_sent), f"{each.peak:,}",
-            "–" if each.budget_use is None else f"{each.budget_use:.0%}",
-            f"{each.cached_share:.0%}", f"{each.cost:.3f}", f"{each.invalid:,}",
-            f"{each.over_budget:,}", f"{each.failed:,}", f"{each.regret:.2%}",
-            f"{each.lost_identifiers:,}",
-            f"{each.repeated_calls:,}",
-            f"{each.ms_per_view:.2f}",
-        ]  # fmt: skip
-        if self._labelled:
-            row.append("–" if each.evidence_recall is None else f"{each.evidence_recall:.0%}")
-        return row
+    def legend(self, *, full: bool = False) -> dict[str, str]:
+        """Return what each heading means, units included."""
+        chosen = columns_of(list(self.policies.values()), full=full)
+        return {column.head: column.means for column in chosen}
+
+    def about(self) -> str:
+        """Return what was replayed and how, in one line."""
+        return (
+            f"{self.pricing} prices, {self.provider} rules, "
+            f"{_many(len(next(iter(self.tallies.values()), ())), 'conversation')} "
+            f"in {self.seconds:.1f} s"
+        )
 
     def notes(self) -> list[str]:
         """Return what the table does not say: what was needed, and what went wrong."""
@@ -264,8 +318,9 @@ class ReplayResults:
         needed = (
             f"{_many(sum(each.calls for each in talks), 'call')} in "
             f"{_many(len(talks), 'conversation')}; later calls used "
-            f"{_many(sum(each.said_before for each in talks), 'identifier')} said before and "
-            f"repeated {_many(sum(each.made_again for each in talks), 'call')}"
+            f"{_many(sum(each.said_before for each in talks), 'identifier')} said before, "
+            f"repeated {_many(sum(each.made_again for each in talks), 'call')} and edited "
+            f"{_many(sum(each.edited for each in talks), 'time')}"
         )
         wrong = [f"{each.name}: {each.note}" for each in self.policies.values() if each.note]
         return [needed, *wrong]
@@ -274,17 +329,7 @@ class ReplayResults:
         return str(self)
 
     def __str__(self) -> str:
-        table = [self.columns(), *self.rows()]
-        widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if column else cell.ljust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in table
-        ]
-        lines.insert(1, "  ".join("-" * width for width in widths))
-        return "\n".join([*lines, *self.notes()])
+        return "\n".join([*as_text(self.columns(), self.rows()), *self.notes()])
 
     def _repr_html_(self) -> str:
         def row(cells: Sequence[str], tag: str) -> str:
@@ -299,12 +344,11 @@ class ReplayResults:
         )
 
 
+def _name(each: PolicyResult) -> str:
+    if not each.measured:
+        return f"{each.name} (skipped)"
+    return each.name + (f" ({each.sampled:.0%} of calls)" if each.sampled < 1 else "")
+
+
 def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _short(number: int) -> str:
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if number >= size:
-            return f"{number / size:.2f}{unit}"
-    return str(number)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from history_curator.errors import ConfigurationError
-from history_curator.managers._cut import fits, ladder_for
+from history_curator.managers._cut import fits, seal_for
 from history_curator.managers._protocol import CurationContext
+from history_curator.managers.relevance._memory import Memories, Memory
 from history_curator.model import ConversationEntry
-from history_curator.relevance._identifiers import FOUND
-from history_curator.relevance._memory import Memories, Memory
-from history_curator.structure import Unit
+from history_curator.seal._identifiers import FOUND
+from history_curator.timeline import Unit
 
 __all__ = ["AdaptiveManager", "ToolUse"]
 
@@ -72,11 +72,10 @@ class AdaptiveManager:
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
     ) -> Sequence[ConversationEntry]:
         """Return the entries with results cleared that are unlikely to be needed."""
-        memory = self._memories.open(entries)
         room = context.max_tokens
-        with memory.lock:
-            ladder = ladder_for(context, room or 1_000_000)
-            if room is not None and fits(memory.timeline, ladder, context.counter, room):
+        with self._memories.lend(entries) as memory:
+            clear = seal_for(context.counter, None, recall=context.recall).forms.clear_result
+            if room is not None and fits(memory.timeline, context.counter, room):
                 return entries
             answered = _answered(memory)
             settled = len(answered) // self.batch * self.batch - self.batch
@@ -84,15 +83,14 @@ class AdaptiveManager:
                 return entries
             edited: dict[int, ConversationEntry] = {}
             for result, reason in self._outdated(memory, answered[:settled]):
-                cleared = ladder.forms.clear_result(result)
+                cleared = clear(result)
                 if cleared is not result and not result.pinned:
                     edited[id(result)] = cleared.evolve(reason=reason)
         return [edited.get(id(entry), entry) for entry in entries]
 
     def learn(self, entries: Sequence[ConversationEntry]) -> Mapping[str, ToolUse]:
         """Return what the record says about each tool, for a look at the policy."""
-        memory = self._memories.open(entries)
-        with memory.lock:
+        with self._memories.lend(entries) as memory:
             return _learn(memory, len(entries))
 
     def keep_for(self, use: ToolUse) -> int:

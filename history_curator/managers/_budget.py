@@ -1,27 +1,27 @@
-"""`TokenBudgetManager`: the ladder as a manager, for a place in a list of managers."""
+"""`TokenBudgetManager`: the budget as a manager, for a place in a list of managers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from history_curator.managers._cut import seal_for
 from history_curator.managers._protocol import CurationContext
 from history_curator.model import ConversationEntry
-from history_curator.seal import Ladder
-from history_curator.structure import Timeline
 
 
 @dataclass(frozen=True)
 class TokenBudgetManager:
-    """Fit the entries into a token budget, losing as little as possible.
+    """Fit the entries into a token budget.
 
-    Caps oversized tool results, then clears old ones, then drops the oldest exchanges; cuts lie
-    on a grid so that the prefix of the view stays the same between jumps. The seal of a `Curator`
-    with `max_tokens` does the same, so this manager is for budgets inside a pipeline.
+    Oversized tool results are capped, and the oldest exchanges are dropped and told in a ledger;
+    between jumps of the cut the view only grows at its end. The seal of a `Curator` with
+    `max_tokens` does the same, so this manager is for budgets inside a pipeline.
 
     Args:
         max_tokens: the budget of the messages.
-        low_water: how full the view is after a cut; None chooses by budget.
+        low_water: how full a jump of the cut leaves the view; None is 0.7.
+        ledger: whether a marked entry tells what was said and done before the cut.
         recall: placeholders name the handle that the recall tool takes.
 
     Raises:
@@ -37,11 +37,20 @@ class TokenBudgetManager:
     max_tokens: int
     low_water: float | None = None
     recall: bool = False
+    ledger: bool = True
 
     def curate(
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
     ) -> Sequence[ConversationEntry]:
         """Return the entries that fit."""
-        ladder = Ladder(context.counter, self.max_tokens, self.low_water, recall=self.recall)
-        timeline = Timeline.of(entries)
-        return ladder.fit(timeline, self.max_tokens, context.preserve_last_n).entries
+        seal = seal_for(
+            context.counter,
+            self.max_tokens,
+            low_water=self.low_water,
+            ledger=self.ledger,
+            recall=self.recall,
+            preserve_last_n=context.preserve_last_n,
+        )
+        room = self.max_tokens
+        timeline = context.timeline_of(entries)
+        return seal.fit(timeline, context.tail, usual=room, room=room).entries

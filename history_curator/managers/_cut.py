@@ -1,43 +1,81 @@
-"""Where the window would begin: what the managers that bring earlier parts back have in common."""
+"""What the budget would leave of a conversation, for managers that work on what it leaves out."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from history_curator.managers._protocol import CurationContext
-from history_curator.model import ConversationEntry, MessageRole
-from history_curator.seal import Fit, Ladder
-from history_curator.structure import Timeline
+from history_curator.model import ConversationEntry
+from history_curator.rules import ProviderProfile
+from history_curator.seal import Seal, Sealed
+from history_curator.timeline import Timeline
 from history_curator.tokens import TokenCounter
 
-__all__ = ["fits", "kept_before_cut", "ladder_for", "place_of"]
+__all__ = ["fits", "place_of", "seal_for", "window_of"]
 
+NO_RULES = ProviderProfile("none", ())
+"""Managers leave the provider's rules to the seal of the curator."""
 _MOST = 64
-_LADDERS: dict[tuple[str, int, float | None, bool], Ladder] = {}
+_SEALS: dict[tuple[object, ...], Seal] = {}
 
 
-def ladder_for(context: CurationContext, room: int, low_water: float | None = None) -> Ladder:
-    """Return the ladder the seal would use for a budget, made once."""
-    if low_water is None:
-        low_water = getattr(context, "low_water", None)
-    recall = bool(getattr(context, "recall", False))
-    key = (context.counter.name, room, low_water, recall)
-    ladder = _LADDERS.get(key)
-    if ladder is None:
-        if len(_LADDERS) >= _MOST:
-            _LADDERS.clear()
-        ladder = _LADDERS[key] = Ladder(context.counter, room, low_water, recall=recall)
-    return ladder
+def seal_for(
+    counter: TokenCounter,
+    room: int | None,
+    *,
+    low_water: float | None = None,
+    ledger: bool = False,
+    recall: bool = False,
+    preserve_last_n: int | None = None,
+) -> Seal:
+    """Return the seal for a budget of messages, made once."""
+    key = (counter.name, room, low_water, ledger, recall, preserve_last_n)
+    seal = _SEALS.get(key)
+    if seal is None:
+        if len(_SEALS) >= _MOST:
+            _SEALS.clear()
+        seal = _SEALS[key] = Seal(
+            counter,
+            NO_RULES,
+            room,
+            low_water=low_water,
+            ledger=ledger,
+            recall=recall,
+            preserve_last_n=preserve_last_n,
+        )
+    return seal
 
 
-def fits(timeline: Timeline, ladder: Ladder, counter: TokenCounter, room: int) -> bool:
+def window_of(
+    timeline: Timeline, context: CurationContext, room: int, low_water: float | None = None
+) -> Sealed:
+    """Return what `room` tokens leave of a conversation, without a ledger.
+
+    Raises:
+        BudgetUnsatisfiableError: when what must stay is larger.
+    """
+    seal = seal_for(
+        context.counter,
+        room,
+        low_water=context.low_water if low_water is None else low_water,
+        recall=context.recall,
+        preserve_last_n=context.preserve_last_n,
+    )
+    return seal.fit(timeline, context.tail, usual=room, room=room)
+
+
+def fits(timeline: Timeline, counter: TokenCounter, room: int) -> bool:
     """Whether everything fits; counts no further than the room goes."""
     left = room - sum(counter.count_entry(entry) for _, entry in timeline.pairing.system)
+    exceeds: Callable[[str, int], bool] | None = getattr(counter, "exceeds", None)
     for unit in reversed(timeline.pairing.units):
-        if left < 0:
-            break
-        left -= ladder.forms.full(unit, left)
+        for entry in unit.entries:
+            text = entry.content
+            if left < 0:
+                return False
+            if text and exceeds and len(text) > 4_096 + 2 * left and exceeds(text, left):
+                return False
+            left -= counter.count_entry(entry)
     return left >= 0
 
 
@@ -45,18 +83,3 @@ def place_of(view: Sequence[ConversationEntry], wanted: ConversationEntry) -> in
     """Where an entry stands in a view, in whatever form; the end when it is not there."""
     root = wanted.root
     return next((i for i, entry in enumerate(view) if entry.root is root), len(view))
-
-
-def kept_before_cut(timeline: Timeline, fit: Fit) -> tuple[int, ...]:
-    """Positions of the units before the cut that the ladder kept."""
-    pairing = timeline.pairing
-    last = place_of(fit.entries, pairing.units[fit.cut].head)
-    front = fit.entries[len(pairing.system) : last]
-    heads = {id(entry.root) for entry in front if entry.role is not MessageRole.TOOL}
-    turn = bisect_left(pairing.users, fit.cut) - 1
-    likely = {*pairing.users[:1], *timeline.pinned, *pairing.users[max(turn, 0) : turn + 1]}
-    for positions in (likely, range(fit.cut)):
-        found = [p for p in positions if p < fit.cut and id(pairing.units[p].head.root) in heads]
-        if len(found) == len(heads):
-            break
-    return tuple(sorted(found))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from history_curator.managers._protocol import CurationContext
 from history_curator.model import ConversationEntry
-from history_curator.structure import pair
+from history_curator.timeline import pair
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from history_curator.model import ConversationEntry
+from history_curator.timeline import Timeline
 
 if TYPE_CHECKING:
     from history_curator.tokens import TokenCounter
@@ -27,8 +28,11 @@ class CurationContext:
             append to it.
         record: the recorded entries, before any manager.
         recall: whether placeholders should name the handle that the recall tool takes.
-        low_water: how full the view is after a cut, as the curator was told.
+        low_water: how full a jump of the cut leaves the view, as the curator was told.
+        ledger: whether the curator tells what was said and done before the cut.
         query: what the user asks now, where it is not among the entries yet.
+        key: what the caller calls the conversation, if anything.
+        timeline_of: returns entries as units that remember what was worked out about them.
     """
 
     counter: TokenCounter
@@ -40,7 +44,12 @@ class CurationContext:
     record: Sequence[ConversationEntry] = ()
     recall: bool = False
     low_water: float | None = None
+    ledger: bool = True
     query: str | None = None
+    key: Hashable = None
+    timeline_of: Callable[[Sequence[ConversationEntry]], Timeline] = field(
+        default=Timeline, repr=False, compare=False
+    )
     reasons: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
     warnings: list[str] = field(default_factory=list, repr=False, compare=False)
 

@@ -9,7 +9,7 @@ from typing import Literal
 from history_curator.managers._checks import check_choice, check_count
 from history_curator.managers._protocol import CurationContext
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.structure import pair
+from history_curator.timeline import pair
 
 _REASON = "tool details of an older turn"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from history_curator.managers._checks import check_choice, check_count
 from history_curator.managers._protocol import CurationContext
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.shorten import Keep, shorten
+from history_curator.tokens import Keep, shorten
 
 
 @dataclass(frozen=True, slots=True)

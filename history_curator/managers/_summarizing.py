@@ -7,16 +7,16 @@ from collections.abc import Generator, MutableMapping, Sequence
 from typing import Any
 
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.managers._cut import fits, kept_before_cut, ladder_for, place_of
+from history_curator.managers._cut import fits, place_of, window_of
 from history_curator.managers._protocol import CurationContext
-from history_curator.model import ConversationEntry
-from history_curator.relevance._compose import marked_entry
-from history_curator.relevance._entry_text import entry_text, speaker
-from history_curator.relevance._memory import Memories, Memory
-from history_curator.seal import Fit
-from history_curator.structure import Unit
-from history_curator.summaries import DEFAULT_PROMPT, RollingSummary, resolve_summarizer
-from history_curator.summaries._prompt import check_prompt
+from history_curator.managers.relevance._compose import marked_entry
+from history_curator.managers.relevance._entry_text import entry_text, speaker
+from history_curator.managers.relevance._memory import Memories, Memory
+from history_curator.managers.summaries import DEFAULT_PROMPT, RollingSummary, resolve_summarizer
+from history_curator.managers.summaries._prompt import check_prompt
+from history_curator.model import ConversationEntry, neutralise
+from history_curator.seal import Sealed
+from history_curator.timeline import Unit
 
 __all__ = ["SummarizingManager"]
 
@@ -31,10 +31,10 @@ class SummarizingManager:
     """Replaces what is cut by a summary, written by a model of your choice.
 
     Guaranteed: the model is called only when the history does not fit; everything that is cut
-    reaches it, in chunks where needed; a cell of the grid is summarised once, so the summary and
+    reaches it, in chunks where needed; each part is summarised once, so the summary and
     everything after it stay byte for byte the same until the cut jumps; the record is untouched.
-    When the model fails, the entries are handed on as they are, the budget ladder clears and cuts
-    them, and the report carries a warning: the conversation never stops on a summary.
+    When the model fails, the entries are handed on as they are, the budget cuts them, and the
+    report carries a warning: the conversation never stops on a summary.
 
     Args:
         summarizer: a function from text to text, sync or async, a LangChain chat model or
@@ -44,7 +44,7 @@ class SummarizingManager:
         chunk_tokens: the most text one prompt carries.
         prompt: a template with ``{messages}`` and ``{earlier}``, and optionally ``{max_words}``.
         cache: a mapping that keeps summaries, for instance over a restart.
-        low_water: cut depth, as for `Curator`; deeper by default, as every cut is a model call.
+        low_water: how full a jump leaves the view, as for `Curator`.
 
     Example:
         >>> from history_curator.model import MessageRole
@@ -116,37 +116,36 @@ class SummarizingManager:
         room = context.max_tokens
         if room is None or not entries:
             return entries
-        memory = self._memories.open(entries)
-        with memory.lock:
-            ladder = ladder_for(context, room, self.low_water)
-            if fits(memory.timeline, ladder, context.counter, room):
+        with self._memories.lend(entries) as memory:
+            if fits(memory.timeline, context.counter, room):
                 return entries
             most = min(self.max_tokens, room // 4)
             head = context.counter.count(SUMMARY_HEAD) + 8
             try:
-                fit = ladder.fit(memory.timeline, room - most - head, context.preserve_last_n)
+                window = window_of(memory.timeline, context, room - most - head, self.low_water)
             except BudgetUnsatisfiableError:
                 context.warn("No room for a summary: the budget is taken by what must stay.")
                 return entries
-            cut = self._cut_units(memory, fit)
-            cells = [_written(cell) for cell in _cells(cut, ladder.cell)]
-            view = list(fit.entries)
-            first = memory.timeline.pairing.units[fit.cut].head
+            cut = self._cut_units(memory, window)
+            cells = [_written(cell) for cell in _cells(cut, room)]
+            left_out = [entry for unit in cut for entry in unit.entries]
+            view = list(window.entries)
+            first = memory.timeline.pairing.units[window.unit].head
             place = place_of(view, first)
         if not cells:
             return view
-        # The lock is not held while a model works: other conversations and calls go on.
+        # The memory is given back before a model works: nothing waits for it, and nothing that is
+        # used from here on is in reach of another call.
         summary = yield from self._rolling.steps(cells, max_tokens=most, counter=context.counter)
-        for unit in cut:
-            for entry in unit.entries:
-                context.explain(entry, "summarised")
+        for entry in left_out:
+            context.explain(entry, "summarised")
         view.insert(place, _marked(summary, len(cut), first))
         return view
 
     @staticmethod
-    def _cut_units(memory: Memory, fit: Fit) -> list[Unit]:
-        kept = set(kept_before_cut(memory.timeline, fit))
-        units = memory.timeline.pairing.units[: fit.cut]
+    def _cut_units(memory: Memory, window: Sealed) -> list[Unit]:
+        kept = set(window.heads)
+        units = memory.timeline.pairing.units[: window.unit]
         return [unit for position, unit in enumerate(units) if position not in kept]
 
     def _give_up(
@@ -154,17 +153,14 @@ class SummarizingManager:
     ) -> Sequence[ConversationEntry]:
         if isinstance(error, ConfigurationError):
             raise error
-        warning = (
-            f"The summary failed ({type(error).__name__}: {error}); older entries are cleared and "
-            "cut without one."
-        )
+        warning = f"The summary failed ({type(error).__name__}); older entries are cut without one."
         logger.warning("%s: %s", self.summarizer.name, warning)
         context.warn(warning)
         return entries
 
 
 def _cells(units: Sequence[Unit], size: int) -> list[list[Unit]]:
-    """Group units by the cell of the grid in which they begin, so that a cell never changes."""
+    """Group units by where they begin, in steps of some characters, so that no group changes."""
     cells: list[list[Unit]] = []
     number = -1
     for unit in units:
@@ -178,13 +174,15 @@ def _cells(units: Sequence[Unit], size: int) -> list[list[Unit]]:
 
 def _written(units: Sequence[Unit]) -> str:
     return "\n".join(
-        f"{speaker(entry)}: {entry_text(entry)}" for unit in units for entry in unit.entries
+        f"{speaker(entry)}: {neutralise(entry_text(entry))}"
+        for unit in units
+        for entry in unit.entries
     )
 
 
 def _marked(summary: str, count: int, before: ConversationEntry) -> ConversationEntry:
     return marked_entry(
-        f"{SUMMARY_HEAD}\n{summary}",
+        f"{SUMMARY_HEAD}\n{neutralise(summary)}",
         before=before,
         origin="summary",
         reason=f"summary of {count} units before the cut",

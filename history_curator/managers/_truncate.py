@@ -9,7 +9,7 @@ from history_curator.errors import ConfigurationError
 from history_curator.managers._checks import check_choice, check_count
 from history_curator.managers._protocol import CurationContext
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.shorten import Keep, shorten, shorten_tokens
+from history_curator.tokens import Keep, shorten, shorten_tokens
 
 _DEFAULT_LENGTH = 2_000
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from history_curator.managers._checks import check_count
 from history_curator.managers._protocol import CurationContext
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.structure import Unit, pair
+from history_curator.timeline import Unit, pair
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,21 @@ from history_curator.model._entry import (
     new_call,
     new_entry,
 )
+from history_curator.model._handles import (
+    RECALL_TOOL_NAME,
+    find_handle,
+    handle_of,
+    is_handle,
+    recall_hint,
+    span_handle,
+)
+from history_curator.model._marks import looks_like_ours, neutralise, one_line, quote
 from history_curator.model._plain import entry_from_dict, entry_to_dict
+from history_curator.model._private_file import write_private
 from history_curator.model._provider import entry_to_provider_message, provider_message_to_entry
 
 __all__ = [
+    "RECALL_TOOL_NAME",
     "ContentPart",
     "ConversationEntry",
     "MessageRole",
@@ -23,7 +34,17 @@ __all__ = [
     "entry_from_dict",
     "entry_to_dict",
     "entry_to_provider_message",
+    "find_handle",
+    "handle_of",
+    "is_handle",
+    "looks_like_ours",
+    "neutralise",
     "new_call",
     "new_entry",
+    "one_line",
     "provider_message_to_entry",
+    "quote",
+    "recall_hint",
+    "span_handle",
+    "write_private",
 ]

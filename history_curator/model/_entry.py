@@ -60,6 +60,11 @@ class ContentPart:
     height: int | None = None
     tokens: int | None = None
 
+    @property
+    def is_mark(self) -> bool:
+        """Whether it only marks a place, such as a cache point, and says nothing."""
+        return self.kind == "other" and self.tokens == 0
+
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
@@ -169,6 +174,20 @@ class ConversationEntry(_Slots):
     """None for what was said; else why it was invented: ``placeholder``, ``bridge``, ``user``,
     ``summary``, ``recollection``, ``note``."""
 
+    role_name: str | None = None
+    """What the provider calls the role, where it has another name for it: ``developer``,
+    ``function``. None when it is called as we call it."""
+
+    barrier: bool = False
+    """Whether the provider keeps in here what came before: an Anthropic ``compaction`` block, a
+    ``compaction`` item of OpenAI Responses. Nothing before a barrier is sent again, and a barrier
+    is never left out."""
+
+    repairs: str | None = field(default=None, compare=False, repr=False)
+    """What was wrong with the message and had to be read as something else, in words for a person:
+    an unknown spelling of a role, arguments that are not text, an id that is a number. The entry
+    is what was meant; the message as it stands would be refused. None when nothing was wrong."""
+
     metadata: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     """What the caller attached; never sent."""
 
@@ -250,8 +269,10 @@ class ConversationEntry(_Slots):
 
     @property
     def has_media(self) -> bool:
-        """Whether a part is something other than text."""
-        return self.parts is not None and any(part.kind != "text" for part in self.parts)
+        """Whether a part is something other than text and marks."""
+        return self.parts is not None and any(
+            part.kind != "text" and not part.is_mark for part in self.parts
+        )
 
 
 class _Seldom:
@@ -275,8 +296,8 @@ class _Seldom:
 
 _SELDOM = {
     **dict.fromkeys(("action", "handle", "metadata", "name", "origin"), None),
-    **dict.fromkeys(("original_length", "reason", "span"), None),
-    "truncated": False,
+    **dict.fromkeys(("original_length", "reason", "span", "role_name", "repairs"), None),
+    **dict.fromkeys(("truncated", "barrier"), False),
 }
 """The fields that are seldom set, and what they are otherwise."""
 _OFTEN = tuple(

@@ -28,6 +28,9 @@ _PLAIN = (
     "original_length",
     "handle",
     "origin",
+    "role_name",
+    "barrier",
+    "repairs",
     "action",
     "reason",
 )

@@ -19,9 +19,9 @@ def entry_to_provider_message(entry: ConversationEntry) -> dict[str, Any]:
         >>> entry_to_provider_message(ConversationEntry(MessageRole.USER, "hi"))
         {'role': 'user', 'content': 'hi'}
     """
-    from history_curator.write._dicts import to_openai
+    from history_curator.dialects import write_message
 
-    return to_openai(entry)
+    return write_message(entry)
 
 
 def provider_message_to_entry(
@@ -36,8 +36,8 @@ def provider_message_to_entry(
     Raises:
         ConversionError: when the message cannot be read, or holds more than one entry.
     """
+    from history_curator.dialects import DictDialect
     from history_curator.errors import ConversionError
-    from history_curator.read import DictDialect
 
     entries = DictDialect().read(msg, sequence)
     if len(entries) != 1:

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
+from history_curator.errors import without_text
 from history_curator.model import ConversationEntry
 
 if TYPE_CHECKING:
@@ -129,8 +130,9 @@ def action_totals(
 class EventBus:
     """Hands events to whoever subscribed to their type.
 
-    Handlers run in the publishing thread, in the order they subscribed. A handler that raises is
-    logged and does not disturb the others, nor the conversation. Thread-safe.
+    Handlers run in the publishing thread, in the order they subscribed. A handler that raises does
+    not disturb the others, nor the conversation: the kind of error and where it was raised are
+    logged, without its text. Thread-safe.
 
     Example:
         >>> bus, seen = EventBus(), []
@@ -170,8 +172,11 @@ class EventBus:
             if isinstance(event, kind):
                 try:
                     handler(event)
-                except Exception:
-                    logger.exception("A handler of %s raised", type(event).__name__)
+                except Exception as error:  # noqa: BLE001 - whatever a handler raises
+                    # Not what it says: it may quote the event, and so the conversation.
+                    logger.error(  # noqa: TRY400
+                        "A handler of %s raised %s", type(event).__name__, without_text(error)
+                    )
 
     def __getstate__(self) -> dict[str, Any]:
         # Handlers are functions of the running program; a copy starts without them.

@@ -15,6 +15,23 @@ Steps = Generator[tuple[str, tuple[Any, ...]], Any, R]
 """Yields (operation, arguments), is sent the outcome or thrown the error, returns the result."""
 
 
+_PATIENCE = 1.0
+"""Seconds in which a loop that runs free answers."""
+
+
+class Blocked(HistoryCuratorError):
+    """The store is in use by a task of an event loop that waits for something itself."""
+
+
+def _answers(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the event loop of another thread runs, and is not blocked."""
+    if not loop.is_running():
+        return False
+    awake = threading.Event()
+    loop.call_soon_threadsafe(awake.set)
+    return awake.wait(_PATIENCE)
+
+
 class Operations:
     """A store's operations by name; bodies of logic run over them one at a time.
 
@@ -35,6 +52,7 @@ class Operations:
         self._awaited = awaited
         self._lock = threading.Lock()
         self._holder: int | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def offers(self, operation: str) -> bool:
         """Whether the store has this operation."""
@@ -46,26 +64,39 @@ class Operations:
         Raises:
             HistoryCuratorError: when an async operation of this very thread is under way: it
                 could not go on while this one waited for it.
+            Blocked: when an async operation is under way in a loop that is blocked, perhaps by
+                what waits for this one.
         """
         if self._lock.locked() and self._holder == threading.get_ident():
             raise HistoryCuratorError(
                 f"{self._name} is in use by a task of the running event loop, or by its own "
                 "store. Fix: await the async method here."
             )
-        with self._lock:
-            self._holder = threading.get_ident()
-            try:
-                operation, arguments = next(steps)
-                while True:
-                    try:
-                        outcome = self._find(operation)(*arguments)
-                    except Exception as error:  # noqa: BLE001, PERF203
-                        operation, arguments = steps.throw(error)
-                    else:
-                        operation, arguments = steps.send(outcome)
-            except StopIteration as finished:
-                result: R = finished.value
-                return result
+        self._acquire()
+        self._holder = threading.get_ident()
+        try:
+            operation, arguments = next(steps)
+            while True:
+                try:
+                    outcome = self._find(operation)(*arguments)
+                except Exception as error:  # noqa: BLE001, PERF203
+                    operation, arguments = steps.throw(error)
+                else:
+                    operation, arguments = steps.send(outcome)
+        except StopIteration as finished:
+            result: R = finished.value
+            return result
+        finally:
+            self._lock.release()
+
+    def _acquire(self) -> None:
+        while not self._lock.acquire(timeout=0.1):
+            loop = self._loop
+            if loop is not None and not _answers(loop):
+                raise Blocked(
+                    f"{self._name} is in use by a task of an event loop that is blocked. "
+                    "Fix: await the async method, or do not block the loop."
+                )
 
     async def arun(self, steps: Steps[R]) -> R:
         """Run a body to its end, awaiting the operations."""
@@ -73,6 +104,7 @@ class Operations:
         while not self._lock.acquire(blocking=False):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         self._holder = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
         try:
             operation, arguments = next(steps)
             while True:
@@ -86,6 +118,7 @@ class Operations:
             result: R = finished.value
             return result
         finally:
+            self._loop = None
             self._lock.release()
 
     async def _call(self, operation: str, arguments: tuple[Any, ...]) -> Any:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeVar, overload
 from uuid import UUID
 
 from history_curator.model import ConversationEntry
 from history_curator.record._session import HistorySession
 
+K = TypeVar("K")
 
-def select_all(
-    session: HistorySession, kind: type[ConversationEntry] = ConversationEntry
-) -> tuple[ConversationEntry, ...]:
-    """Return every entry of a session, oldest first.
+
+@overload
+def select_all(session: HistorySession) -> tuple[ConversationEntry, ...]: ...
+
+
+@overload
+def select_all(session: HistorySession, kind: type[K]) -> tuple[K, ...]: ...
+
+
+def select_all(session: HistorySession, kind: type[Any] = ConversationEntry) -> tuple[Any, ...]:
+    """Return every entry of a session, oldest first, or the slice that reducers made.
 
     Example:
         >>> session = HistorySession()
@@ -20,15 +29,15 @@ def select_all(
         >>> [entry.content for entry in select_all(session)]
         ['a', 'b']
     """
-    return tuple(entry for entry in session.entries if isinstance(entry, kind))
+    return session.slice(kind)
 
 
 def select_where(
     session: HistorySession,
-    kind: type[ConversationEntry],
-    predicate: Callable[[ConversationEntry], bool],
-) -> tuple[ConversationEntry, ...]:
-    """Return the entries of a session that a predicate holds for, oldest first.
+    kind: type[K],
+    predicate: Callable[[K], bool],
+) -> tuple[K, ...]:
+    """Return what a predicate holds for, oldest first.
 
     Example:
         >>> session = HistorySession()

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 from uuid import UUID, uuid4
 
 from history_curator.errors import ConversionError
-from history_curator.model import ConversationEntry, entry_from_dict, entry_to_dict
+from history_curator.model import ConversationEntry
 from history_curator.record._events import ConversationRecorded, EventBus
+from history_curator.record._sources import dialect_of, dump_entries, load_entries
+
+Reducer = Callable[..., Sequence[Any]]
+"""Called as ``reducer(slice, event, context=…)``; returns the new slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReducerContext:
+    """What a reducer may ask: the session it works for."""
+
+    session: HistorySession
 
 
 class HistorySession:
@@ -21,6 +32,9 @@ class HistorySession:
     Entries are only ever added. Each gets the evaluation it belongs to, its position within it
     and the time; `ConversationRecorded` is published for each. Whatever the model was shown, the
     session holds the whole conversation. Thread-safe.
+
+    As JSON a session keeps the messages as they were given, every field of them, in their own
+    dialect: one that is restored sends what the one that was saved would have sent.
 
     Args:
         session_id: identifies the session; a new one by default.
@@ -49,6 +63,7 @@ class HistorySession:
         self.bus = bus or EventBus()
         self._entries: list[ConversationEntry] = []
         self._next: dict[UUID, int] = {}
+        self._slices: dict[type, tuple[Any, ...]] = {}
         self._lock = threading.RLock()
 
     @property
@@ -59,10 +74,16 @@ class HistorySession:
 
     @property
     def messages(self) -> list[Any]:
-        """Every entry as a provider message; what was recorded as a dict is that very dict."""
-        from history_curator.read import DictDialect
+        """Every entry as a message of the dialect it was recorded in, as the very same object.
 
-        return DictDialect().write(self.entries)
+        Entries that were recorded as such become dicts, and so does everything where dialects
+        were mixed.
+        """
+        from history_curator.dialects import DictDialect, scattered
+
+        entries = self.entries
+        dialect = dialect_of([entry.source for entry in entries]) or DictDialect()
+        return scattered(dialect.write(entries))
 
     def append(self, message: Any, *, evaluation_id: UUID | None = None) -> ConversationEntry:
         """Record one message or entry and return it as recorded.
@@ -87,6 +108,60 @@ class HistorySession:
         """
         return self._add(self._read(messages), evaluation_id)
 
+    def register_reducer(
+        self,
+        event_type: type[Any],
+        reducer: Reducer,
+        *,
+        slice_type: type[Any],
+    ) -> Callable[[], None]:
+        """Collect what this session's events say: a slice of anything, for `select_all`.
+
+        Whenever an event of the type is published on the session's bus, the slice becomes
+        ``reducer(slice, event, context=…)``. Events that name another session, or none though
+        they could, are not this session's. The reducer runs where the event is published, one at
+        a time; what it raises is logged by the bus and leaves the slice as it was. Registering
+        again for a slice type replaces nothing: both reducers run. Slices are not part of the
+        session's JSON.
+
+        Args:
+            event_type: such as `ConversationRecorded` or `HistoryCurated`.
+            reducer: takes the slice so far, a tuple, and the event; returns the new slice.
+            slice_type: what `select_all` and `select_where` are asked for.
+
+        Returns:
+            A function that ends it.
+
+        Example:
+            >>> session = HistorySession()
+            >>> stop = session.register_reducer(
+            ...     ConversationRecorded,
+            ...     lambda known, event, *, context: (*known, event.entry.content),
+            ...     slice_type=str,
+            ... )
+            >>> entry = session.append({"role": "user", "content": "hello"})
+            >>> session.slice(str)
+            ('hello',)
+        """
+        context = ReducerContext(self)
+
+        def reduce(event: Any) -> None:
+            if getattr(event, "session_id", self.session_id) != self.session_id:
+                return
+            with self._lock:
+                made = reducer(self._slices.get(slice_type, ()), event, context=context)
+                self._slices[slice_type] = tuple(made)
+
+        return self.bus.subscribe(event_type, reduce)
+
+    def slice(self, kind: type[Any]) -> tuple[Any, ...]:
+        """Return what reducers collected for a slice type; every entry for entries by default."""
+        with self._lock:
+            known = self._slices.get(kind)
+        if known is None and kind is ConversationEntry:
+            return self.entries
+        return known or ()
+
     def fork(self, at: int | ConversationEntry | None = None) -> HistorySession:
         """Start a branch that shares the entries up to a point, for an edited message.
 
@@ -95,7 +170,7 @@ class HistorySession:
                 to share; all by default.
 
         Raises:
-            ValueError: when the entry is not of this session.
+            ValueError: when there is no such place in this session.
         """
         with self._lock:
             shared = self._entries[: self._position(at)]
@@ -111,7 +186,7 @@ class HistorySession:
             "session_id": str(self.session_id),
             "evaluation_id": str(self.evaluation_id),
             "parent_id": None if self.parent_id is None else str(self.parent_id),
-            "entries": [entry_to_dict(entry) for entry in self.entries],
+            **dump_entries(self.entries),
         }
 
     def to_json(self) -> str:
@@ -133,12 +208,12 @@ class HistorySession:
             )
             parent = data.get("parent_id")
             session.parent_id = UUID(parent) if parent else None
-            items = list(data["entries"])
+            data["entries"]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConversionError(
                 f"not a session as written by to_dict ({error!r}).", fix="pass the data unchanged."
             ) from error
-        session._entries = [entry_from_dict(item) for item in items]
+        session._entries = load_entries(data)
         session._next = _next_sequences(session._entries)
         return session
 
@@ -154,15 +229,9 @@ class HistorySession:
         return cls.from_dict(data, bus=bus)
 
     def _read(self, messages: Sequence[Any]) -> list[ConversationEntry]:
-        from history_curator.read import detect
+        from history_curator.dialects import detect, read_entries
 
-        dialect = detect(messages)
-        start = len(self._entries)
-        return [
-            entry
-            for index, message in enumerate(messages, start)
-            for entry in dialect.read(message, index)
-        ]
+        return read_entries(messages, detect(messages), start=len(self._entries))
 
     def _add(
         self, entries: Sequence[ConversationEntry], evaluation_id: UUID | None
@@ -184,10 +253,8 @@ class HistorySession:
         return replace(entry, evaluation_id=evaluation, sequence=sequence, created_at=created)
 
     def _position(self, at: int | ConversationEntry | None) -> int:
-        if at is None:
-            return len(self._entries)
-        if isinstance(at, int):
-            return at
+        if at is None or isinstance(at, int):
+            return position_of(at, len(self._entries))
         for position, entry in enumerate(self._entries):
             if entry is at or entry.root is at.root:
                 return position
@@ -210,6 +277,25 @@ class HistorySession:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock = threading.RLock()
+
+
+def position_of(at: int | None, count: int) -> int:
+    """Return how many of so many a branch shares; None is all, negative counts from the end.
+
+    Raises:
+        ValueError: when there is no such place.
+
+    Example:
+        >>> position_of(-1, 3), position_of(None, 3)
+        (2, 3)
+    """
+    if at is None:
+        return count
+    if not -count <= at <= count:
+        raise ValueError(
+            f"at: {at} is outside this conversation of {count}. Fix: pass {-count} to {count}."
+        )
+    return at if at >= 0 else count + at
 
 
 def _next_sequences(entries: Sequence[ConversationEntry]) -> dict[UUID, int]:

@@ -3,7 +3,7 @@
 `prune_store` is what ``history-curator prune`` runs; `prune_session` does the same to one
 conversation over an engine that is already there, for adapters. Both know the tables of LangChain's
 ``SQLChatMessageHistory`` (and ``PostgresChatMessageHistory``) and of LlamaIndex's
-``SQLAlchemyChatStore``, need SQLAlchemy and neither framework, and edit rows in place, so
+``SQLAlchemyChatStore``, read a row as the framework's dialect does, and edit rows in place, so
 other writers lose nothing.
 """
 
@@ -12,19 +12,21 @@ from __future__ import annotations
 import importlib
 import json
 import logging
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from history_curator.config import RetentionConfig
-from history_curator.errors import ConfigurationError
-from history_curator.model import ConversationEntry
-from history_curator.record._stored import LAYOUTS, Layout, read_stored, write_stored
-from history_curator.record.retention import apply_retention
+from history_curator.errors import ConfigurationError, HistoryCuratorError
+from history_curator.record._pruned import PruneDecision, PruneReport
+from history_curator.record._stored import LAYOUTS, Layout, StoredRow
+from history_curator.record.retention import apply_retention, latest_turns
+from history_curator.settings import RetentionConfig
 
 __all__ = ["PruneDecision", "PruneReport", "prune_session", "prune_store"]
 
 logger = logging.getLogger("history_curator.retention")
+
+_PAGE = 32
+"""Rows read at first where only the end of a conversation matters."""
 
 _SYNC_DRIVERS = {
     "sqlite+aiosqlite": "sqlite",
@@ -35,113 +37,31 @@ _SYNC_DRIVERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PruneDecision:
-    """What happens to one row.
-
-    Attributes:
-        session_id: the conversation.
-        row: its primary key.
-        role: who spoke.
-        action: ``trimmed``, ``removed`` or ``unreadable`` (left alone).
-        reason: why.
-        before: characters stored before.
-        after: characters stored afterwards.
-    """
-
-    session_id: str
-    row: Any
-    role: str
-    action: str
-    reason: str
-    before: int
-    after: int
-
-
-@dataclass(frozen=True, slots=True)
-class PruneReport:
-    """What was cleaned, or would be.
-
-    Attributes:
-        store: the URL, without its password.
-        table: the table.
-        layout: whose table it is.
-        dry_run: whether the store was left as it is.
-        sessions: conversations looked at.
-        rows: messages looked at.
-        characters: what they took before.
-        decisions: one per row that changes.
-    """
-
-    store: str
-    table: str
-    layout: str
-    dry_run: bool
-    sessions: int
-    rows: int
-    characters: int
-    decisions: tuple[PruneDecision, ...]
-
-    @property
-    def trimmed(self) -> int:
-        """Rows that keep less."""
-        return sum(one.action == "trimmed" for one in self.decisions)
-
-    @property
-    def removed(self) -> int:
-        """Rows that go."""
-        return sum(one.action == "removed" for one in self.decisions)
-
-    @property
-    def saved(self) -> int:
-        """Characters the store no longer holds."""
-        return sum(one.before - one.after for one in self.decisions)
-
-    def explain(self) -> str:
-        """Return the outcome in words, one line per row that changes."""
-        verb = "would be" if self.dry_run else "were"
-        summary = (
-            f"{self.store}, table {self.table} ({self.layout}): "
-            f"{self.rows} messages of {self.sessions} conversations; {self.trimmed} {verb} "
-            f"trimmed, {self.removed} {verb} removed, {self.saved} of {self.characters} "
-            "characters saved"
-        )
-        lines = [
-            f"  {one.session_id} #{one.row} {one.role}: {one.action}, {one.before} -> {one.after} "
-            f"characters ({one.reason})"
-            for one in self.decisions
-        ]
-        return "\n".join([summary, *lines])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        totals = {"trimmed": self.trimmed, "removed": self.removed, "saved": self.saved}
-        return {**asdict(self), **totals}
-
-
 def prune_store(
     url: str,
     *,
     table: str | None = None,
     session_id: str | None = None,
     config: RetentionConfig | None = None,
-    dry_run: bool = True,
+    apply: bool = False,
 ) -> PruneReport:
-    """Apply retention to what a store already holds.
+    """Apply retention to what a store already holds, or say what that would do.
 
-    Each conversation is cleaned in one transaction: all of it or nothing. Preserved turns and
-    everything said in words stay. Messages added meanwhile are not touched, so the store may be
-    in use. Running it again changes nothing.
+    Nothing is written unless `apply` is set. Each conversation is cleaned in one transaction: all
+    of it or nothing. Preserved turns and everything said in words stay. Messages added meanwhile
+    are not touched, so the store may be in use. Running it again changes nothing.
 
     Args:
         url: an SQLAlchemy URL, such as ``sqlite:///chat.db``; async drivers are accepted.
         table: the table; may be left out when only one looks like a conversation.
         session_id: one conversation (LangChain's session, LlamaIndex's key); None is all.
         config: what to keep; by default older turns are trimmed to ``{name, status}``.
-        dry_run: report only.
+        apply: change the store; otherwise the report says what would change.
 
     Raises:
         ConfigurationError: the store, table or conversation is not there, or SQLAlchemy is not.
+        HistoryCuratorError: the store failed on the way. It names the conversation, which is as it
+            was; those before it are done.
     """
     config = config or RetentionConfig(persist_tool_invocations="trimmed")
     sa = _sqlalchemy()
@@ -152,18 +72,24 @@ def prune_store(
         rows = characters = 0
         sessions = _sessions(sa, engine, found, layout, session_id)
         for session in sessions:
-            with engine.begin() as connection:
-                pruning = _Pruning(sa, connection, found, layout, session)
-                decisions += pruning.decide(config)
-                if not dry_run:
-                    pruning.write()
+            try:
+                with engine.begin() as connection:
+                    pruning = _Pruning(sa, connection, found, layout, session)
+                    decisions += pruning.decide(config)
+                    if apply:
+                        pruning.write()
+            except sa.exc.SQLAlchemyError as error:
+                raise HistoryCuratorError(
+                    f"The store failed ({type(error).__name__}) at conversation {session!r}, which "
+                    "is as it was. Fix: see that it can be written to, and run it again."
+                ) from error
             rows += len(pruning.rows)
             characters += sum(pruning.sizes.values())
         report = PruneReport(
             store=engine.url.render_as_string(hide_password=True),
             table=found.name,
             layout=layout.name,
-            dry_run=dry_run,
+            dry_run=not apply,
             sessions=len(sessions),
             rows=rows,
             characters=characters,
@@ -176,7 +102,7 @@ def prune_store(
 
 
 def prune_session(
-    engine: Any, table: Any, session_id: Any, config: RetentionConfig
+    engine: Any, table: Any, session_id: Any, config: RetentionConfig, *, aged: int | None = None
 ) -> tuple[PruneDecision, ...]:
     """Apply retention to one conversation, in one transaction.
 
@@ -188,6 +114,8 @@ def prune_session(
         table: an SQLAlchemy ``Table``, or its name.
         session_id: the conversation.
         config: what to keep.
+        aged: how many turns grew old since the last time. Only the preserved turns and these are
+            read then, however long the conversation is. None looks at all of it.
 
     Raises:
         ConfigurationError: the table does not hold conversations.
@@ -199,7 +127,7 @@ def prune_session(
         found, layout = table, _layout_of(table)
     with engine.begin() as connection:
         pruning = _Pruning(sa, connection, found, layout, session_id)
-        decisions = tuple(pruning.decide(config))
+        decisions = tuple(pruning.decide(config, aged=aged))
         pruning.write()
     return decisions
 
@@ -208,58 +136,76 @@ class _Pruning:
     """One conversation in one transaction."""
 
     def __init__(self, sa: Any, connection: Any, table: Any, layout: Layout, session: Any) -> None:
+        self._sa = sa
         self._connection = connection
         self._table = table
         self._layout = layout
         self._session = session
-        columns = [table.c[name] for name in dict.fromkeys(("id", layout.payload))]
-        query = (
-            sa.select(*columns)
-            .where(table.c[layout.session] == session)
-            .order_by(*(table.c[name] for name in layout.order))
-            .with_for_update()
-        )
-        self.rows: list[tuple[Any, Any]] = [tuple(row) for row in connection.execute(query)]
-        self.sizes = {row: len(_text(payload)) for row, payload in self.rows}
+        self.rows: list[tuple[Any, StoredRow]] = []
+        self.sizes: dict[Any, int] = {}
         self._updates: dict[Any, Any] = {}
         self._deletes: list[Any] = []
 
-    def decide(self, config: RetentionConfig) -> Iterator[PruneDecision]:
+    def decide(
+        self, config: RetentionConfig, *, aged: int | None = None
+    ) -> Iterator[PruneDecision]:
         """Work out what happens to every row."""
-        entries: list[ConversationEntry] = []
-        places: dict[int, Any] = {}
-        for row, payload in self.rows:
-            entry = _read(payload)
-            if entry is None:
+        if aged is None:
+            self.rows = list(self._newest_first(pages=False))[::-1]
+        else:
+            found = latest_turns(
+                self._newest_first(pages=True), lambda row: row[1].entries, config, aged=aged
+            )
+            self.rows = [row for row, _ in found]
+        entries = [entry for _, stored in self.rows for entry in stored.entries]
+        kept = {
+            id(entry.root): entry for entry in apply_retention(entries, config, whole=aged is None)
+        }
+        for row, stored in self.rows:
+            before = stored.entries
+            after = [kept[id(entry)] for entry in before if id(entry) in kept]
+            if not before:
                 yield self._decision(row, "unknown", "unreadable", "not a message", None)
-                continue
-            entries.append(entry)
-            places[id(entry)] = row
-        kept = {id(entry.root): entry for entry in apply_retention(entries, config)}
-        for entry in entries:
-            row = places[id(entry)]
-            new = kept.get(id(entry))
-            if new is None:
+            elif not after:
                 self._deletes.append(row)
                 reason = "tool details of older turns are not kept"
-                yield self._decision(row, str(entry.role), "removed", reason, 0)
-            elif new is not entry:
-                stored = write_stored(new)
-                self._updates[row] = stored
-                size = len(_text(stored))
-                yield self._decision(row, str(entry.role), "trimmed", new.reason or "", size)
+                yield self._decision(row, str(before[0].role), "removed", reason, 0)
+            elif len(after) < len(before) or any(map(_differs, after, before)):
+                self._updates[row] = stored.written(after)
+                size = len(_text(self._updates[row]))
+                reason = next((one.reason for one in after if one.reason), "")
+                yield self._decision(row, str(before[0].role), "trimmed", reason or "", size)
 
     def write(self) -> None:
         """Do what was decided."""
         table, layout = self._table, self._layout
-        was_text = {row: isinstance(payload, str) for row, payload in self.rows}
         for row, stored in self._updates.items():
-            value = json.dumps(stored) if was_text[row] else stored
             self._connection.execute(
-                table.update().where(table.c.id == row).values({layout.payload: value})
+                table.update().where(table.c.id == row).values({layout.payload: stored})
             )
         for row in self._deletes:
             self._connection.execute(table.delete().where(table.c.id == row))
+
+    def _newest_first(self, *, pages: bool) -> Iterator[tuple[Any, StoredRow]]:
+        """Read rows from the end, a few at a time where not all may be needed."""
+        table, layout, codec = self._table, self._layout, self._layout.rows
+        query = (
+            self._sa.select(table.c.id, table.c[layout.payload])
+            .where(table.c[layout.session] == self._session)
+            .order_by(*(table.c[name].desc() for name in layout.order))
+            .with_for_update()
+        )
+        start, size = 0, _PAGE
+        while True:
+            part = query.limit(size).offset(start) if pages else query
+            found: Iterable[Any] = self._connection.execute(part).fetchall()
+            count = 0
+            for count, (row, payload) in enumerate(found, 1):  # noqa: B007
+                self.sizes[row] = len(_text(payload))
+                yield row, StoredRow(payload, codec)
+            if not pages or count < size:
+                return
+            start, size = start + size, 2 * size
 
     def _decision(
         self, row: Any, role: str, action: str, reason: str, after: int | None
@@ -281,7 +227,10 @@ def _sqlalchemy() -> Any:
 def _connect(sa: Any, url: str) -> Any:
     scheme, separator, rest = url.partition("://")
     try:
-        engine = sa.create_engine(f"{_SYNC_DRIVERS.get(scheme, scheme)}{separator}{rest}")
+        # Errors of a driver quote what was written, unless they are told not to.
+        engine = sa.create_engine(
+            f"{_SYNC_DRIVERS.get(scheme, scheme)}{separator}{rest}", hide_parameters=True
+        )
     except (sa.exc.SQLAlchemyError, ImportError) as error:
         raise ConfigurationError(
             f"The store cannot be opened: {error}. Fix: use a URL such as sqlite:///chat.db."
@@ -359,13 +308,8 @@ def _sessions(
     return chosen
 
 
-def _read(payload: Any) -> ConversationEntry | None:
-    if isinstance(payload, str):
-        try:
-            payload = json.loads(payload)
-        except ValueError:
-            return None
-    return read_stored(payload) if isinstance(payload, dict) else None
+def _differs(one: object, other: object) -> bool:
+    return one is not other
 
 
 def _text(payload: Any) -> str:

@@ -7,13 +7,14 @@ For adapters: build one `WriteBehind` around the store's own functions and go th
     buffer.add(items)         True when stored, False when queued for later
     buffer.flush()            try to deliver what is queued; True when nothing is left
     buffer.rewrite(change)    store `change(stored)`; used for retention
+    buffer.edit(argument)     let the store edit what it holds in place; used for retention
     buffer.clear()            forget everything, here and in the store
     buffer.pending            what waits for the store
     buffer.degraded           whether the store failed last time
 
-Every method has an async twin (`aread`, `aadd`, `aflush`, `arewrite`, `aclear`) that awaits
-`aload`, `aappend`, `areplace` and `aclear` where given, and runs the plain ones in a thread where
-not. Sync and async calls may be mixed on one object and come from several threads.
+Every method has an async twin (`aread`, `aadd`, `aflush`, `arewrite`, `aedit`, `aclear`) that
+awaits `aload`, `aappend`, `areplace`, `aedit` and `aclear` where given, and runs the plain ones in
+a thread where not. Sync and async calls may be mixed on one object and come from several threads.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from history_curator.record._operations import Operations, Steps
+from history_curator.record._operations import Blocked, Operations, Steps
 
 __all__ = ["DEFECTS", "WriteBehind"]
 
@@ -57,9 +58,11 @@ class WriteBehind(Generic[T]):
     """A store with a memory and an outbox.
 
     Guaranteed while this object lives: items reach the store in the order they were added, none
-    is lost and none is stored twice, however often the store fails and whether or not a failed
-    write had arrived. An outage is one warning in ``history_curator.store`` when it begins and
-    one message when it ends. Reading during an outage returns what was last read or written here,
+    is lost and none is stored twice, however often the store fails, whether or not a failed
+    write had arrived, and whatever others write meanwhile. Neither `read` nor `add` waits for an
+    event loop that is blocked: they go on from memory, as in an outage. An outage is one warning in
+    ``history_curator.store`` when it begins and one message when it ends; neither holds anything
+    of the conversation, and `failure` has the error itself. Reading during an outage returns what was last read or written here,
     and everything added since. Not guaranteed: what waits survives the end of the process only if
     the caller saves `pending`.
 
@@ -69,10 +72,12 @@ class WriteBehind(Generic[T]):
         clear: removes everything stored.
         replace: stores items instead of what is there, best in one transaction. Without it
             `rewrite` clears and appends.
+        edit: edits in place what is stored; returns whether anything changed.
+        stamp: returns an item with an id of its own, called when the item is added.
         key: returns an item's unique id, to recognise it in the store after a write whose
-            outcome is unknown. Without it items are compared with `same`, from where the store
-            was known to end; with several writers that cannot tell two equal items apart, so
-            pass a key.
+            outcome is unknown. Items without one are compared with `same`, from where the store
+            was known to end, among stored items without one; with several writers that cannot
+            tell two equal items apart, so pass a stamp and a key.
         same: whether a stored item is the given one.
         retry_after: seconds to leave a failed store alone before it is tried again.
         name: the store's name in log messages.
@@ -94,10 +99,13 @@ class WriteBehind(Generic[T]):
         *,
         clear: Callable[[], Any] | None = None,
         replace: Callable[[Sequence[T]], Any] | None = None,
+        edit: Callable[[Any], Any] | None = None,
         aload: Callable[[], Awaitable[Sequence[T]]] | None = None,
         aappend: Callable[[Sequence[T]], Awaitable[Any]] | None = None,
         aclear: Callable[[], Awaitable[Any]] | None = None,
         areplace: Callable[[Sequence[T]], Awaitable[Any]] | None = None,
+        aedit: Callable[[Any], Awaitable[Any]] | None = None,
+        stamp: Callable[[T], T] | None = None,
         key: Callable[[T], Hashable] | None = None,
         same: Callable[[T, T], bool] = operator.eq,
         retry_after: float = 0.0,
@@ -106,9 +114,10 @@ class WriteBehind(Generic[T]):
     ) -> None:
         self._store = Operations(
             name,
-            {"load": load, "append": append, "clear": clear, "replace": replace},
-            {"load": aload, "append": aappend, "clear": aclear, "replace": areplace},
+            {"load": load, "append": append, "clear": clear, "replace": replace, "edit": edit},
+            {"load": aload, "append": aappend, "clear": aclear, "replace": areplace, "edit": aedit},
         )
+        self._stamp = stamp
         self._key = key
         self._same = same
         self._retry_after = retry_after
@@ -118,6 +127,7 @@ class WriteBehind(Generic[T]):
         self._known: list[T] = []
         self._mark: int | None = None
         self._failed_at: float | None = None
+        self._failure: Exception | None = None
 
     @property
     def pending(self) -> tuple[T, ...]:
@@ -129,9 +139,17 @@ class WriteBehind(Generic[T]):
         """Whether the store failed the last time it was asked."""
         return self._failed_at is not None
 
+    @property
+    def failure(self) -> Exception | None:
+        """The error the store failed with last time, while it is down. It may quote what was said."""
+        return self._failure
+
     def read(self) -> list[T]:
         """Return everything said, from the store where it answers."""
-        return self._store.run(self._read())
+        try:
+            return self._store.run(self._read())
+        except Blocked:
+            return self._in_memory()
 
     async def aread(self) -> list[T]:
         """Return everything said, from the store where it answers."""
@@ -140,7 +158,10 @@ class WriteBehind(Generic[T]):
     def add(self, items: Sequence[T]) -> bool:
         """Store items, or queue them while the store is down. True when stored."""
         batch = self._enqueue(items)
-        return self._settle(batch, self._store.run(self._flush()))
+        try:
+            return self._settle(batch, self._store.run(self._flush()))
+        except Blocked:
+            return False  # whoever uses the store next delivers it
 
     async def aadd(self, items: Sequence[T]) -> bool:
         """Store items, or queue them while the store is down. True when stored."""
@@ -168,6 +189,14 @@ class WriteBehind(Generic[T]):
         """Replace what is stored by ``change(stored)``; see `rewrite`."""
         return await self._store.arun(self._rewrite(change))
 
+    def edit(self, argument: Any = None) -> bool:
+        """Let the store edit what it holds. False when it cannot be reached, or something waits."""
+        return self._store.run(self._edit(argument))
+
+    async def aedit(self, argument: Any = None) -> bool:
+        """Let the store edit what it holds; see `edit`."""
+        return await self._store.arun(self._edit(argument))
+
     def clear(self) -> bool:
         """Forget everything. While the store is down it is cleared when it comes back."""
         return self._store.run(self._clear())
@@ -180,7 +209,7 @@ class WriteBehind(Generic[T]):
 
     def _enqueue(self, items: Sequence[T]) -> _Batch[T]:
         # Before any lock or await, so that the order is the order of the calls.
-        batch = _Batch(list(items))
+        batch = _Batch(list(items) if self._stamp is None else [self._stamp(one) for one in items])
         if batch.items:
             self._outbox.append(batch)
         return batch
@@ -265,9 +294,24 @@ class WriteBehind(Generic[T]):
         changed = change(list(stored))
         if changed is None or _is_same_list(changed, stored):
             return True
-        batch = _Batch(list(changed), replaces=True)
+        batch = _Batch([self._with_id(item) for item in changed], replaces=True)
         self._outbox.appendleft(batch)
         return self._settle(batch, (yield from self._flush()))
+
+    def _edit(self, argument: Any) -> Steps[bool]:
+        if not (yield from self._flush()) or self._resting():
+            return False
+        try:
+            changed = yield "edit", (argument,)
+        except self._defects:
+            raise
+        except Exception as error:  # noqa: BLE001
+            logger.info("%s: what it holds is edited later (%s)", self._name, type(error).__name__)
+            return False
+        self._came_back()
+        if changed:
+            self._mark = None
+        return True
 
     def _clear(self) -> Steps[bool]:
         self._outbox.clear()
@@ -280,15 +324,24 @@ class WriteBehind(Generic[T]):
 
     def _missing(self, items: list[T], stored: list[T]) -> list[T]:
         """Return the items of an unfinished write that did not arrive."""
+        start = self._mark or 0
+        recent = stored[start if start <= len(stored) else 0 :]
         if self._key is not None and self._all_have_keys(items):
             there = {self._key(item) for item in stored}
-            return [item for item in items if self._key(item) not in there]
-        start = self._mark or 0
-        arrived = iter(stored[start if start <= len(stored) else 0 :])
+            if there & {self._key(item) for item in items} or self._all_have_keys(recent):
+                return [item for item in items if self._key(item) not in there]
+            # A store that loses ids: what came back without one may be ours.
+            recent = [item for item in recent if self._key(item) is None]
+        arrived = iter(recent)
         for position, item in enumerate(items):
             if not any(self._same(other, item) for other in arrived):
                 return items[position:]
         return []
+
+    def _with_id(self, item: T) -> T:
+        if self._stamp is None or self._key is None or self._key(item) is not None:
+            return item
+        return self._stamp(item)
 
     def _all_have_keys(self, items: list[T]) -> bool:
         """Whether ids tell these items apart; one without an id is compared instead."""
@@ -315,18 +368,19 @@ class WriteBehind(Generic[T]):
         if isinstance(error, self._defects):
             raise error
         if self._failed_at is None:
+            # Not the error itself: a driver's may quote the messages it was given.
             logger.warning(
-                "%s is unavailable (%s: %s): the conversation goes on from memory, and what is "
-                "said is stored when it comes back",
+                "%s is unavailable (%s): the conversation goes on from memory, and what is said is "
+                "stored when it comes back",
                 self._name,
                 type(error).__name__,
-                error,
             )
         self._failed_at = time.monotonic()
+        self._failure = error
 
     def _came_back(self) -> None:
         if self._failed_at is not None:
-            self._failed_at = None
+            self._failed_at = self._failure = None
             logger.info("%s is available again", self._name)
 
 

@@ -1,44 +1,60 @@
-"""What a store keeps of older turns, as plain functions over entries.
+"""What a store keeps of a conversation, and what is loaded of it for the model.
 
-For adapters:
-
-- `apply_retention(entries, config)` is what to persist. Entries that stay as they were are the
-  same objects, edited ones remember theirs as ``entry.original``, so ``entry.root`` maps every
-  result back to what was stored; a stored entry that is nobody's root is to be removed.
-- `build_context(entries, config)` is what to hand on towards the model after a load.
-- `retention_due(entries, config)` says cheaply whether a store needs rewriting at all.
-
-None of them changes what it is given. Decisions are logged to ``history_curator.retention``.
+Turns and exchanges are those of the curator: messages are read by their dialect and paired by
+`history_curator.timeline`. A tool result inside a user message is a result, not a turn, and a
+result that comes after queued user messages still belongs to its call.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-from history_curator.model import ConversationEntry, MessageRole, ToolCall
+from history_curator.model import ConversationEntry, MessageRole
+from history_curator.record._older import Older
+from history_curator.timeline import pair
 
 if TYPE_CHECKING:
-    from history_curator.config import RetentionConfig
+    from history_curator.settings import RetentionConfig
 
-__all__ = ["apply_retention", "build_context", "preserved_from", "retention_due"]
+__all__ = [
+    "aged_by",
+    "apply_retention",
+    "build_context",
+    "latest_turns",
+    "preserved_from",
+    "retention_due",
+    "starts_turn",
+]
+
+T = TypeVar("T")
 
 logger = logging.getLogger("history_curator.retention")
 
 
 def apply_retention(
-    entries: Sequence[ConversationEntry], config: RetentionConfig
+    entries: Sequence[ConversationEntry], config: RetentionConfig, *, whole: bool = True
 ) -> list[ConversationEntry]:
     """Return what a store should hold of these entries.
 
-    Preserved turns are returned as they are. In older turns ``full`` changes nothing,
+    Preserved turns are returned as they are, and so are pinned entries, exchanges that wait for a
+    result and exchanges that reach into a preserved turn. In older turns ``full`` changes nothing,
     ``trimmed`` reduces every result to ``{name, status}`` and every call to its id and name, and
-    ``none`` leaves user and assistant text only.
+    ``none`` leaves what was said in words: words beside a call join the words that follow them,
+    and a turn in which the assistant said none keeps its last exchange trimmed, so that user and
+    assistant still take turns. What satisfies a provider's rules satisfies them afterwards.
+    Applying it again changes nothing.
+
+    Args:
+        entries: a conversation, oldest first.
+        config: what to keep.
+        whole: False when these are only the latest entries of a longer conversation; results whose
+            call is not among them are then left alone.
 
     Example:
-        >>> from history_curator.config import RetentionConfig
+        >>> from history_curator.model import ToolCall
+        >>> from history_curator.settings import RetentionConfig
         >>> said = [
         ...     ConversationEntry(MessageRole.USER, "weather?"),
         ...     ConversationEntry(
@@ -56,12 +72,11 @@ def apply_retention(
     """
     start = preserved_from(entries, config)
     mode = config.persist_tool_invocations
-    if mode == "full":
-        kept = list(entries)
-    elif mode == "trimmed":
-        kept = [*_trimmed(entries[:start]), *entries[start:]]
-    else:
-        kept = [*_text_only(entries[:start]), *entries[start:]]
+    kept = list(entries)
+    if mode == "trimmed":
+        kept = Older(entries, start, whole=whole).trimmed()
+    elif mode == "none":
+        kept = Older(entries, start, whole=whole).in_words()
     _log("persist", mode, entries, kept, len(entries) - start)
     return kept
 
@@ -71,27 +86,26 @@ def build_context(
 ) -> list[ConversationEntry]:
     """Return the latest `max_loaded_messages` entries, older turns without their tool details.
 
-    System entries are always kept. A cut never leaves a result without its call: it moves
-    forward past results. With `prune_tools_for_llm` off only the limit applies.
+    System and pinned entries are always kept. No result is left without its call, however late it
+    came. With `prune_tools_for_llm` off only the limit applies.
     """
     loaded = _latest(entries, config.max_loaded_messages)
     start = preserved_from(loaded, config)
     kept, shown = loaded, "full"
     if config.prune_tools_for_llm:
-        kept, shown = [*_text_only(loaded[:start]), *loaded[start:]], "text only"
+        kept, shown = Older(loaded, start, whole=True).in_words(), "text only"
     _log("load", shown, entries, kept, len(loaded) - start)
     return kept
 
 
 def retention_due(entries: Sequence[ConversationEntry], config: RetentionConfig) -> bool:
     """Whether `apply_retention` would change anything."""
-    mode = config.persist_tool_invocations
-    if mode == "full":
+    if config.persist_tool_invocations == "full":
         return False
-    older = entries[: preserved_from(entries, config)]
-    if mode == "none":
-        return any(_is_tool_detail(entry) for entry in older)
-    return any(new is not old for new, old in zip(_trimmed(older), older, strict=True))
+    kept = apply_retention(entries, config)
+    return len(kept) != len(entries) or any(
+        new is not old for new, old in zip(kept, entries, strict=True)
+    )
 
 
 def preserved_from(entries: Sequence[ConversationEntry], config: RetentionConfig) -> int:
@@ -100,17 +114,65 @@ def preserved_from(entries: Sequence[ConversationEntry], config: RetentionConfig
     Without `preserve_tools_for_latest_turns` that is where the turn still being answered starts,
     because a model cannot continue an exchange whose calls were taken away.
     """
-    turns = config.preserve_turns
-    if not config.preserve_tools_for_latest_turns or turns == 0:
+    turns = _preserved_turns(config)
+    if turns == 0:
         turns = 0 if _is_answered(entries) else 1
     if turns == 0:
         return len(entries)
     for position in range(len(entries) - 1, -1, -1):
-        if entries[position].role is MessageRole.USER:
+        if starts_turn(entries[position]):
             turns -= 1
             if turns == 0:
                 return position
     return 0
+
+
+def aged_by(entries: Sequence[ConversationEntry], config: RetentionConfig) -> int:
+    """Return how many turns grow old when these entries are added to a conversation."""
+    turns = sum(map(starts_turn, entries))
+    if turns == 0 and _preserved_turns(config) == 0 and entries and _is_answered(entries):
+        return 1
+    return turns
+
+
+def latest_turns(
+    newest_first: Iterable[T],
+    read: Callable[[T], Sequence[ConversationEntry]],
+    config: RetentionConfig,
+    *,
+    aged: int = 1,
+) -> list[tuple[T, Sequence[ConversationEntry]]]:
+    """Return the end of a conversation: the preserved turns and those that just grew old.
+
+    However long the conversation is, nothing before them is looked at.
+
+    Args:
+        newest_first: messages or rows, from the end.
+        read: returns the entries of one.
+        config: what is preserved.
+        aged: how many turns grew old.
+
+    Returns:
+        What was read, oldest first, each with its entries.
+    """
+    wanted = max(1, _preserved_turns(config)) + aged
+    found: list[tuple[T, Sequence[ConversationEntry]]] = []
+    for item in newest_first:
+        entries = read(item)
+        found.append((item, entries))
+        wanted -= sum(map(starts_turn, entries))
+        if wanted <= 0:
+            break
+    return found[::-1]
+
+
+def starts_turn(entry: ConversationEntry) -> bool:
+    """Whether an entry begins a turn: the user says something."""
+    return entry.role is MessageRole.USER and entry.is_real_user
+
+
+def _preserved_turns(config: RetentionConfig) -> int:
+    return config.preserve_turns if config.preserve_tools_for_latest_turns else 0
 
 
 def _is_answered(entries: Sequence[ConversationEntry]) -> bool:
@@ -121,92 +183,25 @@ def _is_answered(entries: Sequence[ConversationEntry]) -> bool:
     return True
 
 
-def _is_tool_detail(entry: ConversationEntry) -> bool:
-    return entry.role is MessageRole.TOOL or bool(entry.tool_calls)
-
-
 def _latest(entries: Sequence[ConversationEntry], limit: int | None) -> list[ConversationEntry]:
     if limit is None or len(entries) <= limit:
         return list(entries)
     start = len(entries) - limit
-    while start < len(entries) and entries[start].role is MessageRole.TOOL:
-        start += 1
-    system = [entry for entry in entries[:start] if entry.role is MessageRole.SYSTEM]
-    return [*system, *entries[start:]]
-
-
-def _text_only(entries: Sequence[ConversationEntry]) -> list[ConversationEntry]:
-    kept = []
-    for entry in entries:
-        if entry.role is MessageRole.TOOL:
-            continue
-        if not entry.tool_calls:
-            kept.append(entry)
-        elif (entry.content and not entry.content.isspace()) or entry.has_media:
-            # Thinking is bound to the calls that follow it, so it goes with them.
-            kept.append(
-                entry.evolve(
-                    tool_calls=None,
-                    reasoning=None,
-                    action="cleared",
-                    reason="tool calls of an older turn are not kept",
-                )
-            )
-    return kept
-
-
-def _trimmed(entries: Sequence[ConversationEntry]) -> list[ConversationEntry]:
-    names: dict[str, str] = {}
-    kept = []
-    for entry in entries:
-        if entry.tool_calls:
-            names.update((call.id, call.name) for call in entry.tool_calls)
-            kept.append(_trim_calls(entry))
-        elif entry.role is MessageRole.TOOL:
-            kept.append(_trim_result(entry, names))
+    kept: set[int] = set()
+    gone: set[int] = set()
+    for unit in pair(entries):
+        members = [unit.head.root, *(one for one in unit.results if one is not None)]
+        if unit.start >= start or any(one.pinned for one in members):
+            kept.update(map(id, members))
         else:
-            kept.append(entry)
-    return kept
-
-
-def _trim_calls(entry: ConversationEntry) -> ConversationEntry:
-    calls = tuple(
-        call if call.arguments == "{}" else ToolCall(call.id, call.name, "{}", call.extra)
-        for call in entry.tool_calls or ()
-    )
-    if calls == entry.tool_calls:
-        return entry
-    return entry.evolve(
-        tool_calls=calls,
-        action="cleared",
-        reason="arguments of an older turn's calls are not kept",
-    )
-
-
-def _trim_result(entry: ConversationEntry, names: dict[str, str]) -> ConversationEntry:
-    name = entry.tool_name or names.get(entry.tool_call_id or "") or "tool"
-    if _is_trimmed(entry.content):
-        return entry
-    text = json.dumps({"name": name, "status": entry.status or "success"}, ensure_ascii=False)
-    return entry.evolve(
-        content=text,
-        parts=None,
-        truncated=True,
-        original_length=len(entry.content or ""),
-        action="cleared",
-        reason="results of older turns are kept as name and status",
-    )
-
-
-def _is_trimmed(content: str | None) -> bool:
-    """Whether a result is already ``{name, status}``, also after the store lost the status."""
-    if not content or not content.startswith('{"name": '):
-        return False
-    try:
-        data = json.loads(content)
-    except ValueError:
-        return False
-    return isinstance(data, dict) and data.keys() == {"name", "status"}
+            gone.update(map(id, members))
+    return [
+        entry
+        for place, entry in enumerate(entries)
+        if entry.role is MessageRole.SYSTEM
+        or id(entry) in kept
+        or (place >= start and id(entry) not in gone and entry.role is not MessageRole.TOOL)
+    ]
 
 
 def _log(

@@ -1,4 +1,4 @@
-"""One self-contained page for a curation: a timeline of decisions.
+"""One self-contained page: for a curation its decisions, for a session every call of it.
 
 Message text is untrusted. It enters the page as escaped JSON in a data block, reaches the screen
 through ``textContent`` only, and a content security policy lets nothing run but the page's own
@@ -8,6 +8,7 @@ script (by hash) and lets nothing load at all.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import html
 import json
@@ -16,7 +17,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["render_frame", "render_html"]
+__all__ = ["as_frame", "render_frame", "render_html", "render_session"]
+
+# Above this many characters the data is compressed; the browser unpacks it in a few milliseconds.
+_LARGE = 256_000
 
 
 def render_html(report: Any, *, title: str | None = None) -> str:
@@ -43,38 +47,93 @@ def render_html(report: Any, *, title: str | None = None) -> str:
         False
     """
     data: Mapping[str, Any] = report if isinstance(report, Mapping) else report.to_dict()
-    style, script = _asset("page.css"), _asset("page.js")
-    headline = _headline(data)
-    values = {
+    summary = _fill("view.html", {
+        "STATS": _stats(data),
+        "BUDGET_LABEL": html.escape(_budget_label(data), quote=True),
+    })  # fmt: skip
+    return _page(
+        _compact(data),
+        title=title,
+        headline=_headline(data),
+        subline=_subline(data),
+        summary=summary,
+        warnings=_warnings(data),
+    )
+
+
+def render_session(data: Mapping[str, Any], *, title: str | None = None) -> str:
+    """Return a complete HTML document for every call of a session.
+
+    Guaranteed as for `render_html`. ``data`` is what `history_curator.lab.SessionPage` collects.
+    """
+    names = " and ".join(policy["name"] for policy in data["policies"])
+    return _page(
+        data,
+        title=title,
+        headline=f"{len(data['calls']):,} calls of a session under {names}",
+        subline=(
+            f"{len(data['entries']):,} messages · rules: {data['provider']} · counted by "
+            f"{data['counter']} · {data['pricing']} prices"
+        ),
+        summary=_asset("session.html"),
+        warnings=_warnings(data),
+        keys="<span><kbd>,</kbd> <kbd>.</kbd> call back, on</span>"
+        "<span><kbd>[</kbd> <kbd>]</kbd> jump back, on</span>",
+    )
+
+
+def _page(
+    data: Mapping[str, Any],
+    *,
+    title: str | None,
+    headline: str,
+    subline: str,
+    summary: str,
+    warnings: str,
+    keys: str = "",
+) -> str:
+    style = _asset("page.css")
+    script = "".join(map(_asset, ("page.js", "view.js", "session.js", "boot.js")))
+    embedded, encoding = _embed(data)
+    return _fill("page.html", {
         "CSP": _policy(style, script),
         "TITLE": html.escape(title or f"{headline} · History Curator"),
         "HEADLINE": html.escape(headline),
-        "SUBLINE": html.escape(_subline(data)),
-        "STATS": _stats(data),
-        "BUDGET_LABEL": html.escape(_budget_label(data), quote=True),
-        "WARNINGS": _warnings(data),
+        "SUBLINE": html.escape(subline),
+        "SUMMARY": summary,
+        "WARNINGS": warnings,
+        "KEYS": keys,
         "STYLE": style,
         "SCRIPT": script,
-        "DATA": _embed(data),
-    }
-    pieces = _asset("page.html").split("@@")
-    return "".join(values.get(piece, piece) for piece in pieces)
+        "ENCODING": encoding,
+        "DATA": embedded,
+    })  # fmt: skip
+
+
+def _fill(name: str, values: Mapping[str, str]) -> str:
+    """Return a template with its ``@@NAMES@@`` replaced, once."""
+    return "".join(values.get(piece, piece) for piece in _asset(name).split("@@"))
 
 
 def render_frame(report: Any, *, height: int = 640) -> str:
-    """Return the page inside a sandboxed frame, for a notebook cell.
+    """Return the page inside a sandboxed frame, for a notebook cell."""
+    return as_frame(render_html(report), height=height)
+
+
+def as_frame(page: str, *, height: int = 640, title: str = "Curation report") -> str:
+    """Return a page inside a sandboxed frame.
 
     The frame keeps the page's styles and keys out of the notebook, and the notebook's page out of
     reach of the frame.
     """
     return (
-        f'<iframe title="Curation report" sandbox="allow-scripts" '
+        f'<iframe title="{html.escape(title, quote=True)}" sandbox="allow-scripts" '
         f'style="width:100%;height:{int(height)}px;border:1px solid #8884;border-radius:8px" '
-        f'srcdoc="{html.escape(render_html(report), quote=True)}"></iframe>'
+        f'srcdoc="{html.escape(page, quote=True)}"></iframe>'
     )
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _asset(name: str) -> str:
     return (files("history_curator.report") / "page" / name).read_text(encoding="utf-8")
 
@@ -90,8 +149,17 @@ def _policy(style: str, script: str) -> str:
     )
 
 
-def _embed(data: Mapping[str, Any]) -> str:
-    """Return the report as JSON that cannot end the data block it sits in."""
+def _embed(data: Mapping[str, Any]) -> tuple[str, str]:
+    """Return data that cannot end the block it sits in, and the block's attribute for it."""
+    text = json.dumps(data, ensure_ascii=True, default=str, separators=(",", ":"))
+    if len(text) > _LARGE:
+        packed = gzip.compress(text.encode(), mtime=0)
+        return base64.b64encode(packed).decode(), ' data-encoding="gzip"'
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"), ""
+
+
+def _compact(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a report without what the page does not show."""
     decisions = []
     tools: dict[str, str] = {}
     for decision in data.get("decisions") or ():
@@ -104,8 +172,7 @@ def _embed(data: Mapping[str, Any]) -> str:
         if not shown.get("name") and decision.get("tool_call_id") in tools:
             shown["name"] = tools[decision["tool_call_id"]]
         decisions.append(shown)
-    text = json.dumps({**data, "decisions": decisions}, ensure_ascii=True, default=str)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return {**data, "decisions": decisions}
 
 
 def _number(value: Any) -> str:

@@ -8,15 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_curator.model import ConversationEntry, entry_from_dict
+from history_curator.model import ConversationEntry, entry_from_dict, write_private
 from history_curator.report._attribution import Step
 from history_curator.report._deciding import Deciding
 from history_curator.report._decision import Decision
 
 if TYPE_CHECKING:
+    from history_curator.caching import CachePlan
     from history_curator.tokens import TokenCounter
 
-_VOLATILE = {"recollection", "placeholder", "user"}
+_VOLATILE = {"recollection", "placeholder"}
 
 
 class CurationReport:
@@ -31,12 +32,9 @@ class CurationReport:
         overhead: tool schemas, reserve and priming.
         prefix_entries, prefix_tokens: how much of the view the next call will repeat byte for
             byte, unless the cut jumps.
-        cut: position in the record where the cut line lies; 0 when nothing was cut.
-        clear: position in the record where the clear line lies; 0 when nothing was cleared.
-        rung: how far down the ladder the view went: 1 everything, 2 results capped, 3 old results
-            cleared, 4 old exchanges dropped, 5 the newest exchange squeezed; 0 without a budget.
-        cap: characters that tool results other than the newest are capped at; None when they are
-            not.
+        cut: position in the record of the first entry behind the cut; 0 when nothing was cut.
+        jumped: whether this view does not simply go on from the one for the request before: the
+            cut moved, or something before it changed (a late or second result, a system message).
         original_count, curated_count: entries in the record and in the view.
     """
 
@@ -53,11 +51,9 @@ class CurationReport:
         overhead: int,
         provider: str,
         strategy: str,
-        repeated: int,
+        settled: int,
         cut: int = 0,
-        clear: int = 0,
-        rung: int = 0,
-        cap: int | None = None,
+        jumped: bool = False,
         orphans: dict[int, str] | None = None,
         warnings: Sequence[str] = (),
         mode: str = "enforce",
@@ -72,11 +68,9 @@ class CurationReport:
         self.overhead = overhead
         self.provider = provider
         self.strategy = strategy
-        self._repeated = repeated
+        self._settled = settled
         self.cut = cut
-        self.clear = clear
-        self.rung = rung
-        self.cap = cap
+        self.jumped = jumped
         self.warnings = tuple(warnings)
         self.mode = mode
         self.original_count = count
@@ -95,17 +89,33 @@ class CurationReport:
     @cached_property
     def prefix_entries(self) -> int:
         """Entries of the stable prefix: it ends where one was put in for this call alone."""
-        for position, entry in enumerate(self._view[: self._repeated]):
+        last = len(self._view) - 1
+        for position, entry in enumerate(self._view[: self._settled]):
             if entry.seldom is None:
                 continue
-            if entry.origin in _VOLATILE and (position or entry.origin != "user"):
+            if entry.origin in _VOLATILE or (entry.origin == "user" and position == last):
                 return position
-        return self._repeated
+        return self._settled
 
     @cached_property
     def prefix_tokens(self) -> int:
         """Tokens of the stable prefix."""
         return sum(map(self._counter.count_entry, self._view[: self.prefix_entries]))
+
+    @cached_property
+    def cache_plan(self) -> CachePlan:
+        """Where breakpoints for the provider's prompt cache pay in this view."""
+        from history_curator.caching import plan_cache, sheet_for
+
+        sizes = [self._counter.count_entry(entry) for entry in self._view]
+        family = {"openai": "openai", "gemini": "gemini"}.get(self.provider, "anthropic")
+        return plan_cache(
+            self._view,
+            sizes,
+            prefix_entries=self.prefix_entries,
+            pricing=sheet_for(self._counter.name.rpartition(":")[2]) or family,
+            tools_tokens=max(self.tokens - sum(sizes), 0),
+        )
 
     @cached_property
     def tokens_before(self) -> int:
@@ -164,6 +174,8 @@ class CurationReport:
             "overhead": self.overhead,
             "prefix_entries": self.prefix_entries,
             "prefix_tokens": self.prefix_tokens,
+            "cut": self.cut,
+            "jumped": self.jumped,
             "provider": self.provider,
             "counter": self.counter,
             "strategy": self.strategy,
@@ -201,9 +213,7 @@ class CurationReport:
         """Write a self-contained page and return its path."""
         from history_curator.report._html import render_html
 
-        target = Path(path)
-        target.write_text(render_html(self), encoding="utf-8")
-        return target
+        return write_private(path, render_html(self))
 
     def __repr__(self) -> str:
         budget = "no budget" if self.max_tokens is None else f"of {self.max_tokens}"
@@ -220,12 +230,10 @@ def rebuild(messages: Sequence[Any], decisions: Sequence[dict[str, Any]]) -> lis
         messages: the record, as it was given to the curator.
         decisions: `Decision.to_dict` of every decision, as `to_json` writes them.
     """
-    from history_curator.read import detect
+    from history_curator.dialects import detect, read_entries, scattered
 
     dialect = detect(messages)
-    entries = [
-        entry for index, message in enumerate(messages) for entry in dialect.read(message, index)
-    ]
+    entries = read_entries(messages, dialect)
     view: dict[int, ConversationEntry] = {}
     for decision in decisions:
         place, index, change = decision["position"], decision["index"], decision["change"]
@@ -242,4 +250,4 @@ def rebuild(messages: Sequence[Any], decisions: Sequence[dict[str, Any]]) -> lis
             view[place] = edited.evolve(
                 source=recorded.source, span=recorded.span, original=recorded
             )
-    return dialect.write([view[place] for place in sorted(view)])
+    return scattered(dialect.write([view[place] for place in sorted(view)]))

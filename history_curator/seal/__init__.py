@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from history_curator.seal._fit import Fit
-from history_curator.seal._ladder import Ladder
-from history_curator.seal._seal import Sealed, seal
+from history_curator.seal._fold import LOW_WATER
+from history_curator.seal._identifiers import identifiers_of, rank_identifiers
+from history_curator.seal._seal import Seal, Sealed, Tail
 
-__all__ = ["Fit", "Ladder", "Sealed", "seal"]
+__all__ = ["LOW_WATER", "Seal", "Sealed", "Tail", "identifiers_of", "rank_identifiers"]

@@ -1,204 +1,164 @@
-"""The forms a unit can take in a view: full, capped, cleared, squeezed. Each loses more."""
+"""The forms of a unit: as it is first shown, squeezed, cleared. Each loses more."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from operator import is_
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from history_curator.handles import handle_of, recall_hint
-from history_curator.model import ConversationEntry, MessageRole, ToolCall
-from history_curator.shorten import shorten
-from history_curator.structure import Unit
-from history_curator.tokens import TokenCounter
-from history_curator.tokens._pieces import spliceable
+from history_curator.dialects import Dialect
+from history_curator.model import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
+from history_curator.rules import ProviderProfile
+from history_curator.seal._proof import written_tokens
+from history_curator.timeline import Unit
+from history_curator.tokens import TokenCounter, shorten
+from history_curator.tokens._cap import cap_text
 
 Entries = tuple[ConversationEntry, ...]
-Splice = Callable[[ConversationEntry, ConversationEntry, int, int, str], None]
 
+CAP = 0.30
+"""Share of the budget that one tool result may take. It is capped once, when it arrives."""
+LEAST_CAP = 64
+"""No result is capped below this many tokens, so that the marker fits; then it is cleared."""
 LONG_ARGUMENT = 400
 SHORT_ARGUMENT = 120
-SQUEEZED = 192
-"""No result is squeezed below this many characters, so that the marker fits; then it is cleared."""
 SHORT_RESULT = 100
 """A result up to this many characters is not worth clearing."""
 
+_TOOL = MessageRole.TOOL
+
+
+class Form:
+    """A unit as it is shown.
+
+    Attributes:
+        maker: who made it; a form is of use to nobody else.
+        entries: what is shown.
+        tokens: what they cost, written.
+        bare: the same without reasoning, once somebody asked for it.
+    """
+
+    __slots__ = ("bare", "entries", "maker", "tokens")
+
+    def __init__(self, maker: Forms, entries: Entries, tokens: int) -> None:
+        self.maker = maker
+        self.entries = entries
+        self.tokens = tokens
+        self.bare: Form | None = None
+
 
 class Forms:
-    """Makes and counts the forms of units, each once.
+    """Makes the forms of units. The form in which a unit is first shown is kept on the unit.
 
     Args:
         counter: counts the tokens.
-        cap: characters above which a tool result is capped, head and tail kept.
-        fresh_cap: the same for the newest unit.
+        profile: whose rules hold in each unit by itself.
+        cap: tokens above which a tool result is capped, head and tail kept; None for no cap.
         recall: whether placeholders name the handle that the recall tool takes.
+        dialect: writes what is shown, so that what is written is what was counted; None where
+            entries are the end of it.
     """
 
     def __init__(
-        self, counter: TokenCounter, cap: int, fresh_cap: int, *, recall: bool = False
+        self,
+        counter: TokenCounter,
+        profile: ProviderProfile,
+        cap: int | None,
+        *,
+        recall: bool = False,
+        dialect: Dialect | None = None,
     ) -> None:
-        self._counter = counter
-        self._count = counter.count_entry
-        self._exceeds: Callable[[str, int], bool] | None = getattr(counter, "exceeds", None)
-        exact = getattr(counter, "exact", False)
-        self._splice: Splice | None = getattr(counter, "splice", None) if exact else None
+        self.counter = counter
+        self.profile = profile
         self.cap = cap
-        self._fresh_cap = fresh_cap
-        self._recall = recall
-        # A form depends on these alone, so units can keep it whoever asks. Keys are texts: their
-        # hash is computed once.
-        self.key = f"{counter.name} {cap} {fresh_cap} {recall}"
-        self._full_key = f"full {counter.name}"
-        self._fresh_key = f"fresh {self.key}"
-        self._capped_key = f"capped {self.key}"
-        self._cleared_key = f"cleared {self.key}"
-        self._plain_key = f"plain {counter.name}"
-
-    def full(self, unit: Unit, limit: int) -> int:
-        """Tokens of the unit as recorded, or anything above `limit` when it is larger."""
-        cache = unit.cache
-        if cache is None:
-            cache = unit.cache = {}
-        known = cache.get(self._full_key)
-        if known is not None:
-            return int(known)
-        total = 0
-        for entry in unit.entries:
-            text = entry.content
-            long = text is not None and len(text) > 4_096 + 2 * limit
-            if text and long and self._exceeds and self._exceeds(text, limit):
-                return limit + 1
-            total += self._count(entry)
-            if total > limit:
-                return total
-        cache[self._full_key] = total
-        return total
-
-    def size(self, unit: Unit) -> int:
-        """Characters of the capped unit, without making it."""
-        results = unit.entries[1:]
-        return len(unit.head.content or "") + sum(
-            min(len(entry.content or ""), self.cap) for entry in results
+        self.recall = recall
+        self._dialect = dialect
+        self._count_known: Callable[[ConversationEntry, int], int] | None = getattr(
+            counter, "count_known", None
         )
 
-    def fresh(self, unit: Unit) -> tuple[int, Entries]:
-        """The newest unit: only results that would crowd out everything else are cut."""
-        return self._form(unit, self._fresh_key, self._cap_fresh, self._fresh_cap)
+    def shown(self, unit: Unit) -> Form:
+        """Return the unit as it is first shown, and as long as it is shown."""
+        form: Form | None = unit.form
+        if form is None or form.maker is not self:
+            entries = unit.entries
+            if self.cap is not None and unit.kind == "exchange":
+                entries = self.profile.repair_unit(entries)  # what a rule adds counts for the cap
+                entries = self._capped(entries, self.cap, "oversized tool result")
+            form = unit.form = self.made(entries, unit.entries)
+        return form
 
-    def capped(self, unit: Unit) -> tuple[int, Entries]:
-        """The unit with oversized results cut to head and tail."""
-        known = unit.cache.get(self._capped_key) if unit.cache else None
-        return known or self._form(unit, self._capped_key, self._cap, self.cap)
+    def bare(self, unit: Unit) -> Form:
+        """Return the same without reasoning."""
+        form = self.shown(unit)
+        if form.bare is None:
+            entries = self.profile.without_reasoning(form.entries)
+            form.bare = form if entries is form.entries else self.made(entries, unit.entries)
+        return form.bare
 
-    def cleared(self, unit: Unit) -> tuple[int, Entries]:
-        """The unit with its results replaced by placeholders and long arguments shortened."""
-        known = unit.cache.get(self._cleared_key) if unit.cache else None
-        return known or self._form(unit, self._cleared_key, self._clear)
-
-    def squeezed(self, unit: Unit, limit: int) -> tuple[int, Entries]:
-        """The unit with results shortened as far as needed to fit `limit` tokens, if possible."""
-        size = max((len(entry.content or "") for entry in unit.entries[1:]), default=0)
-        size = min(size, self._fresh_cap, max(SQUEEZED, limit * 6))
-        cost, entries = self.fresh(unit)
-        while cost > limit and size > SQUEEZED:
-            size = max(SQUEEZED, size * 2 // 3)
-            entries = tuple(
-                self._shorten_result(entry, size, "to fit the newest exchange")
-                for entry in unit.entries
+    def squeezed(self, unit: Unit, room: int) -> Form:
+        """Return the unit with its results shortened as far as needed to fit, if that is possible."""
+        form = self.shown(unit)
+        if form.tokens <= room or unit.kind != "exchange":
+            return form
+        texts = [
+            self.counter.count_entry(entry)
+            for entry in form.entries
+            if entry.role is _TOOL and not entry.pinned
+        ]
+        cap = _even(texts, room - form.tokens + sum(texts)) - 16  # the overhead of an entry
+        while cap >= LEAST_CAP:
+            squeezed = self.made(
+                self._capped(unit.entries, cap, "to fit the newest exchange"), unit.entries
             )
-            cost = self._sum(entries)
-        if cost > limit:
-            cost, entries = self.cleared(unit)
-        return cost, entries
+            if squeezed.tokens <= room:
+                return squeezed
+            cap -= max(8, (squeezed.tokens - room) // max(1, len(texts)))
+        return self.cleared(unit)
 
-    def _form(
-        self,
-        unit: Unit,
-        key: str,
-        edit: Callable[[ConversationEntry], ConversationEntry],
-        most: int | None = None,
-    ) -> tuple[int, Entries]:
-        """One form of a unit. Nothing of it is edited while no result is longer than `most`."""
-        cache = unit.cache
-        if cache is None:
-            cache = unit.cache = {}
-        known: tuple[int, Entries] | None = cache.get(key)
-        if known is None:
-            edited = unit.entries
-            if unit.kind == "exchange" and (most is None or _longest_result(edited) > most):
-                edited = self._edit(unit, cache, key, edit)
-            if edited is unit.entries:
-                known = cache.get(self._plain_key)
-                if known is None:
-                    known = cache[self._plain_key] = (self._sum(edited), edited)
-            else:
-                known = (self._sum(edited), edited)
-            cache[key] = known
-        return known
+    def cleared(self, unit: Unit) -> Form:
+        """Return the unit with results as placeholders and long arguments shortened."""
+        if unit.kind != "exchange":
+            return self.shown(unit)
+        return self.made(tuple(map(self._clear, unit.entries)), unit.entries)
 
-    def _edit(
-        self,
-        unit: Unit,
-        cache: dict[Any, Any],
-        key: str,
-        edit: Callable[[ConversationEntry], ConversationEntry],
-    ) -> Entries:
-        """An exchange, entry by entry. One that waits for results keeps what it has so far."""
-        made: dict[int, tuple[ConversationEntry, ConversationEntry]] = cache.pop((key,), {})
-        out = []
-        for entry in unit.entries:
-            before = made.get(id(entry)) if made else None
-            out.append(before[1] if before is not None and before[0] is entry else edit(entry))
-        if all(map(is_, out, unit.entries)):
-            return unit.entries
-        if not unit.complete:
-            pairs = zip(unit.entries, out, strict=True)
-            made = {id(entry): (entry, new) for entry, new in pairs if new is not entry}
-            if made:
-                cache[key,] = made
-        return tuple(out)
+    def made(self, entries: Entries, given: Entries) -> Form:
+        """Return a form of these entries, after the rules that hold in a unit by itself."""
+        entries = self.profile.repair_unit(entries)
+        if entries is given:
+            return Form(self, entries, sum(map(self.counter.count_entry, entries)))
+        return Form(self, entries, written_tokens(entries, self._dialect, self.counter))
 
-    def _sum(self, entries: Entries) -> int:
-        return sum(map(self._count, entries))
+    def _capped(self, entries: Entries, cap: int, reason: str) -> Entries:
+        edited = tuple([self._cap(entry, cap, reason) for entry in entries])
+        return entries if all(map(_same, edited, entries)) else edited
 
-    def _cap_fresh(self, entry: ConversationEntry) -> ConversationEntry:
-        return self._shorten_result(entry, self._fresh_cap, "oversized tool result")
-
-    def _cap(self, entry: ConversationEntry) -> ConversationEntry:
-        return self._shorten_result(entry, self.cap, "oversized tool result")
-
-    def _shorten_result(
-        self, entry: ConversationEntry, size: int, reason: str
-    ) -> ConversationEntry:
+    def _cap(self, entry: ConversationEntry, cap: int, reason: str) -> ConversationEntry:
         text = entry.content
-        if entry.role is not MessageRole.TOOL or entry.pinned or not text or len(text) <= size:
+        if entry.role is not _TOOL or entry.pinned or not text or len(text) < cap // 4:
             return entry
         handle = self._handle(entry)
         note = f"; {recall_hint(handle)}" if handle else ""
         marker = f"\n[… {len(text):,} characters in all, middle left out{note} …]\n"
-        kept = size - len(marker)
-        cuts = spliceable(text, kept - kept // 2, len(text) - kept // 2)
-        if cuts is None:
-            content = shorten(text, size, keep="both", marker=marker)
-        else:
-            content = text[: cuts[0]] + marker + text[cuts[1] :]
+        found = cap_text(text, cap, self.counter, marker)
+        if found is None:
+            return entry
+        content, tokens = found
         short = entry.evolve(
             content=content,
             truncated=True,
-            original_length=len(text),
+            original_length=entry.original_length or len(text),
             handle=handle,
             action="truncated",
             reason=reason,
         )
-        if cuts is not None and self._splice is not None and entry.parts is None:
-            self._splice(entry, short, *cuts, marker)
+        if tokens is not None and self._count_known is not None and entry.parts is None:
+            self._count_known(short, tokens)
         return short
 
     def _clear(self, entry: ConversationEntry) -> ConversationEntry:
         if entry.pinned:
             return entry
-        if entry.role is MessageRole.TOOL:
+        if entry.role is _TOOL:
             return self.clear_result(entry)
         calls = entry.tool_calls
         if calls and any(len(call.arguments) > LONG_ARGUMENT for call in calls):
@@ -210,10 +170,9 @@ class Forms:
         return entry
 
     def clear_result(self, entry: ConversationEntry) -> ConversationEntry:
-        """The result as a placeholder, unless it is short anyway."""
+        """Return the result as a placeholder, unless it is short anyway."""
         text = entry.content or ""
-        media = entry.has_media
-        if len(text) <= SHORT_RESULT and not media:
+        if len(text) <= SHORT_RESULT and not entry.has_media:
             return entry
         handle = self._handle(entry)
         note = f"; {recall_hint(handle)} returns it" if handle else ""
@@ -228,35 +187,40 @@ class Forms:
         )
 
     def _handle(self, entry: ConversationEntry) -> str | None:
-        if entry.handle is not None or not self._recall or entry.origin is not None:
+        if entry.handle is not None or not self.recall or entry.origin is not None:
             return entry.handle
         return handle_of(entry)
 
 
-def _longest_result(entries: Entries) -> int:
-    longest = 0
-    for entry in entries[1:]:
-        text = entry.content
-        if text is not None and len(text) > longest:
-            longest = len(text)
-    return longest
+def _same(one: ConversationEntry, other: ConversationEntry) -> bool:
+    return one is other
+
+
+def _even(sizes: Sequence[int], room: int) -> int:
+    """Return the largest cap under which sizes add up to at most `room`."""
+    left = room
+    for count, size in zip(range(len(sizes), 0, -1), sorted(sizes), strict=True):
+        if size * count >= left:
+            return left // count
+        left -= size
+    return max(sizes, default=0)
 
 
 def shorten_arguments(call: ToolCall) -> ToolCall:
-    """The call with long string arguments cut; still a JSON object."""
+    """Return the call with long string arguments cut; still a JSON object."""
     if len(call.arguments) <= LONG_ARGUMENT:
         return call
     try:
         arguments = json.loads(call.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return call
     if not isinstance(arguments, dict):
         return call
     short = {key: _shorten_value(value) for key, value in arguments.items()}
     text = json.dumps(short, ensure_ascii=False)
-    return (
-        ToolCall(call.id, call.name, text, call.extra) if len(text) < len(call.arguments) else call
-    )
+    if len(text) >= len(call.arguments):
+        return call
+    return ToolCall(call.id, call.name, text, call.extra)
 
 
 def _shorten_value(value: object) -> object:

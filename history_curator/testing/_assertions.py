@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from history_curator.conformance import check_conversation
-from history_curator.profiles import ProviderProfile, Tail
+from history_curator.rules import ProviderProfile, Tail, check_conversation
 from history_curator.testing._shorthand import show
 
 

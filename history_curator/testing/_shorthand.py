@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from history_curator.dialects import detect, read_entries
 from history_curator.errors import HistoryCuratorError
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.read import detect
 
 _TOKEN = re.compile(r"([SUAT])([~+*]*)(?:\(([^()]*)\))?")
 _ROLES = {"S": "system", "U": "user", "A": "assistant", "T": "tool"}
@@ -65,10 +65,7 @@ def show(messages: Sequence[Any]) -> str:
 
 
 def _entries(messages: Sequence[Any]) -> list[ConversationEntry]:
-    dialect = detect(messages)
-    return [
-        entry for index, message in enumerate(messages) for entry in dialect.read(message, index)
-    ]
+    return read_entries(messages, detect(messages))
 
 
 def _message(word: str, index: int) -> dict[str, Any]:

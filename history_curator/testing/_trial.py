@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from history_curator.conformance import check_conversation
-from history_curator.invariants import Violation
-from history_curator.profiles import ProviderProfile, Tail
+from history_curator.rules import ProviderProfile, Tail, Violation, check_conversation
 from history_curator.testing._shorthand import show
 
 Trim = Callable[[list[Any]], Sequence[Any]]

@@ -10,13 +10,16 @@ from typing import Any
 from history_curator.errors import ConfigurationError
 from history_curator.model import ContentPart, ConversationEntry, Reasoning
 from history_curator.tokens._images import ImageFormula, image_detail, tiles
+from history_curator.tokens._media import MEDIA, media_tokens
 from history_curator.tokens._pieces import PIECE, pieces
 from history_curator.tokens._schemas import count_schemas
 
 _MESSAGE, _ROLE, _NAME, _CALL = 3, 1, 1, 3
 _SHORT = 2_048
-MEDIA: Mapping[str, int] = {"audio": 1_000, "video": 5_000, "file": 2_000}
-"""Tokens assumed for media whose cost cannot be derived and is not given on the part."""
+_LONG_ID = 64
+"""The longest id a provider documents; the framing of a call covers it."""
+BESIDE = frozenset(("refusal", "annotations", "audio"))
+"""What a message may carry beside its text that counts."""
 
 
 class CachingCounter:
@@ -65,7 +68,7 @@ class CachingCounter:
         self.factor = float(factor)
         self.tool_factor = float(tool_factor)
         self._image: ImageFormula = image or tiles(85, 170)
-        self._media = {**MEDIA, **(media or {})}
+        self._media = dict(media or {})
         self._max_entries = max(2, max_entries) // 2
         self._max_chars = max(2, max_chars) // 2
         self._forget()
@@ -119,32 +122,18 @@ class CachingCounter:
         """Return the tokens of one message; remembered on the entry.
 
         3 per message, 1 for the role, its text, its name, each call's name and arguments (with
-        3 for framing), reasoning and media. Call ids are correlation data and not counted.
+        3 for framing), reasoning, media, and what is sent beside the text: a refusal, a
+        transcript, annotations. The framing of a call covers its id; one of more than 64
+        characters, which no provider documents, is counted in full on both sides.
         """
         memo = entry.memo
         if memo is not None and entry.memo_of == self._name:
-            if memo.__class__ is int:
-                return memo
-            around, start, end = memo
-            return self._keep(entry, around + self._tokenise((entry.content or "")[start:end]))
+            return memo  # type: ignore[no-any-return]
         return self._keep(entry, None)
 
-    def splice(
-        self, whole: ConversationEntry, copy: ConversationEntry, start: int, end: int, marker: str
-    ) -> None:
-        """Count a copy of an entry in whose text a marker stands for what is from start to end.
-
-        What is left around it is tokenised once, for the copy and for the whole. Exact only where
-        `spliceable` found the cuts.
-        """
-        text = whole.content or ""
-        if len(text) > PIECE:
-            return
-        around = self._tokenise(text[:start]) + self._tokenise(text[end:])
-        self._keep(copy, around + self._tokenise(marker))
-        if whole.memo is None:
-            object.__setattr__(whole, "memo", (around, start, end))
-            object.__setattr__(whole, "memo_of", self._name)
+    def count_known(self, entry: ConversationEntry, text: int) -> int:
+        """Return the tokens of an entry whose text is known to have so many."""
+        return self._keep(entry, text)
 
     def _keep(self, entry: ConversationEntry, text: int | None) -> int:
         total = self._entry_tokens(entry, text)
@@ -178,9 +167,28 @@ class CachingCounter:
             calls: int | float = 0
             for call in entry.tool_calls:
                 calls += _CALL + raw(call.name) + raw(call.arguments)
+                if len(call.id) > _LONG_ID:
+                    calls += raw(call.id)
             total += calls if self.tool_factor == 1.0 else calls * self.tool_factor
+        if entry.tool_call_id is not None and len(entry.tool_call_id) > _LONG_ID:
+            total += raw(entry.tool_call_id)
         if entry.reasoning:
             total += sum(map(self._reasoning_tokens, entry.reasoning))
+        if entry.source.__class__ is dict and not BESIDE.isdisjoint(entry.source):
+            total += self._beside(entry)
+        return total
+
+    def _beside(self, entry: ConversationEntry) -> int:
+        """What a message carries beside its text."""
+        source, total = entry.source, 0
+        refusal, audio = source.get("refusal"), source.get("audio")
+        if isinstance(refusal, str) and refusal != entry.root.content:
+            total += self._raw(refusal)
+        if source.get("annotations") and isinstance(source["annotations"], (list, tuple)):
+            total += self._raw(_as_text(source["annotations"]))
+        if isinstance(audio, Mapping):
+            spoken = audio.get("transcript")
+            total += self._raw(spoken) if isinstance(spoken, str) else MEDIA["audio"]
         return total
 
     def _reasoning_tokens(self, block: Reasoning) -> int:
@@ -203,7 +211,7 @@ class CachingCounter:
             return self._image(part.width, part.height, detail=image_detail(part.raw))
         if part.kind == "other":
             return self.count(_as_text(part.raw))
-        return self._media[part.kind]
+        return media_tokens(part.kind, part.raw, self.count, self._media)
 
     def _raw(self, text: str) -> int:
         try:
@@ -245,10 +253,10 @@ class CachingCounter:
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._name == getattr(other, "_name", None)
+        return isinstance(other, type(self)) and self.name == other.name
 
     def __hash__(self) -> int:
-        return hash((type(self), self._name))
+        return hash((type(self), self.name))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"

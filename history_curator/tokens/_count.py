@@ -60,13 +60,8 @@ def count_tokens(
         >>> count_tokens([{"role": "user", "content": "hello"}], counter="heuristic") >= 8
         True
     """
-    from history_curator.read import detect
+    from history_curator.dialects import detect, read_entries
 
     resolved = get_counter(counter)
-    dialect = detect(messages)
-    total = sum(
-        resolved.count_entry(entry)
-        for index, message in enumerate(messages)
-        for entry in dialect.read(message, index)
-    )
+    total = sum(map(resolved.count_entry, read_entries(messages, detect(messages))))
     return total + resolved.count_tools(tools) + resolved.priming

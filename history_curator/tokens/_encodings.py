@@ -1,4 +1,4 @@
-"""Load a tiktoken encoding without surprises: offline where possible, quickly in any case."""
+"""Load an encoding without surprises: offline where possible, quickly in any case."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import tiktoken
+from history_curator.tokens._bundled import Encode, load_bundled
 
 __all__ = ["ALLOW_DOWNLOAD", "ENCODINGS", "load_encoding"]
 
@@ -39,15 +37,16 @@ ENCODINGS = {
 """Encoding name to the file it is built from and that file's SHA-256."""
 
 _lock = threading.Lock()
-_loaded: dict[str, tiktoken.Encoding | None] = {}
+_loaded: dict[str, Encode | None] = {}
 
 
-def load_encoding(name: str) -> tiktoken.Encoding | None:
-    """Return an encoding, or None (and warn, once) when it cannot be had.
+def load_encoding(name: str) -> Encode | None:
+    """Return a function from text to tokens, or None (and warn, once) when it cannot be had.
 
     Looks in tiktoken's own cache (``TIKTOKEN_CACHE_DIR``, ``DATA_GYM_CACHE_DIR`` or its default),
-    then in the copy llama-index-core ships. Only if neither has the file, and the environment
-    does not forbid it, is it downloaded, within ten seconds.
+    then in the copy llama-index-core ships, then for the package splintr, which brings its own.
+    Only if none has it, and the environment does not forbid it, is it downloaded, within ten
+    seconds.
     """
     with _lock:
         if name not in _loaded:
@@ -55,16 +54,14 @@ def load_encoding(name: str) -> tiktoken.Encoding | None:
         return _loaded[name]
 
 
-def _load(name: str) -> tiktoken.Encoding | None:
-    try:
-        import tiktoken
-    except ImportError as error:
-        _warn(name, f"tiktoken cannot be imported ({error})")
-        return None
+def _load(name: str) -> Encode | None:
     file, digest = ENCODINGS[name]
     url = f"{_HOST}/{file}.tiktoken"
     folder = _find_cached(url, digest)
     if folder is None:
+        bundled = load_bundled(name)
+        if bundled is not None:
+            return bundled
         if os.environ.get(ALLOW_DOWNLOAD) == "0":
             _warn(name, f"no cached copy was found and {ALLOW_DOWNLOAD}=0")
             return None
@@ -73,8 +70,10 @@ def _load(name: str) -> tiktoken.Encoding | None:
             _warn(name, f"no cached copy was found and the download failed ({problem})")
             return None
     try:
+        import tiktoken
+
         with _cache_dir(folder):
-            return tiktoken.get_encoding(name)
+            return tiktoken.get_encoding(name).encode_ordinary
     except Exception as error:  # noqa: BLE001 - any failure ends in the same fallback
         _warn(name, f"loading it failed ({type(error).__name__}: {error})")
         return None
@@ -148,8 +147,9 @@ def _download(url: str, digest: str) -> str | None:
 def _warn(name: str, why: str) -> None:
     warnings.warn(
         f"The tokenizer {name!r} is not available: {why}. Token counts are conservative "
-        "estimates instead of exact. Fix: set TIKTOKEN_CACHE_DIR to a folder that has it, "
-        "install llama-index-core (which ships a copy), or allow the download once.",
+        "estimates instead of exact, and the counter's name says so. Fix: set TIKTOKEN_CACHE_DIR "
+        'to a folder that has it, pip install "history-curator[offline]" (which brings a copy), '
+        "or allow the download once.",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -11,8 +11,6 @@ Far below the run of 999,999 whitespace characters at which tiktoken's regex eng
 """
 
 _TRIES = 64
-_REACH = 160
-_DIGITS = frozenset("0123456789")
 
 
 def pieces(text: str, size: int = PIECE) -> Iterator[tuple[str, bool]]:
@@ -47,30 +45,3 @@ def _cut(text: str, start: int, stop: int) -> tuple[int, bool]:
         if text[at - 1].isalpha():
             return at, True
     return stop, False
-
-
-def spliceable(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Cuts near `start` and `end` between which a marker can stand without changing other tokens.
-
-    The first lies at or before `start`, behind a letter or a digit and before a space; the second
-    at or after `end`, before a single space. Such places are token boundaries in the text, and
-    stay so when what is between them becomes a marker that begins and ends with a newline. None
-    where the text offers none nearby.
-    """
-    first = start + 1
-    for _ in range(_TRIES):
-        first = text.rfind(" ", max(1, start - _REACH), first)
-        if first < 0:
-            return None
-        if text[first - 1].isalpha() or text[first - 1] in _DIGITS:
-            break
-    else:
-        return None
-    second = end - 1
-    for _ in range(_TRIES):
-        second = text.find(" ", second + 1, end + _REACH)
-        if second < 0:
-            return None
-        if not text[second - 1].isspace() and text[second + 1 : second + 2].strip():
-            return first, second
-    return None

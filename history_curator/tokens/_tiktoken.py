@@ -12,13 +12,15 @@ from history_curator.tokens._families import FAMILIES, find_family
 from history_curator.tokens._heuristic import estimate
 from history_curator.tokens._images import ImageFormula
 
+_ESTIMATED = " estimated"
+
 
 class TiktokenCounter(CachingCounter):
     """Counts with a tiktoken encoding, exactly; with a factor for models of other families.
 
     Takes the name of an encoding or of a model. The encoding is loaded at the first count, from
-    a local copy where there is one. Without any, counts are conservative estimates, `exact` is
-    False and one warning says so.
+    a local copy where there is one. Without any, counts are conservative estimates: `exact` is
+    False, `name` ends in ``estimated``, and one warning says so.
 
     Guaranteed: no text makes it raise (special tokens are counted as plain text), and no text
     makes it slow: a piece without a split point is cut, which may over-count by a token per
@@ -31,11 +33,6 @@ class TiktokenCounter(CachingCounter):
         image: tokens of an image by its size; by default the formula of the model's family.
         media: tokens of a kind of media that gives none: ``{"audio": 800}``.
         max_entries, max_chars: bounds of the text cache.
-        accelerator: ``"splintr"`` counts with the faster tokenizer of ``history-curator[fast]``.
-            It is used only if it gives exactly tiktoken's tokens on a fixed set of awkward texts;
-            otherwise one warning says so and tiktoken counts. Counts and the name stay the same.
-            Its vocabulary comes with it, so counts of ``cl100k_base`` are exact also where
-            tiktoken's data is not at hand.
 
     Example:
         >>> counter = TiktokenCounter("o200k_base")
@@ -43,7 +40,7 @@ class TiktokenCounter(CachingCounter):
         True
     """
 
-    __slots__ = ("_accelerated", "_encode", "_exact", "_options", "accelerator", "encoding")
+    __slots__ = ("_encode", "_exact", "_options", "encoding")
 
     def __init__(
         self,
@@ -55,7 +52,6 @@ class TiktokenCounter(CachingCounter):
         media: Mapping[str, int] | None = None,
         max_entries: int = 100_000,
         max_chars: int = 32_000_000,
-        accelerator: str | None = None,
     ) -> None:
         family = None if encoding in ENCODINGS else find_family(encoding)
         if family is None and encoding not in ENCODINGS:
@@ -65,11 +61,6 @@ class TiktokenCounter(CachingCounter):
                 'Fix: TiktokenCounter("o200k_base", factor=1.2) counts conservatively.'
             )
         self.encoding = encoding if family is None else family.encoding
-        if accelerator is not None:
-            from history_curator.tokens._accelerators import check_accelerator
-
-            check_accelerator(accelerator, self.encoding)
-        self.accelerator = accelerator
         factor = factor if factor is not None else family.factor if family else 1.0
         tool_factor = (
             tool_factor if tool_factor is not None else family.tool_factor if family else 1.0
@@ -100,33 +91,26 @@ class TiktokenCounter(CachingCounter):
             "media": media,
             "max_entries": max_entries,
             "max_chars": max_chars,
-            "accelerator": accelerator,
         }
         self._encode: Callable[[str], list[int]] | None = None
         self._exact: bool | None = None
-        self._accelerated = False
 
     @property
     def exact(self) -> bool:
         """Whether the encoding is at hand; loads it."""
         if self._exact is None:
-            encode = None
-            if self.accelerator is not None:
-                from history_curator.tokens._accelerators import load_accelerated
-
-                encode = load_accelerated(self.accelerator, self.encoding)
-            self._accelerated = encode is not None
-            if encode is None:
-                encoding = load_encoding(self.encoding)
-                encode = encoding.encode_ordinary if encoding else None
-            self._encode = encode
-            self._exact = encode is not None
+            self._encode = load_encoding(self.encoding)
+            if self._encode is None:
+                self._name = f"{self._name.removesuffix(_ESTIMATED)}{_ESTIMATED}"
+            self._exact = self._encode is not None
         return self._exact
 
     @property
-    def accelerated(self) -> bool:
-        """Whether the accelerator counts: it was asked for and agrees with tiktoken; loads it."""
-        return self.exact and self._accelerated
+    def name(self) -> str:
+        """The stable name counts are cached under; ``… estimated`` without the encoding."""
+        if self._exact is None:
+            self._exact = self.exact
+        return self._name
 
     def _count_text(self, text: str) -> int:
         encode = self._encode

@@ -1,102 +1,89 @@
 "use strict";
-(() => {
-  const started = performance.now();
-  const $ = (id) => document.getElementById(id);
-  const data = JSON.parse($("report").textContent);
-  const rows = data.decisions;
-  const ACTIONS = ["kept", "truncated", "cleared", "dropped", "summarised", "merged", "moved",
-    "repaired", "inserted"];
-  const known = new Set(ACTIONS);
-  const tone = (action) => "a-" + (known.has(action) ? action : "other");
-  const num = (n) => n == null ? "–" : Number(n).toLocaleString("en-US");
+/* The timeline: rows are made when they come near the screen, and texts when a row is opened.
+   Message text reaches the page through textContent only. */
+const $ = (id) => document.getElementById(id);
+const ACTIONS = ["kept", "truncated", "cleared", "dropped", "summarised", "merged", "moved",
+  "repaired", "inserted", "entered", "left", "rewritten", "same"];
+const known = new Set(ACTIONS);
+const tone = (action) => "a-" + (known.has(action) ? action : "other");
+const num = (n) => n == null ? "–" : Number(n).toLocaleString("en-US");
+const percent = (part, whole) => (whole > 0 ? 100 * part / whole : 0).toFixed(3) + "%";
+const make = (tag, cls, text) => {
+  const node = document.createElement(tag);
+  if (cls) node.className = cls;
+  if (text != null) node.textContent = text;
+  return node;
+};
+const callLine = (d) => (d.tool_calls || []).map((c) =>
+  c.name + "(" + String(c.arguments ?? "").slice(0, 120) + ")").join("  ");
+const textAfter = (d) => d.same ? d.before : d.after;
+const pretty = (text) => {
+  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return String(text); }
+};
 
-  /* Message text reaches the page through textContent only. */
-  const make = (tag, cls, text) => {
-    const node = document.createElement(tag);
-    if (cls) node.className = cls;
-    if (text != null) node.textContent = text;
-    return node;
-  };
-  const percent = (part, whole) => (whole > 0 ? 100 * part / whole : 0).toFixed(3) + "%";
-  const textBefore = (d) => d.before ?? "";
-  const textAfter = (d) => d.same ? d.before : d.after;
-  const callLine = (d) => (d.tool_calls || []).map((c) => {
-    const args = String(c.arguments ?? "");
-    return c.name + "(" + args.slice(0, 120) + ")";
-  }).join("  ");
-
-  /* Budget bar. */
-  const budget = () => {
-    const bar = $("budget-bar");
-    const legend = $("budget-legend");
-    const spent = new Map();
-    for (const d of rows) {
-      if (d.tokens_after) spent.set(d.action, (spent.get(d.action) || 0) + d.tokens_after);
-    }
-    const used = data.tokens || 0;
-    const whole = Math.max(data.max_tokens || 0, used, 1);
-    const item = (cls, text, tick) => {
-      const li = make("li", cls);
-      li.append(make("i", tick ? "tick" : ""), text);
-      legend.append(li);
-    };
-    const segment = (cls, tokens, label) => {
-      if (!tokens) return;
-      const span = make("span", cls);
-      span.style.width = percent(tokens, whole);
-      span.title = label + ": " + num(tokens) + " tokens";
-      bar.append(span);
-      item(cls, label + " " + num(tokens));
-    };
-    for (const action of [...ACTIONS, ...[...spent.keys()].filter((a) => !known.has(a))]) {
-      segment(tone(action), spent.get(action), action);
-    }
-    segment("a-overhead", data.overhead, "tools, reserve, priming");
-    if (data.max_tokens) item("a-free", "free " + num(Math.max(0, data.max_tokens - used)));
-    if (data.prefix_tokens) {
-      const line = make("span", "stable a-stable");
-      line.style.left = percent(data.prefix_tokens, whole);
-      bar.append(line);
-      item("a-stable", "stable prefix " + num(data.prefix_tokens), true);
-    }
-  };
-
-  /* Timeline. */
+const Timeline = () => {
   const list = $("timeline");
-  const items = new Array(rows.length);
-  const biggest = rows.reduce((m, d) => Math.max(m, d.tokens_before || 0, d.tokens_after || 0), 1);
-  const scale = (tokens) => percent(Math.sqrt(tokens || 0), Math.sqrt(biggest));
+  const scroller = $("scroller");
+  const search = $("search");
+  const BLOCK = 40;
+  let rows = [];
+  let shown = [];          /* row numbers on the list, and marks as strings */
+  let marks = new Map();   /* row number -> [{id, label, note}] to be put after it */
   let active = 0;
+  let biggest = 1;
+  let blocks = [];
+  let other = "";          /* the name of a second policy, when there is one */
+  const open = new Set();
+  const hidden = new Set();
+  const haystacks = new Map();
 
-  const rowFor = (d, i) => {
-    const li = make("li", tone(d.action) + " " + (known.has(d.action) ? d.action : "other"));
-    const button = make("button", "row");
-    button.type = "button";
-    button.id = "row-" + i;
-    button.tabIndex = i === 0 ? 0 : -1;
-    button.setAttribute("aria-expanded", "false");
-    const who = make("span", "who");
-    who.append(make("b", "", d.origin ? d.role + " (" + d.origin + ")" : d.role));
-    if (d.name) who.append(make("small", "", d.name));
-    const text = (textBefore(d) || textAfter(d) || "").slice(0, 400).replace(/\s+/g, " ").trim();
-    const calls = callLine(d);
-    const say = make("span", text ? "say" : "say calls",
-      text ? text.slice(0, 220) : (calls || "(no text)").slice(0, 220));
+  const tokens = (d) => {
     const tok = make("span", "tok");
-    if (d.action === "kept" || d.tokens_before === d.tokens_after) {
+    if (d.tokens_before === d.tokens_after || d.tokens_before == null || d.action === "kept") {
       tok.append(make("b", "", num(d.tokens_after)));
     } else {
       tok.append(make("s", "", num(d.tokens_before) + " → "),
         make("b", "", num(d.tokens_after ?? 0)));
     }
+    const scale = (n) => percent(Math.sqrt(n || 0), Math.sqrt(biggest));
     const meter = make("span", "meter");
     meter.style.setProperty("--was", scale(d.tokens_before));
     meter.style.setProperty("--now", scale(d.tokens_after));
     tok.append(meter);
-    button.append(make("span", "n", d.index == null ? "+" : String(d.index)), who, say,
-      make("span", "badge", d.action), tok);
-    li.append(button);
-    return li;
+    return tok;
+  };
+
+  const rowFor = (i, place) => {
+    const d = rows[i];
+    const item = make("div", "item " + tone(d.action) + " " +
+      (known.has(d.action) ? d.action : "other"));
+    item.setAttribute("role", "listitem");
+    item.setAttribute("aria-setsize", String(shown.length));
+    item.setAttribute("aria-posinset", String(place + 1));
+    const button = make("button", "row");
+    button.type = "button";
+    button.id = "row-" + i;
+    button.tabIndex = i === active ? 0 : -1;
+    button.setAttribute("aria-expanded", String(open.has(i)));
+    const who = make("span", "who");
+    who.append(make("b", "", d.origin ? d.role + " (" + d.origin + ")" : d.role));
+    if (d.name) who.append(make("small", "", d.name));
+    const text = (d.before || textAfter(d) || "").slice(0, 400).replace(/\s+/g, " ").trim();
+    const say = make("span", text ? "say" : "say calls",
+      (text || callLine(d) || "(no text)").slice(0, 220));
+    const badges = make("span", "badges");
+    badges.append(make("span", "badge", d.action));
+    if (d.needed) badges.append(make("span", "badge needed", d.needed));
+    if (d.other) {
+      const second = make("span", "badge " + tone(d.other.action), d.other.action);
+      second.title = other;
+      badges.append(second);
+    }
+    button.append(make("span", "n", d.index == null ? "+" : String(d.index)), who, say, badges,
+      tokens(d));
+    item.append(button);
+    if (open.has(i)) { item.append(detailFor(d, i)); button.setAttribute("aria-controls", "detail-" + i); }
+    return item;
   };
 
   const pane = (title, text, marked) => {
@@ -124,10 +111,6 @@
     return head + tail ? [head, before.length - tail] : null;
   };
 
-  const pretty = (text) => {
-    try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return String(text); }
-  };
-
   const detailFor = (d, i) => {
     const box = make("div", "detail");
     box.id = "detail-" + i;
@@ -136,21 +119,27 @@
     const why = make("p", "why");
     why.append(make("strong", "", d.action), d.reason ? ": " + d.reason : "");
     const facts = [];
-    if (d.manager) facts.push("by " + d.manager);
+    if (d.manager) facts.push("decided by " + d.manager);
     if (d.position != null) facts.push("view position " + d.position);
     if (d.handle) facts.push("recall handle " + d.handle);
+    if (d.needed) facts.push(d.needed);
+    if (d.other) facts.push(other + ": " + d.other.action);
     if (facts.length) why.append(" ", make("em", "", "· " + facts.join(" · ")));
     box.append(why);
     const panes = make("div", "panes");
-    const before = textBefore(d);
+    const before = d.before ?? "";
     const after = textAfter(d);
     if (d.index != null) {
-      const differs = !d.same && after != null;
       panes.append(pane("Original · " + num(d.tokens_before) + " tokens", before,
-        differs ? removed(before, after) : null));
+        !d.same && after != null ? removed(before, after) : null));
     }
     if (!d.same && after != null) {
       panes.append(pane("In the view · " + num(d.tokens_after) + " tokens", after));
+    }
+    if (d.was != null) panes.append(pane("In the earlier view", d.was));
+    if (d.other && d.other.after != null) {
+      panes.append(pane("In the view of " + other + " · " + num(d.other.tokens_after) + " tokens",
+        d.other.after));
     }
     for (const call of d.tool_calls || []) {
       panes.append(pane("Calls " + call.name + (call.id ? " · " + call.id : ""),
@@ -160,164 +149,170 @@
     return box;
   };
 
-  const toggle = (i, open) => {
-    const button = items[i].firstElementChild;
-    const isOpen = button.getAttribute("aria-expanded") === "true";
-    const next = open ?? !isOpen;
-    if (next === isOpen) return;
+  const markFor = (mark) => {
+    const node = make("div", "prefix " + mark.kind);
+    node.id = mark.id;
+    node.setAttribute("role", "listitem");
+    const label = make("span", "", mark.label + " ");
+    if (mark.note) label.append(make("small", "", mark.note));
+    node.append(label);
+    return node;
+  };
+
+  /* Blocks of rows, filled while they are near the screen. */
+  const fill = (block) => {
+    if (block.filled) return;
+    const page = document.createDocumentFragment();
+    for (let place = block.from; place < block.to; place++) {
+      const i = shown[place];
+      page.append(rowFor(i, place));
+      for (const mark of marks.get(i) || []) page.append(markFor(mark));
+    }
+    block.node.replaceChildren(page);
+    block.node.style.height = "";
+    block.filled = true;
+  };
+  const empty = (block) => {
+    if (!block.filled) return;
+    for (let place = block.from; place < block.to; place++) if (open.has(shown[place])) return;
+    if (block.node.contains(document.activeElement)) return;
+    block.node.style.height = block.node.offsetHeight + "px";
+    block.node.replaceChildren();
+    block.filled = false;
+  };
+  let watcher = null;
+  const draw = () => {
+    if (watcher) watcher.disconnect();
+    const own = getComputedStyle(scroller).overflowY === "auto";
+    watcher = new IntersectionObserver((seen) => {
+      for (const each of seen) {
+        const block = blocks[Number(each.target.dataset.block)];
+        if (each.isIntersecting) fill(block); else empty(block);
+      }
+    }, { root: own ? scroller : null, rootMargin: "1200px 0px" });
+    const high = matchMedia("(max-width: 44rem)").matches ? 54 : 39;
+    blocks = [];
+    const page = document.createDocumentFragment();
+    for (let from = 0; from < shown.length; from += BLOCK) {
+      const node = make("div", "block");
+      const to = Math.min(from + BLOCK, shown.length);
+      node.dataset.block = blocks.length;
+      node.style.height = (to - from) * high + "px";
+      blocks.push({ node, from, to, filled: false });
+      page.append(node);
+    }
+    list.replaceChildren(page);
+    if (blocks.length) {
+      fill(blocks[0]);
+      const real = blocks[0].node.offsetHeight / (blocks[0].to - blocks[0].from);
+      for (const block of blocks.slice(1)) block.node.style.height = (block.to - block.from) * real + "px";
+    }
+    for (const block of blocks) watcher.observe(block.node);
+  };
+  const placeOf = (i) => shown.indexOf(i);
+  const reveal = (i) => {
+    const place = placeOf(i);
+    if (place >= 0) fill(blocks[Math.floor(place / BLOCK)]);
+    return place >= 0;
+  };
+
+  /* The heights of blocks that were never filled are guesses: scroll, let them fill, look again. */
+  const settle = (node, block, again = 2) => {
+    node.scrollIntoView({ block });
+    if (again) requestAnimationFrame(() => setTimeout(() => {
+      if (node.isConnected) settle(node, block, again - 1);
+    }));
+  };
+
+  const toggle = (i, want) => {
+    const isOpen = open.has(i);
+    const next = want ?? !isOpen;
+    if (next === isOpen || !reveal(i)) return;
+    const button = $("row-" + i);
     button.setAttribute("aria-expanded", String(next));
     if (next) {
-      items[i].append(detailFor(rows[i], i));
+      open.add(i);
+      button.parentElement.append(detailFor(rows[i], i));
       button.setAttribute("aria-controls", "detail-" + i);
     } else {
+      open.delete(i);
       $("detail-" + i).remove();
       button.removeAttribute("aria-controls");
     }
   };
-
-  const draw = () => {
-    const page = document.createDocumentFragment();
-    let lastStable = -1;
-    if (data.prefix_entries > 0) {
-      rows.forEach((d, i) => {
-        if (d.position != null && d.position < data.prefix_entries) lastStable = i;
-      });
-    }
-    rows.forEach((d, i) => {
-      page.append(items[i] = rowFor(d, i));
-      if (i === lastStable) {
-        const mark = make("li", "prefix");
-        mark.id = "prefix-end";
-        const label = make("span", "", "stable prefix ends here ");
-        label.append(make("small", "", num(data.prefix_entries) + " messages, " +
-          num(data.prefix_tokens) + " tokens the next call repeats unless the cut moves"));
-        mark.append(label);
-        page.append(mark);
-      }
-    });
-    list.append(page);
-  };
-
-  /* Overview: at most 320 columns, each one message or a run of them. */
-  const overview = () => {
-    const box = $("overview");
-    const step = Math.max(1, Math.ceil(rows.length / 320));
-    const columns = [];
-    for (let at = 0; at < rows.length; at += step) {
-      const run = rows.slice(at, at + step);
-      const was = run.reduce((s, d) => s + (d.tokens_before || d.tokens_after || 0), 0);
-      const now = run.reduce((s, d) => s + (d.tokens_after || 0), 0);
-      const worst = run.reduce((w, d) =>
-        (d.tokens_before || 0) > (w.tokens_before || 0) ? d : w, run[0]);
-      columns.push([at, was, now, worst.action]);
-    }
-    const top = Math.sqrt(columns.reduce((m, c) => Math.max(m, c[1], c[2]), 1));
-    for (const [at, was, now, action] of columns) {
-      const bar = make("b", tone(action));
-      bar.dataset.at = at;
-      bar.style.setProperty("--was", percent(Math.sqrt(was), top));
-      bar.style.setProperty("--now", percent(Math.sqrt(now), top));
-      box.append(bar);
-    }
-    box.addEventListener("click", (event) => {
-      const bar = event.target.closest("b");
-      if (bar) focusRow(Number(bar.dataset.at));
-    });
-  };
-
-  /* Moving. */
-  const focusRow = (i) => {
-    if (i < 0 || i >= items.length) return;
-    items[active].firstElementChild.tabIndex = -1;
+  const focusRow = (i, block = "nearest") => {
+    if (!reveal(i)) return;
+    const old = $("row-" + active);
+    if (old) old.tabIndex = -1;
     active = i;
-    const button = items[i].firstElementChild;
+    const button = $("row-" + i);
     button.tabIndex = 0;
     button.focus({ preventScroll: true });
-    button.scrollIntoView({ block: "nearest" });
+    settle(button, block);
   };
   const step = (by) => {
-    let i = active + by;
-    while (i >= 0 && i < items.length && items[i].hidden) i += by;
-    focusRow(i);
+    const place = placeOf(active) + by;
+    if (place >= 0 && place < shown.length) focusRow(shown[place]);
   };
-  const edge = (last) => {
-    const order = [...items.keys()];
-    if (last) order.reverse();
-    focusRow(order.find((i) => !items[i].hidden) ?? 0);
+  const edge = (last) => shown.length && focusRow(shown[last ? shown.length - 1 : 0]);
+
+  const goTo = (id) => {
+    for (const [i, some] of marks) {
+      if (!some.some((mark) => mark.id === id) || !reveal(i)) continue;
+      settle($(id), "center");
+      return true;
+    }
+    return false;
   };
-  const onRow = () => document.activeElement && document.activeElement.classList.contains("row");
-
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const typing = event.target.tagName === "INPUT";
-    if (event.key === "Escape") {
-      if (typing) { search.value = ""; apply(); focusRow(active); } else if (items[active]) {
-        toggle(active, false);
-        focusRow(active);
-      }
-      return;
+  const jumps = () => {
+    const box = $("jumps");
+    const buttons = [["Oldest", () => edge(false)]];
+    for (const some of marks.values()) {
+      for (const mark of some) buttons.push([mark.short, () => goTo(mark.id)]);
     }
-    if (typing) {
-      if (event.key === "Enter" || event.key === "ArrowDown") { event.preventDefault(); edge(false); }
-      return;
-    }
-    const inText = event.target.tagName === "PRE";
-    const arrows = !inText && (onRow() || event.target === document.body);
-    const go = {
-      j: () => step(1), k: () => step(-1), g: () => edge(false), G: () => edge(true),
-      "/": () => search.focus(),
-      ...(arrows ? { ArrowDown: () => step(1), ArrowUp: () => step(-1),
-        Home: () => edge(false), End: () => edge(true),
-        ArrowRight: () => toggle(active, true), ArrowLeft: () => toggle(active, false) } : {}),
-    }[event.key];
-    if (go && items.length) { event.preventDefault(); go(); }
-  });
-  list.addEventListener("click", (event) => {
-    const button = event.target.closest(".row");
-    if (!button) return;
-    const i = Number(button.id.slice(4));
-    focusRow(i);
-    toggle(i);
-  });
+    buttons.push(["Newest", () => edge(true)]);
+    box.replaceChildren(...buttons.map(([label, act]) => {
+      const button = make("button", "ghost", label);
+      button.type = "button";
+      button.addEventListener("click", act);
+      return button;
+    }));
+  };
 
-  /* Filters and search. */
-  const search = $("search");
-  const hidden = new Set();
-  const haystacks = new Array(rows.length);
-  const haystack = (i) => haystacks[i] ??= [rows[i].before, rows[i].after, rows[i].reason,
-    rows[i].name, rows[i].manager, rows[i].role, rows[i].handle,
-    ...(rows[i].tool_calls || []).flatMap((c) => [c.name, c.arguments, c.id])]
-    .filter(Boolean).join("\n").toLowerCase();
+  const haystack = (i) => {
+    if (!haystacks.has(i)) {
+      const d = rows[i];
+      haystacks.set(i, [d.before, d.after, d.reason, d.name, d.manager, d.role, d.handle,
+        ...(d.tool_calls || []).flatMap((c) => [c.name, c.arguments, c.id])]
+        .filter(Boolean).join("\n").toLowerCase());
+    }
+    return haystacks.get(i);
+  };
   const apply = () => {
     const wanted = search.value.trim().toLowerCase();
-    let shown = 0;
+    shown = [];
+    let matching = 0;
     rows.forEach((d, i) => {
       const keep = !hidden.has(d.action) && (!wanted || haystack(i).includes(wanted));
-      items[i].hidden = !keep;
-      if (keep) shown++;
+      if (keep) matching++;
+      if (keep || open.has(i)) shown.push(i);   /* an opened row is never hidden */
     });
-    $("shown").textContent = shown === rows.length ? num(shown) + " messages"
-      : num(shown) + " of " + num(rows.length);
-    $("nothing").hidden = shown > 0;
-    if (items[active] && items[active].hidden) {
-      const first = items.findIndex((li) => !li.hidden);
-      if (first >= 0) {
-        items[active].firstElementChild.tabIndex = -1;
-        active = first;
-        items[first].firstElementChild.tabIndex = 0;
-      }
-    }
+    $("shown").textContent = matching === rows.length ? num(matching) + " messages"
+      : num(matching) + " of " + num(rows.length);
+    $("nothing").hidden = shown.length > 0;
+    if (placeOf(active) < 0 && shown.length) active = shown[0];
+    draw();
   };
   const filters = () => {
     const counts = new Map();
     for (const d of rows) counts.set(d.action, (counts.get(d.action) || 0) + 1);
     const order = [...ACTIONS.filter((a) => counts.has(a)),
       ...[...counts.keys()].filter((a) => !known.has(a))];
-    for (const action of order) {
+    $("filters").replaceChildren(...order.map((action) => {
       const chip = make("button", "chip " + tone(action), action);
       chip.type = "button";
       chip.dataset.action = action;
-      chip.setAttribute("aria-pressed", "true");
+      chip.setAttribute("aria-pressed", String(!hidden.has(action)));
       chip.append(make("span", "", num(counts.get(action))));
       chip.addEventListener("click", () => {
         const on = chip.getAttribute("aria-pressed") === "true";
@@ -325,18 +320,101 @@
         if (on) hidden.add(action); else hidden.delete(action);
         apply();
       });
-      $("filters").append(chip);
-    }
+      return chip;
+    }));
   };
+
+  list.addEventListener("click", (event) => {
+    const button = event.target.closest(".row");
+    if (!button) return;
+    const i = Number(button.id.slice(4));
+    focusRow(i);
+    toggle(i);
+  });
   search.addEventListener("input", apply);
   $("reset").addEventListener("click", () => {
     search.value = "";
     hidden.clear();
-    for (const chip of $("filters").children) chip.setAttribute("aria-pressed", "true");
+    filters();
     apply();
   });
+  const onRow = () => document.activeElement && document.activeElement.classList.contains("row");
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = event.target.tagName === "INPUT" && event.target.type !== "range";
+    if (event.key === "Escape") {
+      if (typing) { search.value = ""; apply(); focusRow(active); } else if (rows[active]) {
+        toggle(active, false);
+        focusRow(active);
+      }
+      return;
+    }
+    if (typing) {
+      if (event.target === search && (event.key === "Enter" || event.key === "ArrowDown")) {
+        event.preventDefault();
+        edge(false);
+      }
+      return;
+    }
+    const inText = event.target.tagName === "PRE";
+    const arrows = !inText && (onRow() || event.target === document.body);
+    const go = {
+      j: () => step(1), k: () => step(-1), g: () => edge(false), G: () => edge(true),
+      c: () => goTo("cut"), p: () => goTo("prefix-end"), "/": () => search.focus(),
+      ...(arrows ? { ArrowDown: () => step(1), ArrowUp: () => step(-1),
+        Home: () => edge(false), End: () => edge(true),
+        ArrowRight: () => toggle(active, true), ArrowLeft: () => toggle(active, false) } : {}),
+    }[event.key];
+    if (go && rows.length) { event.preventDefault(); go(); }
+  });
 
-  /* Theme: automatic, light, dark. */
+  return {
+    /* Show other rows; places to jump to come with them. */
+    show(next, found, name) {
+      rows = next;
+      other = name || "";
+      marks = new Map();
+      for (const mark of found) marks.set(mark.after, [...(marks.get(mark.after) || []), mark]);
+      haystacks.clear();
+      open.clear();
+      biggest = rows.reduce((m, d) => Math.max(m, d.tokens_before || 0, d.tokens_after || 0), 1);
+      if (active >= rows.length) active = 0;
+      jumps();
+      filters();
+      apply();
+    },
+    /* Open where it is interesting: at the cut, or else where the stable prefix ends. A phone
+       stays at the top, because there the header would be scrolled away. */
+    open() {
+      if (getComputedStyle(scroller).overflowY !== "auto") return;
+      if (!goTo("cut") && !goTo("prefix-end")) scroller.scrollTop = scroller.scrollHeight;
+    },
+    goTo, focusRow, toggle,
+  };
+};
+
+/* Where the cut lies and where the stable prefix ends, as marks after a row. */
+const marksOf = (rows, prefixEntries, prefixTokens) => {
+  const found = [];
+  let cut = -1;
+  let stable = -1;
+  rows.forEach((d, i) => {
+    if (d.index != null && d.gone) cut = i;
+    if (d.position != null && d.position < prefixEntries) stable = i;
+  });
+  if (cut >= 0) {
+    found.push({ id: "cut", kind: "cut", after: cut, short: "Cut", label: "the cut",
+      note: "from here on the view shows what was said" });
+  }
+  if (stable >= 0) {
+    found.push({ id: "prefix-end", kind: "stable", after: stable, short: "End of prefix",
+      label: "stable prefix ends here", note: num(prefixEntries) + " messages, " +
+        num(prefixTokens) + " tokens the next call repeats unless the cut jumps" });
+  }
+  return found;
+};
+
+const themeButton = () => {
   const themes = ["auto", "light", "dark"];
   let theme = 0;
   $("theme").addEventListener("click", () => {
@@ -345,11 +423,13 @@
     $("theme-name").textContent = themes[theme][0].toUpperCase() + themes[theme].slice(1);
     $("theme").setAttribute("aria-label", "Colour theme: " + themes[theme]);
   });
+};
 
-  budget();
-  draw();
-  overview();
-  filters();
-  apply();
-  document.documentElement.dataset.ready = (performance.now() - started).toFixed(1);
-})();
+/* Large pages carry their data compressed. */
+const readData = async () => {
+  const block = $("report");
+  if (block.dataset.encoding !== "gzip") return JSON.parse(block.textContent);
+  const bytes = Uint8Array.from(atob(block.textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+};

@@ -1,0 +1,112 @@
+"""What the provider says about the views of one conversation: reports, its counts, its cache."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+from history_curator.caching import Along, State, cache_key, mark_of, model_of
+from history_curator.tokens import Calibration, Report, Reports, Usage, read_usage
+
+if TYPE_CHECKING:
+    from history_curator._pipeline import Options
+    from history_curator.timeline import Conversation
+
+_TTL = {"anthropic": 300.0, "bedrock": 300.0}
+"""Seconds a provider keeps a prefix, where nothing reported says better."""
+
+
+class Watch:
+    """What is known of one conversation beside its messages, for one call of `curate`.
+
+    Args:
+        calibration: what was learned; None where the counter's word is taken.
+        reports: what was reported.
+        provider: whose rules hold.
+        conversation: whose view is made.
+        options: what `curate` was called with.
+    """
+
+    def __init__(
+        self,
+        calibration: Calibration | None,
+        reports: Reports,
+        provider: str,
+        conversation: Conversation,
+        options: Options,
+    ) -> None:
+        self._calibration = calibration
+        self._ttl = _TTL.get(provider)
+        self._conversation = conversation
+        self._options = options
+        self._place = len(conversation.seen)
+        self._name: Hashable = options.key
+        self._reports = reports
+        self._last = self._mark(self._place)
+
+    def along(self, limit: int, priced: int) -> Along:
+        """Return what goes along with the fold.
+
+        Args:
+            limit: the provider's limit, less what is to be left free.
+            priced: tokens of tools and priming.
+        """
+        observed: dict[int, Report] = {}
+        cold: list[int] = []
+        if len(self._reports):
+            observed, cold = self._reports.of(self.name, self._mark)
+        known = None if self._calibration is None else self._calibration.known
+        return Along(
+            known, limit, priced, self._ttl, observed, cold,
+            self._options.idle, self._note_cold,
+        )  # fmt: skip
+
+    @property
+    def name(self) -> Hashable:
+        """The conversation: its key, or how it begins."""
+        if self._name is None:
+            self._name = cache_key(self._conversation.record.entries)
+        return self._name
+
+    def predicted(self, state: State | None, counted: int, kept: int) -> tuple[int, int | None]:
+        """Return what the provider will count for a view, and by how much it may be more.
+
+        Args:
+            state: what is known.
+            counted: the view as we count it.
+            kept: what the fold keeps free in it, and counts as well.
+        """
+        if state is None or state.meter is None:
+            return counted, None
+        meter = state.meter
+        return round(meter.tokens(counted + kept)), math.ceil(meter.error(counted + kept))
+
+    def observing(self, counted: int) -> Callable[[Any, str | None], None] | None:
+        """Return what takes the report for a view that we count so."""
+        calibration = self._calibration
+        if calibration is None or self._last is None:
+            return None
+        name, place, reports = self.name, (self._place, self._last), self._reports
+
+        def observe(given: Any, model: str | None) -> None:
+            usage = given if isinstance(given, Usage) else read_usage(given)
+            if usage is None:
+                return
+            who = model or model_of(given)
+            calibration.observe(who or calibration.counter, counted, usage, key=name)
+            reports.add(name, place, Report(usage, counted, who))
+
+        return observe
+
+    def _mark(self, place: int) -> int | None:
+        """Return the mark of the record at a place; None where it has none."""
+        if not 0 < place <= len(self._conversation.seen):
+            return None
+        entries = self._conversation.entries_at(place - 1)
+        return mark_of(entries[-1]) if entries else None
+
+    def _note_cold(self, place: int) -> None:
+        mark = self._mark(place)
+        if mark is not None:
+            self._reports.add_cold(self.name, (place, mark))

@@ -1,0 +1,76 @@
+"""Wire formats: messages of any dialect become entries, and entries become messages again."""
+
+from __future__ import annotations
+
+from history_curator.dialects._bedrock import BedrockDialect
+from history_curator.dialects._chat import write_message
+from history_curator.dialects._dicts import DictDialect
+from history_curator.dialects._entries import EntryDialect
+from history_curator.dialects._fields import arguments_text, parse_json, parse_object
+from history_curator.dialects._formats import format_of
+from history_curator.dialects._gemini import GeminiDialect
+from history_curator.dialects._parts import image_size, join_text, read_part, text_first
+from history_curator.dialects._protocol import (
+    Dialect,
+    Gathered,
+    GatheringDialect,
+    copied,
+    differ,
+)
+from history_curator.dialects._provider import provider_for
+from history_curator.dialects._registry import (
+    detect,
+    gathered,
+    read_entries,
+    read_placed,
+    register_dialect,
+    scattered,
+)
+from history_curator.dialects._reread import reread, says_the_same
+from history_curator.dialects._response_answers import unfollowed
+from history_curator.dialects._responses import RESPONSE_ITEMS, ResponsesDialect
+from history_curator.dialects._wire import (
+    Wire,
+    answers_in_kind,
+    keeps_objects,
+    names_its_calls,
+    wire_of,
+)
+
+__all__ = [
+    "RESPONSE_ITEMS",
+    "BedrockDialect",
+    "Dialect",
+    "DictDialect",
+    "EntryDialect",
+    "Gathered",
+    "GatheringDialect",
+    "GeminiDialect",
+    "ResponsesDialect",
+    "Wire",
+    "answers_in_kind",
+    "arguments_text",
+    "copied",
+    "detect",
+    "differ",
+    "format_of",
+    "gathered",
+    "image_size",
+    "join_text",
+    "keeps_objects",
+    "names_its_calls",
+    "parse_json",
+    "parse_object",
+    "provider_for",
+    "read_entries",
+    "read_part",
+    "read_placed",
+    "register_dialect",
+    "reread",
+    "says_the_same",
+    "scattered",
+    "text_first",
+    "unfollowed",
+    "wire_of",
+    "write_message",
+]

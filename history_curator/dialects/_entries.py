@@ -1,0 +1,40 @@
+"""Messages that need no reading."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from history_curator.errors import ConversionError
+from history_curator.model import ConversationEntry
+
+__all__ = ["EntryDialect"]
+
+
+class EntryDialect:
+    """Messages that are entries already."""
+
+    name = "entries"
+    immutable = True
+
+    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+        """Return the entry itself, bound to itself as its source."""
+        if not isinstance(message, ConversationEntry):
+            raise ConversionError(
+                f"expected a ConversationEntry, got {type(message).__name__}.",
+                index=index,
+                fix="one list holds one kind of message.",
+            )
+        return (message,)
+
+    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+        """Return the entries."""
+        return list(entries)
+
+    def peek(self, messages: Sequence[Any]) -> list[Any]:
+        """Entries are frozen."""
+        return list(messages)
+
+    def twin(self, message: Any) -> Any:
+        """Entries are frozen."""
+        return message

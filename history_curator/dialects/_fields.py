@@ -1,0 +1,232 @@
+"""Read the fields of a message with care: any value may stand where a text or a number should."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from history_curator.errors import ConversionError
+
+__all__ = [
+    "MAX_DEPTH",
+    "Reading",
+    "arguments_text",
+    "mapping",
+    "parse_json",
+    "parse_object",
+    "too_deep",
+]
+
+MAX_DEPTH = 100
+"""How deep a value may be nested. Far above what any provider or tool uses, and far below what the
+interpreter's stack holds, so that the answer is the same wherever we are called from."""
+
+
+class Reading:
+    """One message being read: where it stands, and what had to be repaired to read it.
+
+    Args:
+        index: position of the message in the list that was given.
+    """
+
+    __slots__ = ("index", "repairs")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.repairs: list[str] = []
+
+    @property
+    def note(self) -> str | None:
+        """What was repaired, in words for a person."""
+        return "; ".join(dict.fromkeys(self.repairs)) or None
+
+    def repaired(self, what: str) -> None:
+        """Remember that something was read as something else than it is."""
+        self.repairs.append(what)
+
+    def error(self, problem: str, field: str | None, fix: str) -> ConversionError:
+        """Return an error that names the message and the field."""
+        return ConversionError(problem, index=self.index, field=field, fix=fix)
+
+    def name_of(self, value: Any, field: str, what: str) -> str:
+        """Return an id or a name: a text; a number is one too, once it is written as text."""
+        if value.__class__ is str:
+            return value
+        if value is None:
+            return ""
+        if isinstance(value, (str, int, float)):
+            if not isinstance(value, str):
+                self.repaired(f"{field}: {what} was a {type(value).__name__}")
+            return str(value)
+        raise self.error(f"{what} is a {type(value).__name__}.", field, "make it a string.")
+
+    def object_of(self, value: Any, field: str) -> Mapping[str, Any]:
+        """Return a value that has to be an object, such as the body of a block."""
+        if isinstance(value, Mapping):
+            return value
+        raise self.error(f"it is {_kind(value)}.", field, "make it an object, or leave it out.")
+
+    def list_of(self, value: Any, field: str) -> Sequence[Any]:
+        """Return a value that has to be a list, if it is there at all."""
+        if value is None:
+            return ()
+        if isinstance(value, (list, tuple)):
+            return value
+        raise self.error(f"it is {_kind(value)}.", field, "make it a list, or leave it out.")
+
+    def checked(self, value: Any, field: str) -> Any:
+        """Return a value that JSON can carry: NaN and the infinities become null.
+
+        The very value that was given where nothing is wrong with it.
+
+        Raises:
+            ConversionError: when it is nested deeper than `MAX_DEPTH`, or holds itself.
+        """
+        finite = True
+        level: list[Any] = [value]
+        for _ in range(MAX_DEPTH):
+            below: dict[int, Any] = {}
+            for held in level:
+                for item in _inside(held):
+                    kind = item.__class__
+                    if kind is float:
+                        finite = finite and math.isfinite(item)
+                    elif kind is not str and isinstance(item, (Mapping, list, tuple)):
+                        below[id(item)] = item
+            if not below:
+                break
+            level = list(below.values())
+        else:
+            raise too_deep(self.index, field)
+        if finite:
+            return value
+        self.repaired(f"{field}: NaN or Infinity, which JSON has no words for")
+        return _finite(value)
+
+    def arguments(self, value: Any, field: str) -> str:
+        """Return arguments that should have been JSON text as such."""
+        if value.__class__ is str:
+            return self._finite_text(value, field)
+        self.repaired(f"{field}: the arguments were {_kind(value)}, not text")
+        return arguments_text(self.checked(value, field))
+
+    def object_text(self, value: Any, field: str) -> str:
+        """Return the text of arguments that should have been an object."""
+        if isinstance(value, Mapping):
+            return arguments_text(self.checked(value, field))
+        self.repaired(f"{field}: the arguments were {_kind(value)}, not an object")
+        if isinstance(value, str) and (parsed := parse_object(value)) is not None:
+            value = parsed
+        return arguments_text(self.checked(value, field))
+
+    def _finite_text(self, text: str, field: str) -> str:
+        """JSON text without NaN and the infinities, which are no JSON; others as they are."""
+        if "NaN" not in text and "Infinity" not in text:
+            return text
+        odd: list[str] = []
+        try:
+            value = parse_json(text, odd.append)
+        except ValueError:
+            return text
+        if not odd:
+            return text
+        self.repaired(f"{field}: NaN or Infinity, which JSON has no words for")
+        return arguments_text(value)
+
+
+def too_deep(index: int | None = None, field: str | None = None) -> ConversionError:
+    """Return the error for a value that is nested too deeply."""
+    return ConversionError(
+        f"a value is nested more than {MAX_DEPTH} levels deep.",
+        index=index,
+        field=field,
+        fix="flatten it, or pass it as one JSON text.",
+    )
+
+
+def arguments_text(arguments: Any) -> str:
+    """Arguments as JSON text; text is kept as it is, even when it is not JSON."""
+    if isinstance(arguments, str):
+        return arguments
+    if arguments is None:
+        return "{}"
+    try:
+        return json.dumps(arguments, ensure_ascii=False, default=str)
+    except (TypeError, ValueError):  # keys that JSON has no words for
+        return repr(arguments)
+
+
+def parse_json(text: str, constant: Callable[[str], None] | None = None) -> Any:
+    """Return what a JSON text says; NaN and the infinities are null.
+
+    Args:
+        text: the text.
+        constant: called with each of those that is met.
+
+    Raises:
+        ValueError: when it is not JSON, or nested deeper than `MAX_DEPTH`.
+    """
+    if text.count("{") + text.count("[") > MAX_DEPTH and _nesting(text) > MAX_DEPTH:
+        raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+    return json.loads(text, parse_constant=constant or _null)
+
+
+def parse_object(text: str) -> dict[str, Any] | None:
+    """Return the object that a JSON text says; None when it says anything else."""
+    try:
+        value = parse_json(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a mapping as it is, anything else as an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def _null(_: str) -> None:
+    return None
+
+
+def _nesting(text: str) -> int:
+    depth = most = 0
+    quoted = escaped = False
+    for char in text:
+        if quoted:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                quoted = False
+        elif char == '"':
+            quoted = True
+        elif char in "{[":
+            depth += 1
+            most = max(most, depth)
+        elif char in "}]":
+            depth -= 1
+    return most
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else f"a {type(value).__name__}"

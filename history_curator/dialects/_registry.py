@@ -1,0 +1,132 @@
+"""Find the dialect of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from history_curator.dialects._bedrock import BedrockDialect
+from history_curator.dialects._dicts import DictDialect
+from history_curator.dialects._entries import EntryDialect
+from history_curator.dialects._formats import Format, format_of
+from history_curator.dialects._gemini import GeminiDialect
+from history_curator.dialects._protocol import Dialect, Gathered
+from history_curator.dialects._responses import ResponsesDialect
+from history_curator.errors import ConversionError
+from history_curator.model import ConversationEntry
+
+_FORMATS: dict[Format, Dialect] = {
+    "dicts": DictDialect(),
+    "responses": ResponsesDialect(),
+    "gemini": GeminiDialect(),
+    "bedrock": BedrockDialect(),
+}
+_ENTRIES = EntryDialect()
+
+# Root module of a framework's message classes -> where its dialect lives. The adapters are only
+# imported when one of their messages shows up, so the core depends on no framework.
+_ADAPTERS: dict[str, tuple[str, str]] = {
+    "langchain_core": ("langchain_history_curator._dialect", "LangChainDialect"),
+    "llama_index": ("llamaindex_history_curator._dialect", "LlamaIndexDialect"),
+}
+_registered: dict[type, Dialect] = {}
+
+
+def register_dialect(message_type: type, dialect: Dialect) -> None:
+    """Teach the curator to read a message class of your own."""
+    _registered[message_type] = dialect
+
+
+def read_entries(
+    messages: Iterable[Any], dialect: Dialect | None = None, *, start: int = 0
+) -> list[ConversationEntry]:
+    """Return messages of any dialect as entries; entries, and a session's, as they are.
+
+    Args:
+        messages: a conversation.
+        dialect: how to read it; found from the messages when not given.
+        start: the place of the first message, where others come before it.
+    """
+    given = list(getattr(messages, "entries", messages))
+    if dialect is None:
+        if given and isinstance(given[0], ConversationEntry):
+            return given
+        dialect = detect(given)
+    return [entry for _, entry in read_placed(given, dialect, start=start)]
+
+
+def read_placed(
+    messages: Sequence[Any], dialect: Dialect, *, start: int = 0
+) -> list[tuple[int, ConversationEntry]]:
+    """Return the entries of a conversation, each with the place of its message."""
+    placed: list[tuple[int, ConversationEntry]] = []
+    place = start
+    for message in gathered(messages, dialect):
+        placed += [(place, entry) for entry in dialect.read(message, place)]
+        place += len(message) if message.__class__ is Gathered else 1
+    return placed
+
+
+def gathered(messages: Sequence[Any], dialect: Dialect) -> Sequence[Any]:
+    """Return what a dialect reads: messages, some of them gathered to one.
+
+    A dialect of your own needs no `gather`.
+    """
+    gather = getattr(dialect, "gather", None)
+    return messages if gather is None else gather(messages)
+
+
+def scattered(messages: Iterable[Any]) -> list[Any]:
+    """Return what was gathered as the single messages it is made of."""
+    out: list[Any] = []
+    for message in messages:
+        if message.__class__ is Gathered:
+            out += message
+        else:
+            out.append(message)
+    return out
+
+
+def detect(messages: Sequence[Any], provider: str | None = None) -> Dialect:
+    """Return the dialect that reads these messages.
+
+    Objects are told by the class of the first one. Dicts are told apart by what only one format
+    has, wherever it stands in the conversation.
+
+    Args:
+        messages: a conversation.
+        provider: the name of the profile they are for, where it is known; it decides where the
+            messages could be of two formats.
+
+    Raises:
+        ConversionError: when the messages are not a list, or of no known kind.
+    """
+    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
+        raise ConversionError(
+            f"expected a list of messages, got {type(messages).__name__}.",
+            fix="pass a list; wrap a single message in one.",
+        )
+    if not messages:
+        return _FORMATS["dicts"]
+    first = messages[0]
+    kind = type(first)
+    known = _registered.get(kind)
+    if known is not None:
+        return known
+    if isinstance(first, Mapping):
+        return _FORMATS[format_of(messages, provider)]
+    if isinstance(first, ConversationEntry):
+        return _ENTRIES
+    for base in kind.__mro__:
+        adapter = _ADAPTERS.get(base.__module__.split(".", 1)[0])
+        if adapter is not None:
+            dialect: Dialect = getattr(import_module(adapter[0]), adapter[1])()
+            register_dialect(kind, dialect)
+            return dialect
+    raise ConversionError(
+        f"cannot read a message of type {kind.__name__}.",
+        index=0,
+        fix="pass dicts as OpenAI, Anthropic, Gemini or Bedrock take them, ConversationEntry "
+        "objects, messages of a framework whose adapter is installed, or register a dialect.",
+    )

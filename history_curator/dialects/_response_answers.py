@@ -1,0 +1,305 @@
+"""Answers of OpenAI Responses: the items that a model put out in one go, read and written as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from history_curator.dialects._chat import is_kept, read_role
+from history_curator.dialects._fields import Reading, mapping
+from history_curator.dialects._parts import arranged, read_part, text_first
+from history_curator.dialects._protocol import Gathered
+from history_curator.dialects._response_calls import (
+    CALL_TYPES,
+    OUTPUT_TYPES,
+    fits_output,
+    read_call,
+    write_call,
+    write_output,
+)
+from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
+
+__all__ = [
+    "MESSAGE_KEYS",
+    "SERVER_ITEMS",
+    "fields_of",
+    "own_output",
+    "read_parts",
+    "read_slots",
+    "spoken",
+    "type_of",
+    "unfollowed",
+    "write_answer",
+    "write_part",
+]
+
+SERVER_ITEMS = (
+    "mcp_call",
+    "mcp_list_tools",
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "tool_search_output",
+    "program",
+    "program_output",
+)
+"""Items of what the provider does by itself: they stand in an answer like a text."""
+MESSAGE_KEYS = frozenset(("type", "role", "content", "id", "status", "phase"))
+_TOOL = MessageRole.TOOL
+_NEED_IDS = frozenset(("computer_call", "local_shell_call", "mcp_approval_request"))
+"""Calls that are not taken without an id."""
+_WORDS = ("type", "id", "status", "phase")
+
+
+def type_of(item: Any) -> str:
+    kind = item.get("type") if isinstance(item, Mapping) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def own_output(root: ConversationEntry) -> Mapping[str, Any]:
+    """The item that a result was read from."""
+    if root.role is not _TOOL:
+        return {}
+    item = root.source
+    if item.__class__ is Gathered:
+        outputs = [each for each in item if type_of(each) in OUTPUT_TYPES]
+        place = (root.span or (1, 2))[0] - 1
+        item = outputs[place] if place < len(outputs) else {}
+    return mapping(item if root.repairs is None else Reading(0).checked(item, "item"))
+
+
+def spoken(call: ToolCall, results: Sequence[ConversationEntry]) -> ToolCall:
+    """A call as it is written: as a function call where its output is no longer of its kind."""
+    answer = next((each for each in results if each.tool_call_id == call.id), None)
+    if answer is None or fits_output(call, answer, own_output(answer.root)):
+        return call
+    return ToolCall(call.id, call.name, call.arguments)
+
+
+def fields_of(message: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
+    """What a message has beside its content; what should have been text and is not, is left out."""
+    fields = {}
+    for key, value in message.items():
+        if key in _WORDS and value is not None and not isinstance(value, str):
+            reading.repaired(f"{key}: it was a {type(value).__name__}, not text")
+        elif key != "content":
+            fields[key] = value
+    return fields
+
+
+def read_parts(blocks: Sequence[Any], reading: Reading, field: str) -> list[ContentPart]:
+    return [
+        read_part(block, reading.index, f"{field}[{at}]", reading)
+        for at, block in enumerate(blocks)
+    ]
+
+
+def _read_spoken(blocks: Sequence[Any], reading: Reading) -> list[ContentPart]:
+    """The blocks of an answer; any part of another kind is an item by itself."""
+    parts = read_parts(blocks, reading, "content")
+    for at, part in enumerate(parts):
+        if part.kind == "other":
+            raise reading.error(
+                f"an answer holds a block of the type {part.raw.get('type')!r:.80}.",
+                f"content[{at}]",
+                "use output_text or refusal.",
+            )
+    return parts
+
+
+def read_slots(items: Sequence[Any], reading: Reading) -> list[tuple[str, Any]]:
+    """What the items of an answer are made of, in order: thoughts, parts and calls."""
+    found: list[tuple[str, Any]] = []
+    for item in items:
+        kind = type_of(item)
+        if "role" in item:
+            read_role(item, reading)
+            fields_of(item, reading)
+            content = item.get("content")
+            if isinstance(content, str):
+                found.append(("part", ContentPart("text", content, content)))
+            elif isinstance(content, (list, tuple)):
+                found += [("part", part) for part in _read_spoken(content, reading)]
+            else:
+                what = "missing" if content is None else f"a {type(content).__name__}"
+                raise reading.error(
+                    f"content is {what}.", "content", "make it a string or a list of blocks."
+                )
+        elif kind == "reasoning":
+            found.append(("thought", _read_reasoning(reading.checked(item, kind), reading)))
+        elif kind in CALL_TYPES:
+            found.append(("call", read_call(reading.checked(item, kind), kind, reading)))
+        elif kind not in OUTPUT_TYPES:
+            found.append(("part", ContentPart("other", None, reading.checked(item, kind))))
+    return found
+
+
+def _read_reasoning(item: Mapping[str, Any], reading: Reading) -> Reasoning:
+    texts = [
+        each["text"]
+        for key in ("summary", "content")
+        for each in reading.list_of(item.get(key), f"reasoning.{key}")
+        if isinstance(reading.object_of(each, f"reasoning.{key}").get("text"), str)
+    ]
+    sealed = item.get("encrypted_content")
+    return Reasoning(
+        "\n".join(texts) or None,
+        sealed if isinstance(sealed, str) else None,
+        item,
+        encrypted=isinstance(sealed, str),
+    )
+
+
+def _items_of(entry: ConversationEntry) -> Sequence[Any]:
+    source = entry.root.source
+    if source.__class__ is Gathered:
+        return tuple(source)
+    return () if source is None else (source,)
+
+
+def _made_of(entry: ConversationEntry, items: Sequence[Any]) -> list[tuple[str, Any]]:
+    """What an answer is made of, in the order in which it is written."""
+    parts: Sequence[ContentPart] = text_first(entry)
+    if entry.parts is None and entry.content:
+        parts = [ContentPart("text", entry.content)]
+    new = {"thought": entry.reasoning or (), "part": parts, "call": entry.tool_calls or ()}
+    return arranged(read_slots(items, Reading(0)), new)
+
+
+def unfollowed(entry: ConversationEntry) -> int:
+    """How many thoughts stand at the end of an answer of Responses, which nothing follows."""
+    items = _items_of(entry)
+    if not entry.reasoning or not any(type_of(item) == "reasoning" for item in items):
+        return 0
+    made = _made_of(entry, items)
+    count = 0
+    while count < len(made) and made[-1 - count][0] == "thought":
+        count += 1
+    return count
+
+
+def write_answer(
+    entry: ConversationEntry, results: Sequence[ConversationEntry], asked: Mapping[str, ToolCall]
+) -> tuple[list[Any], int]:
+    """Return the items of an edited answer, and how many of the results are among them."""
+    items = _items_of(entry)
+    made = _made_of(entry, items)
+    lost = _without_reasoning(items, entry.reasoning or ())
+    inside = [item for item in items if type_of(item) in OUTPUT_TYPES]
+    out: list[Any] = []
+    shells = _Shells(items, entry, lost)
+    for kind, item in made:
+        if kind == "part" and item.kind != "other":
+            shells.take(item, out)
+            continue
+        if kind != "call":
+            out.append(item.raw)
+        else:
+            call = write_call(asked.get(item.id, item))
+            out.append(_bare(call) if lost else call)
+    if out and any(map(type_of, items)) and not any(map(type_of, out)):
+        out[0] = {"type": "message", **out[0]}  # so that they are one answer still
+    if not inside:
+        return out, 0
+    return _with_outputs(out, results, asked)
+
+
+def _with_outputs(
+    written: list[Any],
+    results: Sequence[ConversationEntry],
+    asked: Mapping[str, ToolCall],
+) -> tuple[list[Any], int]:
+    """Put the outputs that calls of a program got back between its items."""
+    given = {each.tool_call_id: each for each in results}
+    out: list[Any] = []
+    for item in written:
+        out.append(item)
+        answer = given.get(item.get("call_id")) if type_of(item) in CALL_TYPES else None
+        if answer is not None:
+            call = asked.get(answer.tool_call_id or "")
+            out.append(write_output(answer, own_output(answer.root), call))
+    return out, len(results)
+
+
+def _without_reasoning(items: Sequence[Any], kept: Sequence[Reasoning]) -> bool:
+    """Whether reasoning was taken off that ids of other items are bound to."""
+    before = sum(1 for item in items if type_of(item) == "reasoning")
+    return before > sum(1 for each in kept if type_of(each.raw) == "reasoning")
+
+
+def _bare(item: Mapping[str, Any]) -> dict[str, Any]:
+    """An item without the id that binds it to its reasoning."""
+    if type_of(item) in _NEED_IDS:
+        return dict(item)
+    return {key: value for key, value in item.items() if key != "id"}
+
+
+class _Shells:
+    """The messages of an answer, to be filled with what is left of their parts."""
+
+    def __init__(self, items: Sequence[Any], entry: ConversationEntry, lost: bool) -> None:
+        self._messages = [item for item in items if "role" in item]
+        self._entry = entry
+        self._lost = lost
+        self._open: tuple[int, dict[str, Any]] | None = None
+
+    def take(self, part: ContentPart, out: list[Any]) -> None:
+        """Add a part to the message it came from, or to the one that is open."""
+        at = self._find(part)
+        if (
+            self._open is None
+            or (at is not None and at != self._open[0])
+            or (not out or out[-1] is not self._open[1])
+        ):
+            shell = self._shell(at)
+            self._open = (-1 if at is None else at, shell)
+            out.append(shell)
+        message = self._open[1]
+        if message["content"].__class__ is list:
+            message["content"].append(write_part(part, "output_text"))
+        else:
+            said = message["content"]
+            message["content"] = f"{said}\n{part.text}" if said else part.text or ""
+
+    def _find(self, part: ContentPart) -> int | None:
+        for at, message in enumerate(self._messages):
+            content = message.get("content")
+            if content == part.raw or (isinstance(content, list) and part.raw in content):
+                return at
+        return None
+
+    def _shell(self, at: int | None) -> dict[str, Any]:
+        source = self._messages[at] if at is not None else {}
+        if at is None and len(self._messages) == 1:
+            source = self._messages[0]
+        shell = {
+            key: value
+            for key, value in fields_of(source, Reading(0)).items()
+            if is_kept(key, self._entry, MESSAGE_KEYS)
+        }
+        shell["role"] = "assistant"
+        listed = isinstance(source.get("content"), (list, tuple))
+        if self._lost or not listed or "id" not in shell:
+            # Without an id it is a message as one would write it by hand: plain text.
+            for key in ("id", "status"):
+                shell.pop(key, None)
+            listed = listed and not all(
+                mapping(block).get("type") in ("output_text", "text") for block in source["content"]
+            )
+        shell["content"] = [] if listed else ""
+        return shell
+
+
+def write_part(part: ContentPart, kind: str) -> Any:
+    raw = part.raw
+    if part.kind != "text":
+        return raw
+    if not isinstance(raw, Mapping):
+        raw = {"type": kind, "text": None}
+        if kind == "output_text":
+            raw["annotations"] = []
+    key = "refusal" if raw.get("type") == "refusal" else "text"
+    if raw.get("type") == "text":
+        raw = {**raw, "type": kind}
+    return raw if raw.get(key) == part.text else {**raw, key: part.text or ""}

@@ -1,0 +1,246 @@
+"""Calls and outputs of OpenAI Responses: one pair of item types for every kind of tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from history_curator.dialects._fields import Reading, parse_object
+from history_curator.dialects._parts import join_text, read_part, text_first
+from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall, new_entry
+
+__all__ = [
+    "CALL_TYPES",
+    "OUTPUT_TYPES",
+    "answers",
+    "fits_output",
+    "has_object",
+    "read_call",
+    "read_output",
+    "write_call",
+    "write_output",
+]
+
+
+class _Kind(NamedTuple):
+    """One kind of call.
+
+    Attributes:
+        body: the field with the arguments.
+        output: the type of the item that answers it.
+        tool: the name of the tool, where the item does not say.
+        id: the field that names the call.
+        answers: the field of the output that names the call.
+        text: whether the output is text, so that a text can stand in for it.
+    """
+
+    body: str
+    output: str
+    tool: str | None = None
+    id: str = "call_id"
+    answers: str = "call_id"
+    text: bool = True
+
+
+_KINDS: dict[str, _Kind] = {
+    "function_call": _Kind("arguments", "function_call_output"),
+    "custom_tool_call": _Kind("input", "custom_tool_call_output"),
+    "computer_call": _Kind("action", "computer_call_output", "computer", text=False),
+    "local_shell_call": _Kind("action", "local_shell_call_output", "local_shell", answers="id"),
+    "shell_call": _Kind("action", "shell_call_output", "shell", text=False),
+    "apply_patch_call": _Kind("operation", "apply_patch_call_output", "apply_patch"),
+    "mcp_approval_request": _Kind(
+        "arguments", "mcp_approval_response", id="id", answers="approval_request_id"
+    ),
+}
+CALL_TYPES = frozenset(_KINDS)
+OUTPUT_TYPES = {kind.output: name for name, kind in _KINDS.items()}
+
+
+def read_call(item: Mapping[str, Any], name: str, reading: Reading) -> ToolCall:
+    """Read an item that asks for a call."""
+    kind = _KINDS[name]
+    call_id = reading.name_of(item.get(kind.id), kind.id, "the call id")
+    tool = kind.tool or reading.name_of(item.get("name"), "name", "the name of the tool")
+    body = kind.body
+    if body not in item and f"{body}s" in item:  # several actions of a computer at once
+        body = f"{body}s"
+    given = item.get(body)
+    if name == "custom_tool_call":
+        if not isinstance(given, str):
+            reading.repaired("input: the input was not text")
+            given = "" if given is None else json.dumps(given, default=str)
+        arguments = json.dumps({"input": given}, ensure_ascii=False)
+    elif kind.body == "arguments":
+        arguments = reading.arguments(given, "arguments")
+    elif body == kind.body:
+        arguments = reading.object_text(given, body)
+    else:
+        arguments = reading.object_text({body: given}, body)
+    modelled = (kind.id, body, "type", "name")
+    kept = {key: item[key] for key in item if key not in modelled}
+    if name == "function_call" and not kept:
+        return ToolCall(call_id, tool, arguments)
+    return ToolCall(call_id, tool, arguments, {"responses": {**kept, "type": name}})
+
+
+def write_call(call: ToolCall) -> dict[str, Any]:
+    """Return the item of a call."""
+    kept = dict((call.extra or {}).get("responses") or {})
+    name = kept.pop("type", "function_call")
+    kind = _KINDS[name]
+    item: dict[str, Any] = {"type": name, kind.id: call.id}
+    if kind.tool is None:
+        item["name"] = call.name
+    given = parse_object(call.arguments) or {}
+    if name == "custom_tool_call":
+        said = given.get("input", "")
+        item["input"] = said if isinstance(said, str) else ""
+    elif kind.body == "arguments":
+        item["arguments"] = call.arguments
+    elif given.keys() == {f"{kind.body}s"}:
+        item |= given
+    else:
+        item[kind.body] = given
+    return {**item, **kept}
+
+
+def read_output(
+    item: Mapping[str, Any], source: Any, name: str, reading: Reading
+) -> ConversationEntry:
+    """Read an item that answers a call."""
+    mine = Reading(reading.index)
+    item = mine.checked(item, name)
+    kind = _KINDS[OUTPUT_TYPES[name]]
+    call_id = mine.name_of(item.get(kind.answers), kind.answers, "the call id")
+    if name == "mcp_approval_response" and not isinstance(item.get("approve"), bool):
+        mine.repaired("approve: neither true nor false, which is not approved")
+        item = {**item, "approve": False}
+    content, parts = _said(item, name, mine)
+    failed = item.get("status") in ("failed", "incomplete") or item.get("approve") is False
+    tool = item.get("name")
+    return new_entry(
+        MessageRole.TOOL,
+        content,
+        mine.index,
+        source,
+        tool_call_id=call_id or None,
+        tool_name=tool if isinstance(tool, str) else None,
+        parts=parts,
+        status="error" if failed else None,
+        seldom={"repairs": mine.note} if mine.repairs else None,
+    )
+
+
+def _said(
+    item: Mapping[str, Any], name: str, reading: Reading
+) -> tuple[str | None, tuple[ContentPart, ...] | None]:
+    if name == "mcp_approval_response":
+        reason = item.get("reason")
+        if isinstance(reason, str) and reason.strip():
+            return reason, None
+        return "approved" if item.get("approve") else "not approved", None
+    given = item.get("output")
+    if given is None and name == "apply_patch_call_output":
+        return str(item.get("status", "completed")), None
+    if isinstance(given, str):
+        return given, None
+    if name == "computer_call_output" and isinstance(given, Mapping):
+        shown = read_part({**given, "type": "input_image"}, reading.index, "output")
+        return None, (shown,)
+    if isinstance(given, (list, tuple)):
+        if name == "shell_call_output":
+            parts = tuple(
+                _read_chunk(reading.object_of(chunk, f"output[{at}]"), reading, f"output[{at}]")
+                for at, chunk in enumerate(given)
+            )
+        else:
+            parts = tuple(
+                read_part(block, reading.index, f"output[{at}]", reading)
+                for at, block in enumerate(given)
+            )
+        return join_text(parts), parts
+    if given is None or isinstance(given, (Mapping, int, float)):
+        reading.repaired("output: the output was not text")
+        return ("" if given is None else json.dumps(given, ensure_ascii=False, default=str)), None
+    raise reading.error(
+        f"the output is a {type(given).__name__}.",
+        "output",
+        "make it a string or a list of blocks.",
+    )
+
+
+def _read_chunk(chunk: Mapping[str, Any], reading: Reading, field: str) -> ContentPart:
+    texts = []
+    for key in ("stdout", "stderr"):
+        text = chunk.get(key)
+        if text is not None and not isinstance(text, str):
+            raise reading.error(
+                f"{key} is a {type(text).__name__}.", f"{field}.{key}", "make it a string."
+            )
+        texts.append(text or "")
+    return ContentPart("text", "\n".join(text for text in texts if text) or "(no output)", chunk)
+
+
+def answers(call: ToolCall | None, recorded: Mapping[str, Any]) -> bool:
+    """Whether an output is of the kind its call has; an output without a call is left alone."""
+    return call is None or recorded.get("type") == _KINDS[_kind_of(call)].output
+
+
+def has_object(call: ToolCall) -> bool:
+    """Whether the arguments of a call are an object on the wire."""
+    return _KINDS[_kind_of(call)].body not in ("arguments", "input")
+
+
+def _kind_of(call: ToolCall) -> str:
+    return str(((call.extra or {}).get("responses") or {}).get("type", "function_call"))
+
+
+def fits_output(call: ToolCall, entry: ConversationEntry, recorded: Mapping[str, Any]) -> bool:
+    """Whether a result can be written as the output that this kind of call has."""
+    kind = _kind_of(call)
+    if recorded.get("type") == _KINDS[kind].output and _is_same(entry):
+        return True
+    return _KINDS[kind].text and (
+        entry.parts is None or kind in ("function_call", "custom_tool_call")
+    )
+
+
+def _is_same(entry: ConversationEntry) -> bool:
+    root = entry.root
+    return entry.content == root.content and entry.parts == root.parts and root.repairs is None
+
+
+def write_output(
+    entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
+) -> dict[str, Any]:
+    """Return the item of a result, of the kind of its call."""
+    name = "function_call" if call is None else _kind_of(call)
+    if call is None and recorded.get("type") in OUTPUT_TYPES:
+        name = OUTPUT_TYPES[recorded["type"]]
+    kind = _KINDS[name]
+    own = recorded.get("type") == kind.output
+    item: dict[str, Any] = {**recorded} if own else {"type": kind.output}
+    item[kind.answers] = entry.tool_call_id
+    if own and _is_same(entry):
+        return item
+    if kind.output == "mcp_approval_response":
+        approved = item.get("approve") is True
+        return {**item, "approve": approved, "reason": entry.content or ""}
+    if entry.parts is None:
+        item["output"] = entry.content or ""
+    else:
+        item["output"] = [_block(part) for part in text_first(entry)]
+    if kind.output == "apply_patch_call_output" and "status" not in item:
+        item["status"] = "failed" if entry.status == "error" else "completed"
+    return item
+
+
+def _block(part: ContentPart) -> Any:
+    raw = part.raw
+    if part.kind != "text":
+        return raw
+    if not isinstance(raw, Mapping) or "text" not in raw:
+        return {"type": "input_text", "text": part.text or ""}
+    return raw if raw["text"] == part.text else {**raw, "text": part.text or ""}

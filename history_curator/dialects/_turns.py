@@ -1,0 +1,424 @@
+"""Formats whose messages are lists of blocks, with calls, results and thoughts among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from history_curator.dialects._dicts import whole_source
+from history_curator.dialects._fields import Reading, mapping
+from history_curator.dialects._parts import arranged, join_text, text_first
+from history_curator.dialects._protocol import Gathered, copied
+from history_curator.errors import named
+from history_curator.model import (
+    ContentPart,
+    ConversationEntry,
+    MessageRole,
+    Reasoning,
+    ToolCall,
+    new_entry,
+)
+
+__all__ = ["BlockKind", "Result", "TurnDialect"]
+
+BlockKind = Literal["call", "result", "thought", "part"]
+_TOOL, _ASSISTANT, _USER = MessageRole.TOOL, MessageRole.ASSISTANT, MessageRole.USER
+
+
+class Result:
+    """What was read from a block that answers a call."""
+
+    __slots__ = ("call_id", "content", "name", "parts", "status")
+
+    def __init__(
+        self,
+        call_id: str | None,
+        name: str | None,
+        content: str | None,
+        parts: tuple[ContentPart, ...] | None,
+        *,
+        failed: bool,
+    ) -> None:
+        self.call_id = call_id
+        self.name = name
+        self.content = content
+        self.parts = parts
+        self.status: Literal["error"] | None = "error" if failed else None
+
+
+class TurnDialect:
+    """Reads and writes messages of blocks; a format says what its blocks are.
+
+    Every result is an entry, what lies between results is one. Results are written together, in
+    one message of the user, and with what the user said in the same message.
+    """
+
+    name: str
+    blocks: str
+    """The key under which a message keeps its blocks."""
+    roles: ClassVar[Mapping[str, MessageRole]]
+    """The names this format has for our roles; the first of each is the one that is written."""
+    aliases: ClassVar[Mapping[str, MessageRole]]
+    """What else is understood, and reported."""
+    marks: frozenset[str] = frozenset()
+    """Blocks that only mark a place: they stay with what stands before them."""
+
+    # What a format says of its blocks.
+
+    def kind_of(self, block: Mapping[str, Any]) -> BlockKind:
+        """Return what a block is."""
+        raise NotImplementedError
+
+    def read_call(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> ToolCall:
+        """Read a call; `seen` calls of the same tool came before it in the message."""
+        raise NotImplementedError
+
+    def read_result(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> Result:
+        """Read a result; `seen` results of the same tool came before it in the message."""
+        raise NotImplementedError
+
+    def read_thought(self, block: Mapping[str, Any], reading: Reading, at: str) -> Reasoning:
+        """Read a thought."""
+        raise NotImplementedError
+
+    def read_part(self, block: Mapping[str, Any], reading: Reading, at: str) -> ContentPart:
+        """Read anything else."""
+        raise NotImplementedError
+
+    def tool_of(self, block: Mapping[str, Any]) -> str:
+        """Return the name of the tool that a call or a result is of."""
+        raise NotImplementedError
+
+    def write_call(self, call: ToolCall) -> dict[str, Any]:
+        """Write a call."""
+        raise NotImplementedError
+
+    def write_result(
+        self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
+    ) -> dict[str, Any]:
+        """Write a result: the block it was read from, if any, and the call it answers."""
+        raise NotImplementedError
+
+    def write_thought(self, thought: Reasoning) -> Any:
+        """Write a thought."""
+        return thought.raw
+
+    def write_part(self, part: ContentPart) -> Any:
+        """Write anything else."""
+        raw = part.raw
+        if part.kind != "text":
+            return raw
+        if isinstance(raw, Mapping) and "text" in raw:
+            return raw if raw["text"] == part.text else {**raw, "text": part.text or ""}
+        return {"text": part.text or ""}
+
+    # What is the same for all of them.
+
+    def is_mark(self, block: Mapping[str, Any]) -> bool:
+        """Return whether a block only marks a place."""
+        return bool(block) and block.keys() <= self.marks
+
+    def gather(self, messages: Sequence[Any]) -> Sequence[Any]:
+        """Results in messages of their own belong together: the API wants them in one."""
+        out: list[Any] = []
+        held: list[Any] = []
+        for message in (*messages, None):
+            if message is not None and self._only_answers(message):
+                held.append(message)
+                continue
+            if held:
+                out.append(held[0] if len(held) == 1 else Gathered(held))
+                held = []
+            if message is not None:
+                out.append(message)
+        return messages if len(out) == len(messages) else out
+
+    def _only_answers(self, message: Any) -> bool:
+        """Whether there is nothing but results in a message, and what marks their places."""
+        blocks = message.get(self.blocks) if isinstance(message, Mapping) else None
+        if not isinstance(blocks, (list, tuple)) or not message.keys() <= {"role", self.blocks}:
+            return False
+        kinds = [
+            isinstance(block, Mapping) and (self.is_mark(block) or self.kind_of(block) == "result")
+            for block in blocks
+        ]
+        role = message.get("role")
+        spoken = self.roles.get(role, _USER) if isinstance(role, str) else _USER
+        return all(kinds) and spoken is _USER and not all(map(self.is_mark, blocks))
+
+    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+        """Return the entries of one message."""
+        reading = Reading(index)
+        first = message
+        if message.__class__ is Gathered:
+            first = message[0]
+            reading.repaired(
+                f"{self.blocks}: the results of one turn were in {len(message)} messages"
+            )
+        if not isinstance(first, Mapping):
+            raise reading.error(
+                f"expected a mapping, got {type(first).__name__}.",
+                None,
+                f'pass {{"role": …, "{self.blocks}": […]}}; one list holds one kind of message.',
+            )
+        role = self._read_role(first, reading)
+        extra = {key: value for key, value in first.items() if key not in ("role", self.blocks)}
+        reading.checked(extra, "metadata")
+        groups = self._split(self._blocks_of(message, reading), role)
+        seen: dict[tuple[str, str], int] = {}
+        entries = [
+            self._read_result(block[0], reading, at, seen)
+            if is_result
+            else self._read_said(block, role, reading, at, seen)
+            for is_result, at, block in groups
+        ]
+        if not entries:
+            entries = [{"role": role, "parts": ()}]
+        count = len(entries)
+        note = reading.note
+        return tuple(
+            new_entry(
+                sequence=index,
+                source=message,
+                metadata=extra or None,
+                pinned=bool(extra.get("pinned")),
+                span=(place, count) if count > 1 or fields["role"] is _TOOL else None,
+                seldom={"repairs": note} if note else None,
+                **{"content": None, **fields},
+            )
+            for place, fields in enumerate(entries)
+        )
+
+    def _read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
+        given = message.get("role")
+        if given is None and self.name == "gemini":
+            return _USER
+        role = self.roles.get(given) if isinstance(given, str) else None
+        if role is not None:
+            return role
+        role = self.aliases.get(given.strip().lower()) if isinstance(given, str) else None
+        role = role or (self.roles.get(given.strip().lower()) if isinstance(given, str) else None)
+        if role is None:
+            raise reading.error(
+                f"unknown role: {named(given)}."
+                if given is not None
+                else "the message has no role.",
+                "role",
+                f"use one of {', '.join(self.roles)}.",
+            )
+        reading.repaired(f"role: {given!r} is read as {role.value}")
+        return role
+
+    def _blocks_of(self, message: Any, reading: Reading) -> list[Any]:
+        if message.__class__ is Gathered:
+            return [block for each in message for block in self._blocks_of(each, reading)]
+        given = message.get(self.blocks)
+        if isinstance(given, str):
+            reading.repaired(f"{self.blocks}: a bare text instead of a list of blocks")
+            return [{"text": given}]
+        if not isinstance(given, (list, tuple)):
+            raise reading.error(
+                f"{self.blocks} is {'missing' if given is None else 'a ' + type(given).__name__}.",
+                self.blocks,
+                'make it a list of blocks, such as [{"text": …}].',
+            )
+        return [self._block(block, reading, at) for at, block in enumerate(given)]
+
+    def _block(self, block: Any, reading: Reading, at: int) -> Any:
+        field = f"{self.blocks}[{at}]"
+        if isinstance(block, str):
+            reading.repaired(f"{field}: a bare text among the blocks")
+            return {"text": block}
+        if not isinstance(block, Mapping):
+            raise reading.error(
+                f"a block is a {type(block).__name__}.", field, 'use {"text": …} or another block.'
+            )
+        if isinstance(block.get("text"), Mapping) or (
+            "text" in block and not isinstance(block["text"], str) and block["text"] is not None
+        ):
+            raise reading.error(
+                f"the text of a block is a {type(block['text']).__name__}.",
+                f"{field}.text",
+                "make it a string.",
+            )
+        return reading.checked(block, field)
+
+    def _split(
+        self, blocks: Iterable[Mapping[str, Any]], role: MessageRole
+    ) -> list[tuple[bool, int, list[Mapping[str, Any]]]]:
+        groups: list[tuple[bool, int, list[Mapping[str, Any]]]] = []
+        for at, block in enumerate(blocks):
+            is_result = role is not _ASSISTANT and self.kind_of(block) == "result"
+            is_mark = bool(groups) and self.is_mark(block)
+            if not is_mark and (is_result or not groups or groups[-1][0]):
+                groups.append((is_result, at, [block]))
+            else:
+                groups[-1][2].append(block)
+        return groups
+
+    def _nth(self, block: Mapping[str, Any], what: str, seen: dict[tuple[str, str], int]) -> int:
+        key = (what, self.tool_of(block))
+        seen[key] = seen.get(key, 0) + 1
+        return seen[key] - 1
+
+    def _read_result(
+        self,
+        block: Mapping[str, Any],
+        reading: Reading,
+        at: int,
+        seen: dict[tuple[str, str], int],
+    ) -> dict[str, Any]:
+        nth = self._nth(block, "result", seen)
+        read = self.read_result(block, nth, reading, f"{self.blocks}[{at}]")
+        return {
+            "role": _TOOL,
+            "content": read.content,
+            "parts": read.parts,
+            "tool_call_id": read.call_id,
+            "tool_name": read.name,
+            "status": read.status,
+        }
+
+    def _read_said(
+        self,
+        blocks: Sequence[Mapping[str, Any]],
+        role: MessageRole,
+        reading: Reading,
+        start: int,
+        seen: dict[tuple[str, str], int],
+    ) -> dict[str, Any]:
+        found = self._slots(blocks, role, reading, start, seen)
+        parts = tuple(item for kind, item in found if kind == "part")
+        return {
+            "role": role,
+            "content": join_text(parts),
+            "parts": parts,
+            "tool_calls": tuple(item for kind, item in found if kind == "call") or None,
+            "reasoning": tuple(item for kind, item in found if kind == "thought") or None,
+        }
+
+    def _slots(
+        self,
+        blocks: Sequence[Mapping[str, Any]],
+        role: MessageRole,
+        reading: Reading,
+        start: int = 0,
+        seen: dict[tuple[str, str], int] | None = None,
+    ) -> list[tuple[str, Any]]:
+        seen = {} if seen is None else seen
+        found: list[tuple[str, Any]] = []
+        for at, block in enumerate(blocks, start):
+            kind, field = self.kind_of(block), f"{self.blocks}[{at}]"
+            if kind == "call" and role is _ASSISTANT:
+                nth = self._nth(block, "call", seen)
+                found.append(("call", self.read_call(block, nth, reading, field)))
+            elif kind == "thought" and role is _ASSISTANT:
+                found.append(("thought", self.read_thought(block, reading, field)))
+            else:
+                found.append(("part", self.read_part(block, reading, field)))
+        return found
+
+    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+        """Return messages; untouched ones are the same objects."""
+        out: list[Any] = []
+        asked: dict[str, ToolCall] = {}
+        position = 0
+        while position < len(entries):
+            entry = entries[position]
+            if entry.tool_calls:
+                asked = {call.id: call for call in entry.tool_calls}
+            whole = whole_source(entries, position)
+            end = position + 1
+            if entry.role is _TOOL:  # all results of a turn are one message
+                while end < len(entries) and entries[end].role is _TOOL:
+                    end += 1
+            if whole and end <= position + whole:
+                out.append(entry.source)
+                position += whole
+            elif entry.role is _TOOL:
+                results = entries[position:end]
+                message = self._write_results(results, asked)
+                if end < len(entries) and any(
+                    _shares_source(each, entries[end]) for each in results
+                ):
+                    # What the user said in the same message stays in it: roles have to alternate.
+                    message[self.blocks] += self._write_said(entries[end])[self.blocks]
+                    end += 1
+                out.append(message)
+                position = end
+            else:
+                out.append(self._write_said(entry))
+                position += 1
+        return out
+
+    def _write_results(
+        self, entries: Sequence[ConversationEntry], asked: Mapping[str, ToolCall]
+    ) -> dict[str, Any]:
+        return {
+            "role": self._role_name(_USER, entries[0]),
+            self.blocks: [block for entry in entries for block in self._answer(entry, asked)],
+        }
+
+    def _answer(self, entry: ConversationEntry, asked: Mapping[str, ToolCall]) -> list[Any]:
+        """The block of a result, and the marks behind it."""
+        found = self._own_blocks(entry.root) if entry.root.role is _TOOL else ()
+        call = asked.get(entry.tool_call_id or "")
+        return [self.write_result(entry, mapping(found[0]) if found else {}, call), *found[1:]]
+
+    def _own_blocks(self, root: ConversationEntry) -> Sequence[Mapping[str, Any]]:
+        source, reading = root.source, Reading(0)
+        first = source[0] if source.__class__ is Gathered else source
+        if not isinstance(first, Mapping) or self.blocks not in first:
+            return ()
+        role = _USER if root.role is _TOOL else root.role
+        groups = self._split(self._blocks_of(source, reading), role)
+        place = (root.span or (0, 1))[0]
+        return groups[place][2] if place < len(groups) else ()
+
+    def _write_said(self, entry: ConversationEntry) -> dict[str, Any]:
+        source = mapping(entry.root.source)
+        kept = {
+            key: value
+            for key, value in source.items()
+            if key not in ("role", self.blocks) and key in (entry.metadata or ())
+        }
+        parts: Sequence[ContentPart] = text_first(entry)
+        if entry.parts is None and entry.content:
+            parts = [ContentPart("text", entry.content)]
+        calls = entry.tool_calls if entry.role is _ASSISTANT else None
+        new = {"thought": entry.reasoning or (), "part": parts, "call": calls or ()}
+        recorded = self._slots(self._own_blocks(entry.root), entry.root.role, Reading(0))
+        blocks = [
+            self.write_part(item)
+            if kind == "part"
+            else self.write_thought(item)
+            if kind == "thought"
+            else self.write_call(item)
+            for kind, item in arranged(recorded, new)
+        ]
+        name = self._role_name(entry.role, entry)
+        return {"role": name, self.blocks: blocks, **kept}
+
+    def _role_name(self, role: MessageRole, entry: ConversationEntry) -> str:
+        source = entry.root.source
+        given = mapping(source[0] if source.__class__ is Gathered else source).get("role")
+        if isinstance(given, str) and self.roles.get(given) is role and given != "function":
+            return given
+        return next(name for name, each in self.roles.items() if each is role)
+
+    def peek(self, messages: Sequence[Any]) -> list[Any]:
+        """Return the messages as dicts."""
+        return [
+            message if message.__class__ in (dict, Gathered) else dict(message)
+            for message in messages
+        ]
+
+    def twin(self, message: Any) -> Any:
+        """Return a copy of the message that shares its texts."""
+        return copied(message if message.__class__ in (dict, Gathered) else dict(message))
+
+
+def _shares_source(result: ConversationEntry, entry: ConversationEntry) -> bool:
+    """Whether a result and what the user said were one message."""
+    source = result.root.source
+    return source is not None and entry.root.source is source and entry.role is _USER

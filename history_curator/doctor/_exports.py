@@ -1,0 +1,208 @@
+"""LangSmith runs and OpenTelemetry spans, as plain requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+__all__ = ["from_langsmith", "from_spans", "is_langsmith", "is_span"]
+
+
+def is_langsmith(row: Any) -> bool:
+    """Return whether a line is a run in LangSmith's data format."""
+    return isinstance(row, Mapping) and "run_type" in row and "inputs" in row
+
+
+def from_langsmith(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Turn runs of type ``llm`` into requests; a thread, or else a trace, is a session."""
+    for row in sorted(rows, key=lambda each: str(each.get("start_time") or "")):
+        if row.get("run_type") != "llm":
+            continue
+        inputs, outputs = _object(row.get("inputs")), _object(row.get("outputs"))
+        extra = _object(row.get("extra"))
+        metadata, invocation = (
+            _object(extra.get("metadata")),
+            _object(extra.get("invocation_params")),
+        )
+        answer = _answer(outputs)
+        session = metadata.get("thread_id") or metadata.get("session_id") or row.get("trace_id")
+        yield {
+            "session": session,
+            "id": row.get("id"),
+            "time": row.get("start_time"),
+            "end": row.get("end_time"),
+            "model": metadata.get("ls_model_name") or invocation.get("model"),
+            "tools": invocation.get("tools"),
+            "messages": list(map(_message, _batch(inputs.get("messages")))),
+            "response": _message(answer) if answer else None,
+            "usage": outputs.get("usage_metadata")
+            or (answer or {}).get("usage_metadata")
+            or _object(answer.get("kwargs") if answer else None).get("usage_metadata")
+            or _object(outputs.get("llm_output")).get("token_usage")
+            or {"input_tokens": row.get("prompt_tokens"),
+                "output_tokens": row.get("completion_tokens")},
+        }  # fmt: skip
+
+
+def _batch(messages: Any) -> list[Any]:
+    """Return the messages of a run: a list of them, or a batch that holds one list."""
+    if isinstance(messages, list) and messages and isinstance(messages[0], list):
+        return list(messages[0])
+    return messages if isinstance(messages, list) else []
+
+
+def _answer(outputs: Mapping[str, Any]) -> dict[str, Any] | None:
+    found: Any = outputs.get("message") or outputs.get("generations")
+    while isinstance(found, list) and found:
+        found = found[0]
+    if isinstance(found, Mapping) and "message" in found:
+        found = found["message"]
+    if not isinstance(found, Mapping):
+        said = _batch(outputs.get("messages"))
+        found = said[-1] if said else None
+    return dict(found) if isinstance(found, Mapping) else None
+
+
+_TYPES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
+
+
+def _message(message: Any) -> dict[str, Any]:
+    """Turn a serialised LangChain message into a dict with a role; others stay as they are."""
+    if not isinstance(message, Mapping) or "role" in message:
+        return dict(message) if isinstance(message, Mapping) else {"role": "user", "content": ""}
+    fields = _object(message.get("kwargs") or message.get("data") or message)
+    kind = str(fields.get("type") or message.get("type") or "human")
+    if kind == "constructor":
+        kind = str((message.get("id") or ["HumanMessage"])[-1]).removesuffix("Message").lower()
+    said = {"role": _TYPES.get(kind, kind), "content": fields.get("content") or ""}
+    if fields.get("tool_call_id"):
+        said["tool_call_id"] = fields["tool_call_id"]
+    calls = [
+        {"id": call.get("id"), "type": "function",
+         "function": {"name": call.get("name"), "arguments": json.dumps(call.get("args") or {})}}
+        for call in fields.get("tool_calls") or ()
+    ]  # fmt: skip
+    if calls:
+        said["tool_calls"] = calls
+        if isinstance(said["content"], list):  # the calls are in there, too
+            texts = [block.get("text", "") for block in said["content"] if "text" in block]
+            said["content"] = "".join(texts)
+    return said
+
+
+def is_span(row: Any) -> bool:
+    """Return whether a line is an OpenTelemetry export: OTLP JSON, or one span with attributes."""
+    return isinstance(row, Mapping) and (
+        "resourceSpans" in row
+        or (isinstance(row.get("attributes"), (Mapping, list)) and "usage" not in row)
+    )
+
+
+def from_spans(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Turn spans with ``gen_ai.usage.*`` attributes into requests; others are passed over."""
+    found = [request for row in rows for span in _spans(row) if (request := _request(span))]
+    yield from sorted(found, key=lambda each: str(each["time"] or ""))
+
+
+def _spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if "resourceSpans" not in row:
+        yield row
+        return
+    for resource in row["resourceSpans"] or ():
+        for scope in resource.get("scopeSpans") or ():
+            yield from scope.get("spans") or ()
+
+
+def _request(span: Mapping[str, Any]) -> dict[str, Any] | None:
+    attributes = _attributes(span.get("attributes"))
+    total = attributes.get("gen_ai.usage.input_tokens")
+    if total is None:
+        return None
+    read = attributes.get("gen_ai.usage.cache_read.input_tokens") or 0
+    write = attributes.get("gen_ai.usage.cache_creation.input_tokens") or 0
+    context = _object(span.get("context"))
+    said = _parsed(attributes.get("gen_ai.output.messages"))
+    trace = span.get("traceId") or context.get("trace_id")
+    start = span.get("startTimeUnixNano") or span.get("start_time")
+    end = span.get("endTimeUnixNano") or span.get("end_time")
+    return {
+        "session": attributes.get("gen_ai.conversation.id") or trace,
+        "id": attributes.get("gen_ai.response.id") or span.get("spanId") or context.get("span_id"),
+        "time": _number(start),
+        "end": _number(end),
+        "model": attributes.get("gen_ai.response.model") or attributes.get("gen_ai.request.model"),
+        "system": attributes.get("gen_ai.system_instructions"),
+        "tools": _parsed(attributes.get("gen_ai.tool.definitions")),
+        "messages": [
+            one
+            for each in _parsed(attributes.get("gen_ai.input.messages"))
+            for one in _from_parts(each)
+        ],
+        "response": next((one for each in said for one in _from_parts(each)), None),
+        "usage": {
+            "input_tokens": int(total),  # by convention the cached part is in it
+            "output_tokens": int(attributes.get("gen_ai.usage.output_tokens") or 0),
+            "input_token_details": {"cache_read": int(read), "cache_creation": int(write)},
+        },
+    }
+
+
+def _attributes(given: Any) -> dict[str, Any]:
+    if isinstance(given, Mapping):
+        return dict(given)
+    return {
+        str(each.get("key")): next(iter(_object(each.get("value")).values()), None)
+        for each in given or ()
+        if isinstance(each, Mapping)
+    }
+
+
+def _from_parts(message: Any) -> Iterator[dict[str, Any]]:
+    """Yield the messages of one in the form of the conventions: a role and parts."""
+    if not isinstance(message, Mapping):
+        return
+    texts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    for part in message.get("parts") or ():
+        kind = part.get("type")
+        if kind == "text":
+            texts.append(str(part.get("content") or ""))
+        elif kind == "tool_call":
+            given = part.get("arguments")
+            text = given if isinstance(given, str) else json.dumps(given or {})
+            function = {"name": part.get("name"), "arguments": text}
+            calls.append({"id": part.get("id"), "type": "function", "function": function})
+        elif kind == "tool_call_response":
+            result = part.get("response", part.get("result"))
+            yield {
+                "role": "tool",
+                "tool_call_id": part.get("id"),
+                "content": result if isinstance(result, str) else json.dumps(result, default=str),
+            }
+    if texts or calls or not message.get("parts"):
+        said: dict[str, Any] = {"role": message.get("role"), "content": "\n".join(texts)}
+        yield {**said, "tool_calls": calls} if calls else said
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """Return a JSON object, also one that was stored as text; anything else is empty."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _parsed(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return []
+    return value if isinstance(value, list) else []
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isdigit() else value

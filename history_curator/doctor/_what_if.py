@@ -1,0 +1,195 @@
+"""What other policies would have cost on the same sessions, and what they would have lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from history_curator.doctor._contents import Contents
+from history_curator.doctor._session import Session
+from history_curator.doctor._simulate import cost_of, sheet_of
+from history_curator.lab import CuratorPolicy, LabConversation, Policy, replay
+from history_curator.lab._conversation import ReadConversation
+from history_curator.lab._measure import Tally
+from history_curator.lab._peers import named_policy
+from history_curator.lab._policies import View
+from history_curator.model import ConversationEntry, MessageRole
+from history_curator.tokens import TokenCounter
+
+__all__ = ["AS_IT_WAS", "WhatIf", "what_if"]
+
+AS_IT_WAS = "as it was"
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """One policy on all sessions.
+
+    Attributes:
+        policy: its name.
+        budget: tokens it may use for messages; None where it has none.
+        cost: what all calls would have cost, answers included.
+        regret: share of what later calls used that was no longer in view.
+        lost: how many identifiers and earlier results that is.
+        note: why a policy could not be measured, or failed.
+    """
+
+    policy: str
+    budget: int | None
+    cost: float
+    regret: float
+    lost: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class _AsItWas:
+    """What the host sent: everything since its last summary, and the summary."""
+
+    compactions: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
+    max_tokens: int | None = None
+
+    def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
+        starts = [(0, ())]
+        for position, summary in self.compactions.get(conversation.id, ()):
+            first = sum(1 for home in conversation.homes if home < position)
+            note = ConversationEntry(MessageRole.USER, summary, origin="summary")
+            starts.append((first, (note,) if summary else ()))  # type: ignore[arg-type]
+
+        def view(upto: int, question: ConversationEntry | None) -> list[ConversationEntry]:
+            first, notes = [each for each in starts if each[0] <= upto][-1]
+            said = [*notes, *conversation.entries[first:upto]]
+            return [*said, question] if question else said
+
+        return view
+
+
+def what_if(
+    sessions: Sequence[Session],
+    contents: Sequence[Contents],
+    *,
+    budgets: Sequence[int],
+    peers: Sequence[str],
+    counter: Any,
+    progress: bool,
+    executor: Any = None,
+) -> list[WhatIf]:
+    """Return one row per policy: as it was, the default at several budgets, and peers.
+
+    Every call of the logs is made again with what the policy would have sent. What the log does
+    not show (system prompt, tools) is sent along with every request; times between the calls are
+    those of the log; what the model answered is taken from it, too. What was really sent is
+    replayed as well, and what was reported for a session is multiplied with how a policy's replay
+    compares to that one: whatever the replay gets wrong for both cancels out.
+
+    Args:
+        sessions: what the logs say.
+        contents: what was found in each of them.
+        budgets: for the default policy; peers get the smallest.
+        peers: names of policies that `replay` knows.
+        counter: counts, for all of them.
+        progress: show a bar.
+        executor: as in `replay`.
+    """
+    pairs = [
+        (session, inside)
+        for session, inside in zip(sessions, contents, strict=True)
+        if not inside.problem
+        and any(message.get("role") == "assistant" for message in session.messages)
+    ]
+    if not pairs:
+        return []
+    silent = sum(cost_of(session.calls)["total"] for session in sessions) - sum(
+        cost_of(session.calls)["total"] for session, _ in pairs
+    )
+    talks = [
+        LabConversation(
+            session.id,
+            session.messages,
+            times=session.times,
+            tools=session.tools,
+            hidden=round(inside.hidden / inside.ratio),
+        )
+        for session, inside in pairs
+    ]
+    was = {
+        session.id: [
+            (each.position, str((each.summary or {}).get("content") or ""))
+            for each in session.compactions
+        ]
+        for session, _ in pairs
+    }
+    policies: dict[str, Policy] = {AS_IT_WAS: _AsItWas(was)}
+    rows: dict[str, tuple[str, int | None]] = {AS_IT_WAS: (AS_IT_WAS, None)}
+    for budget in budgets:
+        rows[f"curator {budget}"] = ("curator", budget)
+        policies[f"curator {budget}"] = CuratorPolicy(_Default(budget), budget)
+    for peer in peers if budgets else ():
+        rows[peer] = (peer, min(budgets))
+        policies[peer] = named_policy(peer, min(budgets))
+    results = replay(
+        talks, policies, provider=None, counter=counter, progress=progress, executor=executor
+    )
+    reported_by = [cost_of(session.calls)["total"] for session, _ in pairs]
+    replayed = {name: _costs(pairs, results.tallies[name]) for name in rows}
+    found = []
+    for name, (policy, given) in rows.items():
+        result = results[name]
+        cost = silent + sum(
+            paid * now / sent if sent else paid
+            for paid, now, sent in zip(
+                reported_by, replayed[name], replayed[AS_IT_WAS], strict=True
+            )
+        )
+        lost = result.lost_identifiers + result.repeated_calls
+        found.append(WhatIf(policy, given, cost, result.regret, lost, result.note))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Default:
+    """Builds the default curator in whichever process replays."""
+
+    max_tokens: int
+
+    def __call__(self) -> Any:
+        from history_curator.curator import Curator
+
+        return Curator(max_tokens=self.max_tokens)
+
+
+def _costs(pairs: Sequence[tuple[Session, Contents]], tallies: Sequence[Tally]) -> list[float]:
+    """Return what each session's replay cost, at the prices of the models that answered."""
+    return [
+        _cost(session, inside.ratio, tally.costs)
+        for (session, inside), tally in zip(pairs, tallies, strict=True)
+    ]
+
+
+def _cost(session: Session, ratio: float, costs: Mapping[str, float]) -> float:
+    """Return what a replay cost, at the prices of the models that answered."""
+    answers = sum(
+        call.usage.output * (sheet_of(call).output_per_million or 0.0) / 1e6
+        for call in session.calls
+    )
+    return input_cost(session, ratio, costs) + answers
+
+
+def input_cost(session: Session, ratio: float, costs: Mapping[str, float]) -> float:
+    """Return what the prompts of a replay cost, with the cache that the session used.
+
+    Args:
+        session: the log.
+        ratio: the provider's tokens over ours.
+        costs: what the replay cost by price sheet, as `Tally.costs` has it.
+    """
+    if not session.calls:
+        return 0.0
+    sheets = [sheet_of(call) for call in session.calls]
+    name = sheets[0].name.partition("/")[0]
+    long = sum(call.usage.cache_write_1h for call in session.calls)
+    if 2 * long > sum(call.usage.cache_write for call in session.calls) and f"{name}-1h" in costs:
+        name = f"{name}-1h"
+    price = sum(sheet.input_per_million for sheet in sheets) / len(sheets)
+    return costs.get(name, 0.0) * ratio * price

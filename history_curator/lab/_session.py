@@ -1,0 +1,193 @@
+"""A session call by call under one policy or two, to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from history_curator.caching import PriceSheet, get_prices
+from history_curator.errors import ConfigurationError, HistoryCuratorError
+from history_curator.lab._conversation import LabConversation, ReadConversation, searchable
+from history_curator.lab._measure import repeated, shown_in
+from history_curator.lab._needs import Need, find_needs, is_met
+from history_curator.lab._policies import Policy, as_policies
+from history_curator.model import ConversationEntry, write_private
+from history_curator.tokens import TokenCounter, get_counter
+
+__all__ = ["SessionPage"]
+
+
+class SessionPage:
+    """Every call of a recorded conversation, as the policies would have made it, on one page.
+
+    At the end of a notebook cell it shows itself; `to_html` writes it. The page has a slider over
+    the calls, marks where the cut jumped, cached and new tokens, the cost so far, what changed
+    between two calls, a second policy beside the first, and what left the view and was needed
+    later.
+
+    Example:
+        >>> from history_curator import Curator
+        >>> from history_curator.lab import sample_conversation
+        >>> page = SessionPage(sample_conversation(), {"curator": Curator(max_tokens=8_000)})
+        >>> len(page.data["calls"])
+        22
+    """
+
+    def __init__(
+        self,
+        messages: Sequence[Any],
+        policies: Mapping[str, Any] | Sequence[str],
+        *,
+        max_tokens: int | None = None,
+        tools: Sequence[Any] | None = None,
+        pricing: str | PriceSheet | Mapping[str, Any] = "anthropic",
+        provider: str = "core",
+        counter: Any = "o200k_base",
+    ) -> None:
+        """Replay the conversation; arguments are those of `replay`, for one or two policies."""
+        chosen = as_policies(policies, max_tokens)
+        if len(chosen) > 2:
+            raise ConfigurationError(
+                f"a page shows one policy or two, not {len(chosen)}. "
+                "Fix: leave some out, or compare them all with replay."
+            )
+        record = LabConversation("session", messages, tools=tools).read()
+        counting, sheet = get_counter(counter), get_prices(pricing)
+        self.data: dict[str, Any] = {
+            "kind": "session",
+            "provider": provider,
+            "counter": counting.name,
+            "pricing": sheet.name,
+            "entries": [_entry(entry, counting) for entry in record.entries],
+            "calls": _calls(record),
+            "policies": [
+                {"name": name, **_Replayed(record, policy, counting, sheet).run()}
+                for name, policy in chosen.items()
+            ],
+        }
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a self-contained page and return its path."""
+        from history_curator.report._html import render_session
+
+        return write_private(path, render_session(self.data))
+
+    def _repr_html_(self) -> str:
+        from history_curator.report._html import as_frame, render_session
+
+        return as_frame(render_session(self.data), height=720, title="Session")
+
+
+def _calls(record: ReadConversation) -> list[int]:
+    """Return how much had been said before each call, the one still to be made included."""
+    calls = list(record.calls)
+    ends_on_call = bool(calls) and calls[-1] == len(record.entries) - 1
+    return calls if ends_on_call else [*calls, len(record.entries)]
+
+
+def _entry(entry: ConversationEntry, counter: TokenCounter) -> dict[str, Any]:
+    calls = [
+        {"id": call.id, "name": call.name, "arguments": call.arguments}
+        for call in entry.tool_calls or ()
+    ]
+    data = {
+        "role": entry.role.value,
+        "tokens": counter.count_entry(entry),
+        "text": entry.content or "",
+        "name": entry.tool_name or entry.name,
+        "calls": calls,
+    }
+    return {key: value for key, value in data.items() if value not in (None, [], "")}
+
+
+class _Replayed:
+    """One policy on one conversation: views as what they keep and what they add."""
+
+    def __init__(
+        self, record: ReadConversation, policy: Policy, counter: TokenCounter, sheet: PriceSheet
+    ) -> None:
+        self._record, self._policy, self._counter, self._sheet = record, policy, counter, sheet
+        self._index_of = {id(entry): index for index, entry in enumerate(record.entries)}
+        self._forms: list[dict[str, Any]] = []
+        self._known: dict[tuple[Any, ...], int] = {}
+        tools = counter.count_tools(record.tools) if record.tools else 0
+        self._overhead = counter.priming + record.hidden + tools
+
+    def run(self) -> dict[str, Any]:
+        view = self._policy.start(self._record, self._counter)
+        needs = find_needs(self._record)
+        views, lost = [], []
+        before: Sequence[ConversationEntry] = ()
+        answered = 0
+        for number, at in enumerate(_calls(self._record)):
+            try:
+                sent: Sequence[ConversationEntry] = view(at, None)
+            except (HistoryCuratorError, ValueError) as error:
+                views.append({"keep": 0, "add": [], "tokens": 0, "cached": 0, "cost": 0.0,
+                              "jumped": bool(before), "failed": str(error)[:200]})  # fmt: skip
+                before, sent = (), ()
+            else:
+                idle = self._record.idle(answered, at) if answered else None
+                views.append(self._call(before, sent, idle))
+                before = sent
+            answered = at
+            lost += self._lost(number, needs.get(at, ()), sent)
+        return {
+            "max_tokens": self._policy.max_tokens,
+            "forms": self._forms,
+            "views": views,
+            "lost": lost,
+        }
+
+    def _call(
+        self,
+        before: Sequence[ConversationEntry],
+        sent: Sequence[ConversationEntry],
+        idle: float | None,
+    ) -> dict[str, Any]:
+        sizes = [self._counter.count_entry(entry) for entry in sent]
+        keep = repeated(before, sent)
+        total = sum(sizes) + self._overhead
+        cached = sum(sizes[:keep]) + (self._overhead - self._counter.priming if before else 0)
+        had, has = shown_in(before, self._index_of), shown_in(sent, self._index_of)
+        return {
+            "keep": keep,
+            "add": [self._reference(entry) for entry in sent[keep:]],
+            "tokens": total,
+            "cached": cached,
+            "cost": round(self._sheet.cost(total, cached, idle), 9),
+            "jumped": not had.keys() <= has.keys(),
+        }
+
+    def _reference(self, entry: ConversationEntry) -> int:
+        """Return the index of a recorded entry, or -1, -2, … for one that is none."""
+        index = self._index_of.get(id(entry))
+        if index is not None:
+            return index
+        root = self._index_of.get(id(entry.root))
+        key = (root, entry.role, entry.content, entry.action)
+        if key not in self._known:
+            self._forms.append({
+                "index": root, "role": entry.role.value, "text": entry.content or "",
+                "action": entry.action or ("truncated" if root is not None else "inserted"),
+                "reason": entry.reason or "", "origin": entry.origin,
+                "tokens": self._counter.count_entry(entry),
+            })  # fmt: skip
+            self._known[key] = -len(self._forms)
+        return self._known[key]
+
+    def _lost(
+        self, number: int, needs: Sequence[Need], sent: Sequence[ConversationEntry]
+    ) -> list[dict[str, Any]]:
+        if not needs:
+            return []
+        shown = shown_in(sent, self._index_of)
+        inserted = "\n".join(
+            searchable(entry) for entry in sent if id(entry.root) not in self._index_of
+        )
+        return [
+            {"call": number, "kind": need.kind, "value": need.value, "sources": need.sources}
+            for need in needs
+            if not is_met(need, shown, self._record, inserted)
+        ]

@@ -1,0 +1,100 @@
+"""`Finder`: which messages of one conversation matter for a question.
+
+Four signals, in this order: the scorer's match of the text; what a match lends to the messages
+around it; who said it; when it was said.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from history_curator.managers.relevance._dates import Calendar
+from history_curator.managers.relevance._entry_text import searched_text
+from history_curator.managers.relevance._scorers import LexicalScorer, Query, ScoredTexts, Scorer
+from history_curator.managers.relevance._select import BACKWARD, FORWARD, REPLY, spread
+from history_curator.managers.relevance._speakers import Speakers
+from history_curator.managers.relevance._text import numpy
+from history_curator.model import ConversationEntry
+
+__all__ = ["Finder", "Signals"]
+
+_END = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What counts beside the text of a message, and how strongly.
+
+    Attributes:
+        backward: what a hit lends to the messages one, two … places before it.
+        forward: the same for those after it.
+        reply: what a hit that ends in a question lends to the next message; None as any other.
+        speakers: whether who said it counts.
+        dates: whether when it was said counts.
+    """
+
+    backward: Sequence[float] = BACKWARD
+    forward: Sequence[float] = FORWARD
+    reply: float | None = REPLY
+    speakers: bool = True
+    dates: bool = True
+
+
+class Finder:
+    """The messages of one conversation, ready to be asked about. It only grows.
+
+    Args:
+        scorer: matches texts; None for words alone.
+        signals: what counts beside the text.
+
+    Example:
+        >>> from history_curator.model import ConversationEntry as E, MessageRole as R
+        >>> finder = Finder(LexicalScorer(soft=False))
+        >>> finder.add([E(R.USER, "what is your dog called?"), E(R.ASSISTANT, "Rex")])
+        >>> [round(float(score), 2) for score in finder.scores({"dog": 1.0}, 2)]
+        [0.28, 0.2]
+    """
+
+    def __init__(self, scorer: Scorer | None = None, signals: Signals | None = None) -> None:
+        self.signals = signals or Signals()
+        self._texts: ScoredTexts = (scorer or LexicalScorer()).open()
+        self._asks = array("b")
+        self._speakers = Speakers()
+        self._calendar = Calendar()
+
+    def __len__(self) -> int:
+        return len(self._asks)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory, as far as the scorer says."""
+        own = len(self._asks) + 2 * len(self._speakers) + 4 * len(self._calendar)
+        return own + int(getattr(self._texts, "nbytes", 0))
+
+    def add(self, entries: Sequence[ConversationEntry]) -> None:
+        """Append messages in order. When the scorer fails, nothing is appended."""
+        self._texts.add([searched_text(entry) for entry in entries])
+        for entry in entries:
+            self._asks.append("?" in (entry.content or "")[-_END:])
+            self._speakers.add(entry)
+            self._calendar.add(entry)
+
+    def scores(self, query: Query, limit: int) -> Any:
+        """Return one score for each of the first `limit` messages; 0 for no match at all."""
+        np, signals = numpy(), self.signals
+        raw = self._texts.scores(query, limit)
+        if len(raw) != limit:
+            raise ValueError(f"the scorer returned {len(raw)} scores for {limit} texts")
+        asks = np.array(self._asks[:limit], dtype=bool)
+        scores = spread(raw, signals.backward, signals.forward, signals.reply, asks)
+        question = max(query, key=query.__getitem__, default="")
+        if signals.speakers:
+            factors = self._speakers.factors(question, limit)
+            scores = scores if factors is None else scores * factors
+        if signals.dates:
+            factors = self._calendar.factors(question, limit)
+            scores = scores if factors is None else scores * factors
+        return scores

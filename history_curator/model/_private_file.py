@@ -1,0 +1,47 @@
+"""Files that hold conversations: written whole or not at all, readable by their owner only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+__all__ = ["write_private"]
+
+
+def write_private(path: str | Path, data: str | bytes) -> Path:
+    """Write a file in one step and return its path.
+
+    The data goes to a temporary file beside it, which then takes its name: whoever reads sees the
+    old file or the new one, and a full disk or a crash leaves the old one. The file can be read
+    and written by its owner only; one that was there keeps its mode. A link is followed, so the
+    link stays and its target is replaced. What is no file, such as ``/dev/stdout``, is written to.
+
+    Example:
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "page.html"
+        >>> oct(write_private(target, "<p>hello</p>").stat().st_mode & 0o777)
+        '0o600'
+    """
+    target = Path(path)
+    place = target.resolve()
+    content = data.encode("utf-8") if isinstance(data, str) else data
+    if place.exists() and not place.is_file():
+        with place.open("wb") as stream:
+            stream.write(content)
+        return target
+    handle, name = tempfile.mkstemp(prefix=f".{place.name[:32]}.", dir=place.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if place.exists():
+            Path(name).chmod(place.stat().st_mode & 0o777)
+        Path(name).replace(place)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+    return target

@@ -1,0 +1,161 @@
+"""Recorded messages as JSON and back, in the dialect they were given in."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from history_curator.errors import ConversionError
+from history_curator.model import ConversationEntry, entry_from_dict, entry_to_dict
+
+__all__ = ["dialect_of", "dump_entries", "load_entries"]
+
+_FRAMEWORKS = {
+    "langchain_core": "langchain_history_curator",
+    "llama_index": "llamaindex_history_curator",
+}
+_BYTES = "__bytes__"
+
+
+def dialect_of(sources: Sequence[Any]) -> Any:
+    """Return the one dialect that reads and writes all these messages, or None."""
+    from history_curator.dialects import Gathered, detect
+
+    flat = [
+        one for source in sources for one in (source if isinstance(source, Gathered) else (source,))
+    ]
+    if not flat or any(one is None for one in flat):
+        return None
+    if all(isinstance(one, Mapping) for one in flat):
+        return detect(flat)
+    dialects = {dialect.name: dialect for dialect in (detect([one]) for one in flat)}
+    return next(iter(dialects.values())) if len(dialects) == 1 else None
+
+
+def dump_entries(entries: Sequence[ConversationEntry]) -> dict[str, Any]:
+    """Return entries and the messages they were read from as JSON data, each message once."""
+    places: dict[int, int] = {}
+    messages: list[Any] = []
+    items = []
+    for entry in entries:
+        item = _encoded(entry_to_dict(entry))
+        source = entry.source
+        if source is not None and id(source) not in places:
+            dumped = _dump(source)
+            if dumped is not None:
+                places[id(source)] = len(messages)
+                messages.append(dumped)
+        if source is not None and id(source) in places:
+            item["message"] = places[id(source)]
+            item["part"] = entry.span[0] if entry.span else 0
+            if entry.original is not None:
+                item["edited"] = True
+        items.append(item)
+    return {"messages": messages, "entries": items}
+
+
+def load_entries(data: Mapping[str, Any]) -> list[ConversationEntry]:
+    """Return the entries that `dump_entries` wrote.
+
+    Raises:
+        ConversionError: when the data is something else, or a framework is not installed.
+    """
+    try:
+        sources = [_load(message) for message in data.get("messages") or ()]
+        common = dialect_of(sources)
+        return [_entry(_decoded(item), sources, common) for item in data["entries"]]
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise ConversionError(
+            f"not a session as written by to_dict ({type(error).__name__}).",
+            fix="pass the data unchanged.",
+        ) from error
+
+
+def _entry(item: Mapping[str, Any], sources: Sequence[Any], common: Any) -> ConversationEntry:
+    entry = entry_from_dict(item)
+    if "message" not in item:
+        return entry
+    message = sources[item["message"]]
+    dialect = common or dialect_of([message])
+    fresh = dialect.read(message, entry.sequence)
+    if item["part"] >= len(fresh):
+        return entry
+    read: ConversationEntry = fresh[item["part"]]
+    if item.get("edited"):
+        return replace(entry, source=message, span=read.span, original=read)
+    return replace(
+        entry,
+        source=message,
+        span=read.span,
+        tool_calls=read.tool_calls,
+        parts=read.parts,
+        reasoning=read.reasoning,
+    )
+
+
+def _dump(source: Any) -> dict[str, Any] | None:
+    from history_curator.dialects import Gathered
+
+    if isinstance(source, Gathered):
+        return {"dialect": "gathered", "data": [_encoded(dict(one)) for one in source]}
+    if isinstance(source, Mapping):
+        return {"dialect": "dicts", "data": _encoded(dict(source))}
+    framework = _framework_of(source)
+    if framework is None:
+        return None
+    rows = import_module(f"{framework}._rows")
+    return {"dialect": framework, "data": rows.to_json(source)}
+
+
+def _load(message: Mapping[str, Any]) -> Any:
+    from history_curator.dialects import Gathered
+
+    kind, data = message["dialect"], message["data"]
+    if kind == "dicts":
+        return _decoded(data)
+    if kind == "gathered":
+        return Gathered(map(_decoded, data))
+    if kind not in _FRAMEWORKS.values():
+        raise ConversionError(
+            f"recorded in an unknown dialect {kind!r}.", fix="pass the data unchanged."
+        )
+    try:
+        rows = import_module(f"{kind}._rows")
+    except ImportError as error:
+        raise ConversionError(
+            f"the session was recorded with {kind}, whose framework is not installed.",
+            fix="install the extra it belongs to.",
+        ) from error
+    return rows.from_json(data)
+
+
+def _framework_of(source: Any) -> str | None:
+    for base in type(source).__mro__:
+        framework = _FRAMEWORKS.get(base.__module__.split(".", 1)[0])
+        if framework is not None:
+            return framework
+    return None
+
+
+def _encoded(value: Any) -> Any:
+    """Plain data with bytes made safe for JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): _encoded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encoded(item) for item in value]
+    if isinstance(value, (bytes, bytearray)):
+        return {_BYTES: base64.b64encode(value).decode("ascii")}
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if value.keys() == {_BYTES}:
+            return base64.b64decode(value[_BYTES])
+        return {key: _decoded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    return value

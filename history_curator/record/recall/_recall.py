@@ -1,0 +1,197 @@
+"""`Recall`: the original of what the view left out, by handle, by lines, or by query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from history_curator.dialects import read_entries
+from history_curator.errors import ConfigurationError
+from history_curator.model import (
+    RECALL_TOOL_NAME,
+    ConversationEntry,
+    MessageRole,
+    find_handle,
+    handle_of,
+)
+from history_curator.record.recall._excerpt import excerpt, label_of, passage, quoted_lines
+from history_curator.tokens import shorten, shorten_tokens
+
+if TYPE_CHECKING:
+    from history_curator.managers.relevance import Finder
+    from history_curator.tokens import TokenCounter
+
+__all__ = ["Recall"]
+
+Record = Sequence[Any] | Callable[[], Sequence[Any]]
+
+_HITS = 8
+
+
+class Recall:
+    r"""Answers the recall tool from one conversation's record, and from nothing else.
+
+    Guaranteed: an answer never holds more than ``max_tokens`` tokens, never a text from outside
+    the record given here, never the system prompt, and never an exception for what a model may
+    write: a handle that belongs to no entry of this record gets a plain refusal. Every line of
+    what was said starts with ``> ``, so nothing in it can pose as another message or as an answer
+    of ours. Any number of threads may ask; each is answered from the record as it was returned to
+    that thread.
+
+    A query is answered with the ranking of `RelevanceManager`, over the whole record.
+
+    Args:
+        record: the recorded messages or entries, or a callable that returns them, from a store
+            for instance (asked at every call, so that a growing conversation stays searchable).
+        counter: an encoding, a model name or a `TokenCounter`.
+        max_tokens: the most one answer may cost.
+        scorer: how texts are matched with a query, as for `RelevanceManager`.
+        folder: where the index of a long record is kept; None keeps it in memory.
+
+    Example:
+        >>> from history_curator.model import ConversationEntry as E, MessageRole as R
+        >>> said = [E(R.USER, "one\ntwo\nthree"), E(R.ASSISTANT, "noted")]
+        >>> recall = Recall(said, counter="heuristic")
+        >>> print(recall(handle=handle_of(said[0]), lines="2-3"))
+        [user, message 1, lines 2-3 of 3]
+        > two
+        > three
+        >>> recall(handle="r0000000000000000").startswith("Refused")
+        True
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        *,
+        counter: str | TokenCounter | None = "o200k_base",
+        max_tokens: int = 2_000,
+        scorer: Any = None,
+        folder: Any = None,
+    ) -> None:
+        from history_curator.tokens import get_counter
+
+        if max_tokens < 50:
+            raise ConfigurationError(f"max_tokens must be at least 50, got {max_tokens}.")
+        self._record = record
+        self._counter = get_counter(counter)
+        self.max_tokens = max_tokens
+        self._scorer = scorer
+        self._folder = folder
+        self._known: list[ConversationEntry] = []
+        self._handles: list[str] = []
+        self._finder: Finder | None = None
+        self._lock = Lock()
+
+    def __call__(
+        self, handle: str | None = None, lines: Any = None, query: str | None = None
+    ) -> str:
+        """Answer one request of the recall tool, in words the agent can act on."""
+        if handle and str(handle).strip():
+            return self._fit(self.by_handle(str(handle), lines))
+        if query and str(query).strip():
+            return self._fit(self.by_query(str(query)))
+        return "Give a handle from a placeholder, or a query."
+
+    def by_handle(self, handle: str, lines: Any = None) -> str:
+        """Return the original behind a handle, or a refusal when this record has no such handle.
+
+        Args:
+            handle: as written in a placeholder.
+            lines: which lines, from 1: ``"40-80"``, ``"40-"``, ``"40"`` or ``(40, 80)``.
+        """
+        entries = self._read()
+        with self._lock:
+            self._follow(entries)
+            found = find_handle(handle.strip("\"'` "), self._handles)
+        shown = [at for at in range(*found or (0, 0)) if not _is_system(entries[at])]
+        if not shown:
+            name = re.sub(r"[^\w.:-]", "?", shorten(handle, 40))
+            return (
+                f'Refused: no entry of this conversation has the handle "{name}". '
+                "Copy a handle exactly from a placeholder, or search with query=…"
+            )
+        if len(shown) == 1:
+            label, text = label_of(entries[shown[0]], shown[0]), quoted_lines(entries[shown[0]])
+        else:
+            label, text = f"messages {shown[0] + 1}-{shown[-1] + 1}", []
+            for position in shown:
+                text.append(f"[{label_of(entries[position], position)}]")
+                text.extend(quoted_lines(entries[position]))
+        return excerpt(label, text, lines, self.max_tokens, self._counter)
+
+    def by_query(self, query: str) -> str:
+        """Return the parts of the record that match a query best, in order, with their handles."""
+        entries = self._read()
+        with self._lock:
+            self._follow(entries)
+            best = [(at, self._handles[at]) for at in self._search(query)]
+        asked = re.sub(r"[^\w .,:'?-]", "?", shorten(query, 80))
+        if not best:
+            return f'Nothing in this conversation matches "{asked}".'
+        share = max(40, self.max_tokens // min(len(best), 3))
+        pieces: list[tuple[int, str]] = []
+        left = self.max_tokens - 8
+        for position, handle in best:
+            label = f"{label_of(entries[position], position)}, handle {handle}"
+            lines = quoted_lines(entries[position])
+            piece = passage(label, lines, query, min(left, share), self._counter)
+            cost = self._counter.count(piece) + 1
+            if cost <= left:
+                left -= cost
+                pieces.append((position, piece))
+        if not pieces:
+            return f'Nothing that matches "{asked}" fits {self.max_tokens} tokens.'
+        return "\n".join(piece for _, piece in sorted(pieces))
+
+    def _read(self) -> list[ConversationEntry]:
+        record = self._record() if callable(self._record) else self._record
+        return [entry.root for entry in read_entries(record)]
+
+    def _follow(self, entries: list[ConversationEntry]) -> None:
+        """Make what is known equal to these entries."""
+        known = len(self._known)
+        if entries[:known] != self._known:
+            known, self._finder = 0, None
+        self._known = entries
+        self._handles[known:] = [handle_of(entry) for entry in entries[known:]]
+
+    def _search(self, query: str) -> list[int]:
+        """Return where the best matches are, the best first."""
+        from history_curator.managers.relevance import Finder, rank, resolve_scorer
+        from history_curator.managers.relevance._text import numpy
+
+        if self._finder is None:
+            self._finder = Finder(resolve_scorer(self._scorer, folder=self._folder))
+        finder, entries = self._finder, self._known
+        finder.add([_searched(entry) for entry in entries[len(finder) :]])
+        scores = finder.scores({query: 1.0}, len(entries))
+        hits = [at for at in scores.nonzero()[0].tolist() if not _is_hidden(entries[at])]
+        sizes = numpy().array([len(entries[at].content or "") for at in hits])
+        return [hits[place] for place in rank(scores[hits], sizes)[:_HITS]] if hits else []
+
+    def _fit(self, text: str) -> str:
+        return shorten_tokens(text, self.max_tokens, self._counter, keep="head")
+
+
+def _searched(entry: ConversationEntry) -> ConversationEntry:
+    """An entry as it is indexed: what may not be found has no words."""
+    return ConversationEntry(entry.role) if _is_hidden(entry) else entry
+
+
+def _is_hidden(entry: ConversationEntry) -> bool:
+    """Whether no query finds an entry: the system prompt, and what was recalled before."""
+    return _is_system(entry) or _is_recall(entry)
+
+
+def _is_system(entry: ConversationEntry) -> bool:
+    return entry.role is MessageRole.SYSTEM
+
+
+def _is_recall(entry: ConversationEntry) -> bool:
+    if entry.role is MessageRole.TOOL:
+        return entry.tool_name == RECALL_TOOL_NAME
+    calls = entry.tool_calls or ()
+    return bool(calls) and all(call.name == RECALL_TOOL_NAME for call in calls)

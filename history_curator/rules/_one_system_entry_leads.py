@@ -1,0 +1,118 @@
+"""P2: instructions stand at the front, once."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from history_curator.model import ConversationEntry
+from history_curator.rules._invariant import (
+    SYSTEM,
+    USER,
+    Entries,
+    Errors,
+    Finding,
+    Invariant,
+    edit,
+    remembered,
+)
+from history_curator.rules._joining import join_entries
+
+LaterSystem = Literal["hoist", "demote", "stay"]
+
+
+class OneSystemEntryLeads(Invariant):
+    """At most one system entry, and it comes first.
+
+    Anthropic, Gemini and Bedrock take the instructions beside the messages, so only one block at
+    the front can be lifted out; Qwen's template stops with ``System message must be at the
+    beginning.``; Mistral refuses a system message after the assistant.
+
+    Repair: the leading run is merged, later system entries are hoisted into it. With
+    ``later="demote"`` they become user text where they stand, which keeps the cached prefix; with
+    ``later="stay"`` they stand where they are, for models that take them there, such as Claude
+    from Opus 4.8 on.
+
+    Args:
+        later: what becomes of system entries behind the first other one.
+        run: several system entries may lead, where the provider takes a list of blocks.
+
+    Example:
+        >>> from history_curator.testing import parse_entries, show
+        >>> show(OneSystemEntryLeads().repair(parse_entries("S U A S U")))
+        'S U A U'
+    """
+
+    code = "P2"
+    errors: ClassVar[Errors] = {
+        "late": {
+            "portable": "System message must be at the beginning.",
+            "anthropic": 'messages: Unexpected role "system". The Messages API accepts a '
+            'top-level `system` parameter, not "system" as an input message role.',
+            "mistral": "Unexpected role 'system' after role 'assistant'",
+        }
+    }
+
+    def __init__(self, later: LaterSystem = "hoist", *, run: bool = False) -> None:
+        self.later = later
+        self.run = run
+
+    def look_across(self, entries: Entries) -> list[Finding]:
+        """Every system entry that is not where the instructions belong."""
+        found: list[Finding] = []
+        leading = True
+        for index, entry in enumerate(entries):
+            if entry.role is not SYSTEM:
+                leading = False
+            elif not leading and self.later == "stay":
+                continue
+            elif not leading:
+                found.append((index, "late", "a system message after others"))
+            elif index and not self.run:
+                found.append((index, "late", "a second system message"))
+        return found
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Merge the leading run and move the rest out of the way."""
+        if not self.look_across(entries):
+            return list(entries)
+        lead = 0
+        while lead < len(entries) and entries[lead].role is SYSTEM:
+            lead += 1
+        leading = list(entries[:lead])
+        rest: list[ConversationEntry] = []
+        for entry in entries[lead:]:
+            if entry.role is not SYSTEM or self.later == "stay":
+                rest.append(entry)
+            elif self.later == "hoist":
+                leading.append(_hoisted(entry) if self.run else entry)
+            else:
+                rest.append(_demoted(entry))
+        if self.run:
+            return leading + rest
+        if len(leading) > 1:
+            leading = [join_entries(leading, "providers take one system message, at the front")]
+        elif leading and lead == 0:
+            leading = [_hoisted(leading[0])]
+        return leading + rest
+
+
+def _hoisted(entry: ConversationEntry) -> ConversationEntry:
+    return remembered(
+        entry,
+        "hoisted",
+        lambda: edit(entry, action="moved", reason="the system message has to come first"),
+    )
+
+
+def _demoted(entry: ConversationEntry) -> ConversationEntry:
+    return remembered(
+        entry,
+        "demoted",
+        lambda: edit(
+            entry,
+            role=USER,
+            origin="note",
+            action="repaired",
+            reason="a later system message is shown as user text, so the prefix stays",
+        ),
+    )

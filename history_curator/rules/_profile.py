@@ -1,0 +1,246 @@
+"""The rules of one provider at work: what they find, and what they make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Literal
+
+from history_curator.model import ConversationEntry, MessageRole
+from history_curator.rules import (
+    Invariant,
+    OneSystemEntryLeads,
+    ReasoningBoundError,
+    ReasoningMode,
+    ReasoningStaysBound,
+    RolesAlternate,
+    Violation,
+)
+from history_curator.rules._synthetic import bridge
+
+Tail = Literal["request", "history"]
+
+_ROUNDS = 4
+"""One is enough for the profiles that ship; the bound is for rules of your own."""
+_CLOSING = ConversationEntry(MessageRole.USER)
+_reasoning = attrgetter("reasoning")
+
+
+class ProviderProfile:
+    """The rules of one provider.
+
+    `repair` returns entries in which `find` finds nothing, keeps every word the user said, is
+    idempotent, and returns the very list it was given when nothing is wrong.
+
+    Attributes:
+        name: the provider.
+        invariants: the rules, in the order they are repaired.
+        merges: whether runs of one role are merged.
+        hoists: whether later system entries move to the front.
+        bridge: the entry that is put between a result and the user, if one is.
+        reasoning: what happens to reasoning after an edited prefix, see `ReasoningStaysBound`.
+
+    Example:
+        >>> from history_curator import get_profile
+        >>> from history_curator.testing import parse_entries, show
+        >>> profile = get_profile("portable")
+        >>> broken = parse_entries("S U A(c1) U T(c1) A U")
+        >>> [violation.rule for violation in profile.find(broken)]
+        ['P6', 'P6']
+        >>> show(profile.repair(broken))
+        'S U A(c1) T(c1) A* U A U'
+    """
+
+    __slots__ = (
+        "_about",
+        "_across",
+        "_at",
+        "_bound",
+        "_in_unit",
+        "_in_unit_or_entry",
+        "_kinds",
+        "_requests",
+        "_views",
+        "bridge",
+        "hoists",
+        "invariants",
+        "merges",
+        "name",
+        "reasoning",
+    )
+
+    def __init__(self, name: str, invariants: Sequence[Invariant]) -> None:
+        self.name = name
+        self.invariants = tuple(invariants)
+        for invariant in self.invariants:
+            invariant.provider = name
+        self._bound = next(
+            (rule for rule in self.invariants if isinstance(rule, ReasoningStaysBound)), None
+        )
+        alternate = [rule for rule in self.invariants if isinstance(rule, RolesAlternate)]
+        self.merges = bool(alternate)
+        self.bridge = bridge() if any(rule.bridges for rule in alternate) else None
+        self.hoists = any(
+            isinstance(rule, OneSystemEntryLeads) and rule.later == "hoist"
+            for rule in self.invariants
+        )
+        self.reasoning: ReasoningMode = self._bound.mode if self._bound else "keep"
+        self._at = tuple(rule for rule in self.invariants if rule.looks_at)
+        fields = {field for rule in self._at for field in rule.about}
+        self._about = attrgetter("tool_calls", "tool_call_id", *sorted(fields))  # at least two
+        self._kinds: dict[tuple[bool, ...], tuple[Callable[..., object], ...]] = {}
+        across = [rule for rule in self.invariants if rule.looks_across]
+        self._requests = tuple(rule.look_across for rule in across)
+        self._across = tuple(rule.look_across for rule in across if not rule.requests_only)
+        self._in_unit = tuple(rule for rule in across if rule.within_unit)
+        self._in_unit_or_entry = tuple(
+            rule for rule in self.invariants if rule.looks_at or rule in self._in_unit
+        )
+        wide = [rule for rule in across if not rule.within_unit]
+        self._views: dict[Tail, tuple[Callable[..., object], ...]] = {
+            "request": tuple(rule.look_across for rule in wide),
+            "history": tuple(rule.look_across for rule in wide if not rule.requests_only),
+        }
+
+    @property
+    def strips(self) -> bool:
+        """Whether reasoning goes, or is refused, where what stood before it has changed."""
+        return self.reasoning != "keep"
+
+    def __repr__(self) -> str:
+        return f"ProviderProfile({self.name!r}, reasoning={self.reasoning!r})"
+
+    def find(self, entries: Sequence[ConversationEntry], tail: Tail = "request") -> list[Violation]:
+        """Return every violation, in order of position."""
+        found = [
+            violation
+            for rule in self.invariants
+            if tail == "request" or not rule.requests_only
+            for violation in rule.find(entries)
+        ]
+        return sorted(found, key=lambda each: len(entries) if each.index is None else each.index)
+
+    def holds(self, entries: Sequence[ConversationEntry], tail: Tail = "request") -> bool:
+        """Whether `find` would find nothing. Verdicts on single entries are remembered."""
+        for entry in entries:
+            if entry.checked is not self and not self._judge(entry):
+                return False
+        for look in self._requests if tail == "request" else self._across:
+            if look(entries):
+                return False
+        return True
+
+    def holds_across(self, entries: Sequence[ConversationEntry], tail: Tail = "request") -> bool:
+        """Whether the rules hold that look further than one unit, in units that `repair_unit` made."""
+        return not any(look(entries) for look in self._views[tail])
+
+    def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
+        """Return a unit after the rules that can be judged in it by itself.
+
+        The very entries where nothing is wrong. What is left to `repair` is between units.
+        """
+        for _ in range(_ROUNDS):
+            if all(map(self._judge, entries)) and not any(
+                rule.look_across(entries) for rule in self._in_unit
+            ):
+                break
+            for rule in self._in_unit_or_entry:
+                within = rule in self._in_unit and rule.look_across(entries)
+                if within or any(rule.look_at(entry) for entry in entries):
+                    entries = tuple(rule.repair(entries))
+        return entries
+
+    def without_reasoning(
+        self, entries: tuple[ConversationEntry, ...]
+    ) -> tuple[ConversationEntry, ...]:
+        """Return a unit as it is shown once what stood before it has changed.
+
+        Raises:
+            ReasoningBoundError: in mode ``refuse``, when there is reasoning in it.
+        """
+        if self._bound is None or not any(map(_reasoning, entries)):
+            return entries
+        if self.reasoning == "refuse":
+            raise ReasoningBoundError(next(entry for entry in entries if entry.reasoning).sequence)
+        return tuple(self._bound.settle([*entries, _CLOSING]))[:-1]
+
+    def repair(
+        self,
+        entries: Sequence[ConversationEntry],
+        tail: Tail = "request",
+        *,
+        edited: bool = False,
+    ) -> list[ConversationEntry]:
+        """Return entries this provider takes.
+
+        Args:
+            entries: the view.
+            tail: ``request`` when it is about to be sent, ``history`` when the caller appends.
+            edited: something before or in the view was edited or left out already, so reasoning
+                bound to it is stripped, kept or refused as `reasoning` says.
+
+        Raises:
+            ReasoningBoundError: with ``reasoning="refuse"``, when reasoning follows an edit.
+        """
+        current = entries if isinstance(entries, list) else list(entries)
+        given = current
+        for _ in range(_ROUNDS):
+            if self.holds(current, tail):
+                break
+            suspects = [entry for entry in current if not self._judge(entry)]
+            for rule in self.invariants:
+                if rule.requests_only and tail != "request":
+                    continue
+                if any(rule.look_at(entry) for entry in suspects) or rule.look_across(current):
+                    current = rule.repair(current)
+                    suspects = [entry for entry in current if not self._judge(entry)]
+        if edited or current is not given:
+            since = 0 if edited else _first_change(given, current)
+            current = self.settle(current, since, edited=edited)
+        return current
+
+    def _judge(self, entry: ConversationEntry) -> bool:
+        checked = entry.checked
+        if checked is self or (checked.__class__ is dict and self in checked):
+            return True
+        kind = tuple([value is None for value in self._about(entry)])
+        looks = self._kinds.get(kind)
+        for look in self._looks(kind, entry) if looks is None else looks:
+            if look(entry):
+                return False
+        if checked.__class__ is dict:
+            checked[self] = True  # Beside what was derived from the entry.
+        else:
+            object.__setattr__(entry, "checked", self)
+        return True
+
+    def _looks(
+        self, kind: tuple[bool, ...], entry: ConversationEntry
+    ) -> tuple[Callable[..., object], ...]:
+        """The rules that may find something in an entry with just these of their fields set."""
+        looks = tuple(
+            rule.look_at
+            for rule in self._at
+            if not rule.about or any(getattr(entry, field) is not None for field in rule.about)
+        )
+        self._kinds[kind] = looks
+        return looks
+
+    def settle(
+        self, entries: list[ConversationEntry], since: int, *, edited: bool
+    ) -> list[ConversationEntry]:
+        """Answer an edit at or before a place: reasoning behind it goes, stays or is refused."""
+        if not any(map(_reasoning, entries)):
+            return entries
+        for rule in self.invariants:
+            # A repair is not refused: without it nothing could be sent at all.
+            if isinstance(rule, ReasoningStaysBound) and (edited or rule.mode == "strip"):
+                return rule.settle(entries, since)
+        return entries
+
+
+def _first_change(before: Sequence[ConversationEntry], after: Sequence[ConversationEntry]) -> int:
+    for index, (old, new) in enumerate(zip(before, after, strict=False)):
+        if old is not new:
+            return index
+    return min(len(before), len(after))

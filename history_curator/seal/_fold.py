@@ -1,0 +1,381 @@
+"""The fold: where the cut lies, found by going once over the units.
+
+    [system] [heads] [ledger] [units as they were first shown …] [newest unit]
+
+Between jumps nothing that was shown changes: the next view is this one and what is new. When the
+newest unit does not fit, the cut jumps once, to the earliest unit at which the view is no fuller
+than `low_water`; it is looked for from the newest end, so the goal is met in any script and at any
+budget. Only where it is missed for the question that a unit brings along is it passed, if that is
+nearer to it than to stop. Where the cut lies follows from the units alone, so it is the same after
+any restart of the program.
+
+Where a track goes along, the room is what the provider's own reports leave, and the cut also jumps
+when the provider's cache has gone cold: everything is written anew then anyway.
+
+A cold start does not go over the whole record: every `SPAN` budgets of cheap size the cut jumps
+whatever the view holds, and where it lies after such a jump follows from the units just before.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from math import inf
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
+
+from history_curator.caching import NOTHING, Facts, State, Step, Track, facts_of
+from history_curator.model import ConversationEntry
+from history_curator.seal._forms import Form, Forms
+from history_curator.seal._ledger import Ledger
+from history_curator.timeline import Timeline, Unit
+
+LOW_WATER = 0.70
+"""How full a jump leaves the view."""
+COLD = 0.55
+"""How full, of that, a jump leaves it for which the cache was cold."""
+OPENING = 64
+"""Units at the start of a history among which its first report is looked for."""
+HEAD = 0.25
+"""A head stays while it takes no more than this share of the room."""
+SPAN = 8
+"""Budgets of cheap size, four characters a token, between two jumps at the most."""
+
+_offset, _start, _place = attrgetter("offset"), attrgetter("start"), itemgetter(0)
+
+
+class Cut(NamedTuple):
+    """Where the view of some units begins.
+
+    Attributes:
+        at: position of the first unit behind the cut.
+        heads: positions of the units before it that stay.
+        ledger: tokens kept for the ledger.
+        bare: position of the first unit that is shown with its reasoning: reasoning is bound to
+            what stood before it when it was thought.
+        size: tokens of all that is shown so far, but for the system entries.
+        moved: position of the unit at whose arrival the cut was laid; -1 while nothing was cut.
+        whole: tokens of everything so far, where it may still fit.
+        room: tokens for everything but the system entries, as it was known when it was laid.
+        state: what the track knows; None without one.
+    """
+
+    at: int = 0
+    heads: tuple[int, ...] = ()
+    ledger: int = 0
+    bare: int = 0
+    size: int = 0
+    moved: int = -1
+    whole: float = 0
+    room: int = 0
+    state: State | None = None
+
+
+class Fold:
+    """The cut of one timeline in one room; it goes on from where it was when the timeline grows.
+
+    Args:
+        timeline: the units.
+        forms: what they look like and cost.
+        ledger: writes what left; None for no ledger.
+        budget: the budget, in tokens; the cut jumps at least every `SPAN` of them.
+        room: tokens for everything but the system entries.
+        low_water: how full a jump leaves the view.
+        preserve_last_n: the last n entries are never cut off.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        forms: Forms,
+        ledger: Ledger | None,
+        *,
+        budget: int,
+        room: int,
+        low_water: float,
+        preserve_last_n: int = 0,
+    ) -> None:
+        self.timeline = timeline
+        self.forms = forms
+        self.room = room
+        self._ledger = ledger
+        self._low_water = low_water
+        self.tracked = False  # whether a track goes along with it
+        self._track: Track | None = None
+        self._told = 0
+        self._span = SPAN * budget * 4
+        self._preserve = preserve_last_n
+        self._written: tuple[object, Form | None] = (None, None)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._next = 0  # position of the first unit that was not gone over for good
+        self._cut = Cut()  # before it
+        self._latest: tuple[object, Cut] = (None, self._cut)  # the newest unit, and after it
+        self._disturbed = len(self.timeline.pairing.disturbed)
+
+    def reach(self, track: Track | None = None) -> Cut:
+        """Return the cut for all units there are now.
+
+        Args:
+            track: what goes along; the fold is made anew when it knows more about the past.
+        """
+        units = self.timeline.pairing.units
+        told, self._track = self._heard(track), track
+        if self._disturbed != len(self.timeline.pairing.disturbed) or told != self._told:
+            self._reset()
+        last = len(units) - 1
+        if last < 0:
+            return Cut()
+        newest, after = self._latest
+        if self._next < last and newest is units[self._next]:
+            self._next, self._cut = self._next + 1, after
+        if self._next == 0:
+            self._next, self._cut = self._first(last)
+        while self._next < last:
+            self._cut = self._step(self._cut, self._next)
+            self._next += 1
+        if newest is not units[last]:
+            self._latest = (units[last], self._step(self._cut, last))
+            self._told = self._heard(track)
+        return self._latest[1]
+
+    def _heard(self, track: Track | None) -> int:
+        """How much the track was told about the units gone over."""
+        newest = self._latest[0]
+        return track.seen(_place_of(newest)) if track and isinstance(newest, Unit) else self._told
+
+    def _first(self, last: int) -> tuple[int, Cut]:
+        """The last place up to here where the cut does not depend on what it was before."""
+        units = self.timeline.pairing.units
+        start = units[last].offset // self._span * self._span
+        at = bisect_left(units, start, hi=last, key=_offset) if start else 0
+        barrier = self._barrier_at(last)
+        at = max(at, barrier)
+        return at, Cut(whole=inf if at else 0)
+
+    def _step(self, cut: Cut, at: int) -> Cut:
+        cost = self._arrives(at)
+        units = self.timeline.pairing.units
+        barrier = at > 0 and self._barrier_at(at) == at
+        restart = at > 0 and units[at].offset // self._span != units[at - 1].offset // self._span
+        state = self._known(cut, at, anew=barrier or restart)
+        room = self.room if state is None else state.room
+        if barrier:
+            return Cut(at, (), 0, at, cost, at, inf, room, state)
+        whole = inf if restart else cut.whole + cost
+        full = cut.size + cost > room
+        low = self._low_water
+        if state is not None and state.cold and low < 1.0:
+            low *= COLD
+        if restart or (
+            at > 0 and (full or (cut.size + cost > low * room and low < self._low_water))
+        ):
+            laid = self._jump(at, cost, 0 if restart else cut.at, room, int(room * low))
+            if restart or full or laid.at > cut.at:
+                if state is not None and not restart:
+                    state = self._gone(state, cut, laid)
+                    if state.meter is not None or not full:
+                        whole = inf  # it may seem to fit again; the cut does not move back
+                cut = laid
+        return cut._replace(size=cut.size + cost, whole=whole, room=room, state=state)
+
+    def _gone(self, state: State, cut: Cut, laid: Cut) -> State:
+        return state if self._track is None else self._track.jumped(state, cut.size, laid.size)
+
+    def _known(self, cut: Cut, at: int, *, anew: bool) -> State | None:
+        """What the track knows before a unit."""
+        track, units = self._track, self.timeline.pairing.units
+        if track is None:
+            return None
+        if anew:
+            first = (units[at].offset // self._span - 1) * self._span
+            begin = bisect_left(units, first, hi=at, key=_offset) if first > 0 else 0
+            if any(_facts(unit) is not NOTHING for unit in units[begin:at]) or track.seen(
+                _place_of(units[at])
+            ):
+                opening = map(self._told_by, range(min(at, OPENING)))
+                return track.restart(opening, map(self._told_by, range(begin, at)))
+            return track.start()._replace(place=_place_of(units[at - 1]))
+        state = cut.state or track.start()
+        return track.reach(state, _place_of(units[at]), cut.size, _facts(units[at]))
+
+    def _told_by(self, at: int) -> Step:
+        unit = self.timeline.pairing.units[at]
+        return _place_of(unit), self._arrives(at), _facts(unit)
+
+    def _jump(self, at: int, newest: int, floor: int, room: int, goal: int) -> Cut:
+        """The cut after a jump that the arrival of a unit caused."""
+        pairing = self.timeline.pairing
+        floor = max(floor, self._barrier_at(at))
+        bare = self._running_turn(at) if self.forms.profile.strips else 0
+        pins = pairing.pinned
+        pinned = pins[bisect_left(pins, self._barrier_at(at)) : bisect_left(pins, at)]
+        fixed = set(pinned)
+        sums = [0, *accumulate(self._cost(each, bare) for each in pinned)]
+        keep = self._preserved(at)
+        late = sum(map(self.forms.counter.count_entry, self.late_system(at - 1, since=0)))
+        ledger = self._ledger_room(at, room)
+
+        def total(cut: int, kept: int) -> int:
+            heads = (head for head in self._heads(cut, at, room) if head not in fixed)
+            front = sum(self._cost(head, bare) for head in heads) + sums[bisect_left(pinned, cut)]
+            return front + ledger + kept + late + newest
+
+        cut, kept = at, 0
+        for _ in range(2):  # the ledger of what really left is smaller than that of everything
+            while cut > floor:
+                cost = self._cost(cut - 1, bare)
+                full = total(cut - 1, kept + cost)
+                if full > goal and cut <= keep:
+                    taken = total(cut, kept)  # a unit may bring its question along, as a head
+                    nearer = taken + cost <= goal and full + taken <= 2 * goal
+                    if not nearer or full > room:
+                        break
+                cut, kept = cut - 1, kept + cost
+            ledger = self._ledger_room(cut, room)
+        stay = tuple(sorted({*self._heads(cut, at, room), *pinned[: bisect_left(pinned, cut)]}))
+        if len(stay) == cut:
+            ledger = 0  # nothing left
+        size = kept + ledger + late + sum(self._cost(head, bare) for head in stay)
+        return Cut(cut, stay, ledger, bare, size, at)
+
+    def _heads(self, cut: int, at: int, room: int) -> list[int]:
+        """The first user entry, and the one in whose turn the cut falls, where they are small.
+
+        The latest one of all stays whatever its size.
+        """
+        pairing = self.timeline.pairing
+        barrier = self._barrier_at(at)
+        users = pairing.users
+        first, most = bisect_left(users, barrier), room * HEAD
+        found = [barrier] if barrier and barrier < cut else []
+        governing = bisect_left(users, cut) - 1
+        latest = bisect_right(users, at) - 1
+        if first < len(users) and users[first] < cut:
+            if self._cost(users[first], 0) <= most or first == latest:
+                found.append(users[first])
+            in_turn = governing > first and users[governing + 1 : governing + 2] != [cut]
+            if in_turn and (governing == latest or self._cost(users[governing], 0) <= most):
+                found.append(users[governing])
+        return found
+
+    def _arrives(self, at: int) -> int:
+        """What a unit costs where it arrives, with what stands before it."""
+        late = sum(map(self.forms.counter.count_entry, self.late_system(at)))
+        return self._cost(at, 0) + late
+
+    def _cost(self, at: int, bare: int) -> int:
+        """What a unit costs, with the bridge that a rule puts before it."""
+        units = self.timeline.pairing.units
+        form = self.forms.bare(units[at]) if at < bare else self.forms.shown(units[at])
+        bridge = self.forms.profile.bridge
+        if bridge is None or not at or units[at].kind != "user":
+            return form.tokens
+        if units[at - 1].kind != "exchange":
+            return form.tokens
+        return form.tokens + self.forms.counter.count_entry(bridge)
+
+    def late_system(self, at: int, *, since: int | None = None) -> list[ConversationEntry]:
+        """System entries right before a unit, or since another, where they keep their place."""
+        system, units = self.timeline.pairing.system, self.timeline.pairing.units
+        if not system or self.forms.profile.hoists or system[-1][0] < units[0].start:
+            return []
+        after = units[max(0, at - 1) if since is None else since].start
+        low = bisect_right(system, after, key=_place)
+        return [
+            entry for _, entry in system[low : bisect_left(system, units[at].start, key=_place)]
+        ]
+
+    def _ledger_room(self, cut: int, room: int) -> int:
+        return 0 if self._ledger is None else self._ledger.room(self.timeline, cut, room)
+
+    def _barrier_at(self, at: int) -> int:
+        """The latest unit up to here before which nothing is sent; 0 where there is none."""
+        barriers = self.timeline.pairing.barriers
+        found = bisect_right(barriers, at)
+        return barriers[found - 1] if found else 0
+
+    def _running_turn(self, at: int) -> int:
+        """Where the turn begins whose tool loop is running; here, where none is."""
+        pairing = self.timeline.pairing
+        users = bisect_right(pairing.users, at)
+        if pairing.units[at].kind != "exchange" or not users:
+            return at
+        return pairing.users[users - 1]
+
+    def _preserved(self, at: int) -> int:
+        """The first unit of the last entries that are never cut off."""
+        if not self._preserve:
+            return at
+        units = self.timeline.pairing.units
+        end = units[at + 1].start if at + 1 < len(units) else len(self.timeline.entries)
+        return max(0, bisect_right(units, end - self._preserve, hi=at + 1, key=_start) - 1)
+
+    def note(self, cut: Cut) -> Form | None:
+        """The ledger of a cut."""
+        if self._ledger is None or not cut.ledger:
+            return None
+        key = (cut.at, cut.heads, cut.ledger, cut.moved)
+        if self._written[0] != key:
+            end = max(cut.moved, cut.at)
+            entry = self._ledger.entry(self.timeline, cut.at, cut.heads, end, cut.ledger)
+            form = None if entry is None else self.forms.made((entry,), ())
+            self._written = (key, form)
+        return self._written[1]
+
+    def shown(self, cut: Cut) -> list[Form]:
+        """What stands behind the system entries: heads, ledger, and units in order."""
+        units, forms = self.timeline.pairing.units, self.forms
+        shown, bare = forms.shown, forms.bare
+        pieces = [bare(units[at]) if at < cut.bare else shown(units[at]) for at in cut.heads]
+        note = self.note(cut)
+        if note is not None:
+            pieces.append(note)
+        if cut.at < cut.bare:
+            pieces += map(bare, units[cut.at : cut.bare])
+        pieces += map(shown, units[max(cut.at, cut.bare) :])
+        return pieces
+
+    def jumped(self, cut: Cut, room: int) -> bool:
+        """Whether the view does not simply go on from the request before this one.
+
+        That request was made before the newest answer or exchange. Since then the cut moved,
+        everything stopped fitting, a result changed an older exchange, or a system entry came
+        that moves to the front.
+
+        Args:
+            cut: what is shown.
+            room: tokens for everything but the system entries, this time.
+        """
+        pairing = self.timeline.pairing
+        at = len(pairing.units) - 1
+        while at > 0 and pairing.units[at].kind == "user":
+            at -= 1
+        if at < 0:
+            return False
+        if cut.at and (cut.moved >= max(at, 1) or self._fitted(at, cut, room)):
+            return True
+        start = pairing.units[at].start
+        late = pairing.disturbed[-1:]
+        if self.forms.profile.hoists:
+            late = late + [place for place, _ in pairing.system[-1:]]
+        return any(place > start for place in late)
+
+    def _fitted(self, at: int, cut: Cut, room: int) -> bool:
+        """Whether everything before a unit fits."""
+        if cut.whole == inf:
+            return False
+        return cut.whole - sum(map(self._arrives, range(at, self._next + 1))) <= room
+
+
+def _place_of(unit: Unit) -> int:
+    """The position of the message that a unit begins with."""
+    return unit.head.root.sequence
+
+
+def _facts(unit: Unit) -> Facts:
+    if unit.facts is None:
+        unit.facts = facts_of(unit.entries)
+    found: Facts = unit.facts
+    return found

@@ -1,0 +1,261 @@
+"""The ledger: what was done in the part of a conversation that is no longer shown.
+
+One line for each unit that left, newest first until its share is used, then the identifiers that
+stood there, most used first. No other text of a tool result is in it, no line stands twice, and
+nothing that is still in view. Whatever is quoted is quoted as one line that cannot pass for a
+message, a placeholder or a handle of ours.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from history_curator.model import (
+    ConversationEntry,
+    MessageRole,
+    one_line,
+    recall_hint,
+    span_handle,
+)
+from history_curator.seal._identifiers import Mentions, identifiers_of, rank_identifiers
+from history_curator.timeline import Timeline, Unit
+from history_curator.tokens import TokenCounter
+
+SHARE = 0.15
+"""Share of the room that the ledger may take."""
+MOST = 2_000
+"""Tokens it may take."""
+LEAST = 60
+"""Tokens below which it is not worth its keep."""
+HEADING, HANDLE = 40, 48
+"""Tokens kept for its first line and the one before the identifiers, and for a handle."""
+LOOK_BACK = 32
+"""How many budgets of cheap size it looks back."""
+OF_WHAT_LEFT = 1 / 8
+"""It is never larger than this share of what it stands for."""
+PER_NAME = 4
+"""Tokens of an identifier, about."""
+
+IDENTIFIERS = "[Identifiers mentioned there]"
+_USER_CHARACTERS, _SAID_CHARACTERS = 160, 100
+_VALUE_CHARACTERS, _CALL_CHARACTERS, _CALLS = 60, 110, 8
+
+_offset = attrgetter("offset")
+
+
+class Told(NamedTuple):
+    """What the ledger may say about a unit.
+
+    Attributes:
+        counter: whose count it is.
+        line: what was said or done.
+        cost: tokens of the line.
+        mentions: the identifiers of each of its entries.
+    """
+
+    counter: str
+    line: str
+    cost: int
+    mentions: tuple[Mentions, ...]
+
+
+class Ledger:
+    """Writes the ledger of a timeline.
+
+    Args:
+        counter: counts the tokens.
+        budget: the budget of the view, in tokens.
+        recall: whether it names the handle of what left.
+    """
+
+    def __init__(self, counter: TokenCounter, budget: int, *, recall: bool = False) -> None:
+        self._counter = counter
+        self._reach = LOOK_BACK * budget * 4
+        self._recall = recall
+        self._heading = HEADING + HANDLE * recall
+
+    def room(self, timeline: Timeline, cut: int, room: int) -> int:
+        """Return the tokens it takes at most when what is before a cut has left."""
+        units = timeline.pairing.units
+        if cut <= 0:
+            return 0
+        begin = self._begin(units, cut)
+        left = (units[cut].offset - units[begin].offset) // 4
+        most = min(int(room * SHARE), MOST, int(left * OF_WHAT_LEFT))
+        if most < max(LEAST, self._heading):
+            # A handle is worth its line even where nothing else can be said.
+            return self._heading if self._recall and self._heading * 4 <= room else 0
+        tools = _uses_tools(units[begin:cut])
+        spent = self._heading
+        for unit in reversed(units[begin:cut]):
+            if tools or unit.kind == "user":
+                told = self._told(unit)
+                spent += told.cost + PER_NAME * sum(map(len, told.mentions)) * tools
+                if spent >= most:
+                    return most
+        return spent
+
+    def entry(
+        self, timeline: Timeline, cut: int, heads: Sequence[int], end: int, room: int
+    ) -> ConversationEntry | None:
+        """Return the ledger of what is before a cut, but for the heads.
+
+        Args:
+            timeline: the conversation.
+            cut: position of the first unit that is shown.
+            heads: positions of the units before it that are shown too.
+            end: position behind the last unit that is shown.
+            room: tokens it may take.
+        """
+        units = timeline.pairing.units
+        begin = self._begin(units, cut)
+        gone = [unit for at, unit in enumerate(units[:cut]) if at >= begin and at not in heads]
+        shown = [*(units[at] for at in heads), *units[cut:end]]
+        if not gone or room < self._heading:
+            return None
+        tools = _uses_tools(gone)
+        left = room - self._heading
+        said = {self._told(unit).line for unit in shown}
+        lines: list[str] = []
+        waiting = [unit for unit in reversed(gone) if tools or unit.kind == "user"]
+        share = left // 2 if tools else left
+        place, spent = self._lines(waiting, 0, share, said, lines)
+        left -= spent
+        names: list[str] = []
+        if tools:
+            known = "\n".join([*map(_text, shown), *lines])
+            left -= self._names(gone, known, left, names)
+            older = len(lines)
+            self._lines(waiting, place, left, said, lines)
+            told = "\n".join(lines[older:])
+            names = [name for name in names if name not in told]
+        return self._written(timeline, cut, heads, lines[::-1], names)
+
+    def _lines(
+        self, units: Sequence[Unit], place: int, room: int, said: set[str], lines: list[str]
+    ) -> tuple[int, int]:
+        """Add lines while there is room; return the next unit's place and what was spent."""
+        spent = 0
+        for at in range(place, len(units)):
+            told = self._told(units[at])
+            if not told.line or told.line in said:
+                continue
+            if spent + told.cost > room:
+                return at, spent
+            spent += told.cost
+            said.add(told.line)
+            lines.append(told.line)
+        return len(units), spent
+
+    def _names(self, units: Sequence[Unit], known: str, room: int, names: list[str]) -> int:
+        """Add identifiers that are not known otherwise while there is room; return what they cost."""
+        spent = 0
+        mentions = [each for unit in units for each in self._told(unit).mentions]
+        for name in rank_identifiers(mentions):
+            if room - spent < 3:
+                break
+            if name in known:
+                continue
+            quoted = one_line(name)
+            cost = self._counter.count(quoted) + 1
+            if spent + cost <= room:
+                spent += cost
+                names.append(quoted)
+                known = f"{known}\n{name}"
+        return spent
+
+    def _written(
+        self,
+        timeline: Timeline,
+        cut: int,
+        heads: Sequence[int],
+        lines: Sequence[str],
+        names: Sequence[str],
+    ) -> ConversationEntry:
+        units = timeline.pairing.units
+        first = next(at for at in range(cut) if at not in heads)
+        start, end = units[first].start, units[cut].start
+        shown = sum(len(units[at].entries) for at in heads if first < at < cut)
+        count, handle = end - start - shown, None
+        if self._recall:
+            handle = span_handle(timeline.entries[start:end])
+        hint = f"; {recall_hint(handle)} returns them" if handle else ""
+        text = "\n".join(
+            [
+                f"[Earlier in this conversation, no longer shown: {count:,} messages{hint}]",
+                *lines,
+                *([IDENTIFIERS, *names] if names else ()),
+            ]
+        )
+        return ConversationEntry(
+            role=MessageRole.USER,
+            content=text,
+            handle=handle,
+            sequence=units[cut].head.sequence,
+            origin="ledger",
+            action="inserted",
+            reason="what was said and done before the cut",
+        )
+
+    def _begin(self, units: Sequence[Unit], cut: int) -> int:
+        start = units[cut].offset - self._reach
+        return 0 if start <= 0 else bisect_left(units, start, hi=cut, key=_offset)
+
+    def _told(self, unit: Unit) -> Told:
+        told: Told | None = unit.told
+        if told is None or told.counter != self._counter.name:
+            line = one_line(_line(unit))
+            cost = self._counter.count(line) + 1
+            mentions = tuple(map(identifiers_of, unit.entries))
+            told = unit.told = Told(self._counter.name, line, cost, mentions)
+        return told
+
+
+def _uses_tools(units: Iterable[Unit]) -> bool:
+    return any(unit.kind == "exchange" for unit in units)
+
+
+def _text(unit: Unit) -> str:
+    return "\n".join(
+        text
+        for entry in unit.entries
+        for text in (entry.content or "", *(call.arguments for call in entry.tool_calls or ()))
+    )
+
+
+def _line(unit: Unit) -> str:
+    """One line for a unit that left the view."""
+    head = unit.head
+    text = head.content or ""
+    if unit.kind == "user":
+        return f"user: {_short(text, _USER_CHARACTERS)}" if text.strip() else ""
+    if unit.kind == "assistant":
+        return f"said: {_short(text, _SAID_CHARACTERS)}" if text.strip() else ""
+    calls = head.tool_calls or ()
+    done = [f"{call.name}({_arguments(call.arguments)})" for call in calls[:_CALLS]]
+    if len(calls) > _CALLS:
+        done.append(f"and {len(calls) - _CALLS} more calls")
+    return "; ".join(done)
+
+
+def _arguments(arguments: str) -> str:
+    try:
+        values = json.loads(arguments)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        return _short(arguments, _VALUE_CHARACTERS)
+    texts = (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for value in values.values()
+    )
+    return _short(", ".join(_short(text, _VALUE_CHARACTERS) for text in texts), _CALL_CHARACTERS)
+
+
+def _short(text: str, most: int) -> str:
+    text = " ".join(text[: 4 * most].split())
+    return text if len(text) <= most else text[:most] + "…"

@@ -1,0 +1,53 @@
+"""Every option declared once, and policy as data: a pipeline from YAML, TOML or a dict."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from history_curator.settings._options import (
+    OPTIONS,
+    CuratorOptions,
+    Option,
+    SharedOptions,
+    ViewOptions,
+    check_options,
+)
+
+if TYPE_CHECKING:
+    from history_curator.settings._curator import CuratorConfig
+    from history_curator.settings._manager import ManagerConfig
+    from history_curator.settings._registry import manager_names, register_manager
+    from history_curator.settings._retention import RetentionConfig
+
+__all__ = [
+    "OPTIONS",
+    "CuratorConfig",
+    "CuratorOptions",
+    "ManagerConfig",
+    "Option",
+    "RetentionConfig",
+    "SharedOptions",
+    "ViewOptions",
+    "check_options",
+    "manager_names",
+    "register_manager",
+]
+
+# Imported on first use: the options are for everybody, configurations need pydantic.
+_HOMES = {
+    "CuratorConfig": "_curator",
+    "ManagerConfig": "_manager",
+    "RetentionConfig": "_retention",
+    "manager_names": "_registry",
+    "register_manager": "_registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

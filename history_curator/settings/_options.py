@@ -1,0 +1,234 @@
+"""Every option of a curator, declared once: name, type, default, check and meaning."""
+
+# No `from __future__ import annotations`: what is annotated here is read at run time.
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+
+from history_curator.errors import ConfigurationError
+from history_curator.settings._hints import did_you_mean
+
+if TYPE_CHECKING:
+    from history_curator.record import EventBus
+    from history_curator.rules import ProviderProfile
+    from history_curator.tokens import Calibration, TokenCounter
+
+__all__ = [
+    "OPTIONS",
+    "CuratorOptions",
+    "Option",
+    "SharedOptions",
+    "ViewOptions",
+    "check_names",
+    "check_options",
+    "default_of",
+    "doc_of",
+]
+
+
+def _anything(value: Any) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What is known about an option besides its name and type.
+
+    Attributes:
+        default: what holds when it is not given.
+        doc: what it does, for every signature and page that names it.
+        check: returns what a value should have been, or None when it is fine.
+    """
+
+    default: Any
+    doc: str
+    check: Callable[[Any], str | None] = _anything
+
+
+def _whole(least: int, *, none: bool = True) -> Callable[[Any], str | None]:
+    def check(value: Any) -> str | None:
+        if value is None and none:
+            return None
+        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+            return None
+        return f"a whole number, at least {least}" + (", or None" if none else "")
+
+    return check
+
+
+def _share(value: Any) -> str | None:
+    if value is None or (isinstance(value, (int, float)) and 0.0 < value <= 1.0):
+        return None
+    return "above 0, at most 1, or None"
+
+
+def _one_of(*words: str, none: bool = False) -> Callable[[Any], str | None]:
+    def check(value: Any) -> str | None:
+        if (value is None and none) or (isinstance(value, str) and value in words):
+            return None
+        *some, last = map(repr, words)
+        return f"{', '.join(some)} or {last}" + (", or None" if none else "")
+
+    return check
+
+
+def _truth(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "True or False"
+
+
+class SharedOptions(TypedDict, total=False):
+    """What every socket takes and hands to its curator as it is."""
+
+    counter: Annotated[
+        "str | TokenCounter | Callable[..., Any]",
+        Option("o200k_base", "What counts: an encoding, a model's name, or a `TokenCounter`."),
+    ]
+    provider: Annotated[
+        "str | ProviderProfile",
+        Option("core", "Whose rules hold: a profile, or its name."),
+    ]
+    low_water: Annotated[
+        float | None,
+        Option(
+            None,
+            "How full a jump of the cut leaves the view; None is 0.7. 1.0 keeps as much as fits on "
+            "every call, which throws the prompt cache away on every call.",
+            _share,
+        ),
+    ]
+    ledger: Annotated[
+        bool,
+        Option(True, "Whether a marked entry tells what was said and done before the cut.", _truth),
+    ]
+    recollect: Annotated[
+        bool,
+        Option(
+            False,
+            "Whether what matters to the question is brought back from before the cut.",
+            _truth,
+        ),
+    ]
+    calibration: Annotated[
+        "Calibration | bool | None",
+        Option(
+            None,
+            "What was learned about how the provider counts; None starts anew, False takes the "
+            "counter's word for it.",
+        ),
+    ]
+    cache_bytes: Annotated[
+        int,
+        Option(
+            64 * 2**20,
+            "How much is held of conversations seen before; it never changes a view.",
+            _whole(0, none=False),
+        ),
+    ]
+    reasoning: Annotated[
+        Literal["strip", "keep", "refuse"] | None,
+        Option(
+            None,
+            "What happens to reasoning that an edit unbinds; None is the provider's way.",
+            _one_of("strip", "keep", "refuse", none=True),
+        ),
+    ]
+    recall: Annotated[
+        bool,
+        Option(False, "Whether what was left out can be asked for by its handle.", _truth),
+    ]
+    mode: Annotated[
+        Literal["enforce", "shadow"],
+        Option(
+            "enforce",
+            "``shadow`` works everything out and reports it, and sends the full history.",
+            _one_of("enforce", "shadow"),
+        ),
+    ]
+    bus: Annotated[
+        "EventBus | None",
+        Option(None, "An `EventBus` that receives `HistoryCurated`."),
+    ]
+    preserve_last_n: Annotated[
+        int | None,
+        Option(None, "The last n messages are never left out.", _whole(0)),
+    ]
+
+
+class CuratorOptions(SharedOptions, total=False):
+    """What `Curator` takes by name."""
+
+    max_tokens: Annotated[
+        int | None,
+        Option(
+            None,
+            "The budget: messages, tools and priming. None enforces the provider's rules only.",
+            _whole(1),
+        ),
+    ]
+    name: Annotated[str, Option("history", "What reports, events and traces call it.")]
+
+
+class ViewOptions(TypedDict, total=False):
+    """What `Curator.curate` takes for one view, and a socket for all of its views."""
+
+    reserve: Annotated[
+        int,
+        Option(0, "Tokens to leave free for what the caller adds.", _whole(0, none=False)),
+    ]
+    tail: Annotated[
+        Literal["request", "history"] | None,
+        Option(
+            None,
+            "``request`` when the view is about to be sent, ``history`` when something is still "
+            "appended to it; None tells by who spoke last.",
+            _one_of("request", "history", none=True),
+        ),
+    ]
+
+
+OPTIONS: Mapping[str, Option] = {
+    name: annotation.__metadata__[0]
+    for declared in (SharedOptions, CuratorOptions, ViewOptions)
+    for name, annotation in declared.__annotations__.items()
+}
+"""Every option by name."""
+
+
+def default_of(name: str) -> Any:
+    """Return the default of an option."""
+    return OPTIONS[name].default
+
+
+def doc_of(name: str) -> str:
+    """Return what an option does, in one or two sentences."""
+    return OPTIONS[name].doc
+
+
+def check_options(given: Mapping[str, Any]) -> None:
+    """Refuse values that cannot work; names nobody declared are left to their owner.
+
+    Raises:
+        ConfigurationError: naming the option, its value and what to give instead.
+
+    Example:
+        >>> check_options({"low_water": 0.7, "mode": "shadow"})
+    """
+    for name, value in given.items():
+        option = OPTIONS.get(name)
+        wanted = None if option is None else option.check(value)
+        if wanted is not None:
+            raise ConfigurationError(f"{name} is {value!r}. Fix: {wanted}.")
+
+
+def check_names(owner: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Refuse names nobody knows.
+
+    Raises:
+        ConfigurationError: naming the closest known one.
+    """
+    for name in given:
+        if name not in known:
+            raise ConfigurationError(
+                f"{owner}: unknown argument {name!r}. Fix: {did_you_mean(name, known)}"
+            )

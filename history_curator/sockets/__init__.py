@@ -1,0 +1,46 @@
+"""What both adapters share: the budget of a model, one curated call, the event, the record."""
+
+from __future__ import annotations
+
+from history_curator._drive import Ask, Body, adrive, drive
+from history_curator.sockets._branches import Branch, Branches
+from history_curator.sockets._budget import (
+    Budget,
+    Window,
+    answer_is_apart,
+    budget_of,
+    is_share,
+    room_for_answer,
+    share_of,
+)
+from history_curator.sockets._call import CuratedCall
+from history_curator.sockets._counts import Counts, counts_of
+from history_curator.sockets._load import ConfigSource, load_settings
+from history_curator.sockets._rebuild import rebuilt
+from history_curator.sockets._record import Retention, entries_of, log_view_only, prune_connection
+
+__all__ = [
+    "Ask",
+    "Body",
+    "Branch",
+    "Branches",
+    "Budget",
+    "ConfigSource",
+    "Counts",
+    "CuratedCall",
+    "Retention",
+    "Window",
+    "adrive",
+    "answer_is_apart",
+    "budget_of",
+    "counts_of",
+    "drive",
+    "entries_of",
+    "is_share",
+    "load_settings",
+    "log_view_only",
+    "prune_connection",
+    "rebuilt",
+    "room_for_answer",
+    "share_of",
+]

@@ -1,0 +1,54 @@
+"""What a configuration sets, as arguments of a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from history_curator.settings import CuratorConfig
+from history_curator.sockets._budget import is_share
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ConfigSource: TypeAlias = "CuratorConfig | Mapping[str, Any] | str | Path"
+"""What describes a curator: a configuration, a mapping, or the path of a file."""
+
+_TOGETHER = ("counter", "low_water", "max_tokens", "preserve_last_n", "reasoning")
+"""Overrides the core checks together with the managers of a configuration."""
+
+
+def load_settings(
+    config: ConfigSource | None,
+    objects: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return what a configuration sets, by name and with its managers made; overrides win.
+
+    What it does not set is left out, so that the defaults of the socket hold. Without a
+    configuration these are the overrides alone.
+
+    Raises:
+        ConfigurationError: when the configuration is wrong or names an object not given.
+
+    Example:
+        >>> load_settings({"max_tokens": 800, "provider": "openai"}, overrides={"max_tokens": 9})
+        {'max_tokens': 9, 'provider': 'openai'}
+    """
+    given = dict(overrides or {})
+    if config is None:
+        return given
+    loaded = CuratorConfig.load(config)
+    settings = {
+        field: getattr(loaded, field)
+        for field in CuratorConfig.model_fields
+        if field in loaded.model_fields_set and field != "limits"
+    }
+    if "managers" in settings and "managers" not in given:
+        known = {
+            field: value
+            for field, value in given.items()
+            if field in _TOGETHER and not (field == "max_tokens" and is_share(value))
+        }
+        settings["managers"] = loaded.build(objects=objects, **known).managers
+    return {**settings, **given}

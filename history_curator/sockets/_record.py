@@ -1,0 +1,119 @@
+"""The record in somebody else's store: read as entries, and kept as retention says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+from history_curator.dialects import Dialect
+from history_curator.model import ConversationEntry
+from history_curator.record.retention import (
+    aged_by,
+    apply_retention,
+    build_context,
+    latest_turns,
+)
+from history_curator.settings import RetentionConfig
+
+logger = logging.getLogger("history_curator.retention")
+
+
+def entries_of(dialect: Dialect, messages: Iterable[Any]) -> list[ConversationEntry]:
+    """Return messages as entries."""
+    return [
+        entry for index, message in enumerate(messages) for entry in dialect.read(message, index)
+    ]
+
+
+class Retention:
+    """What retention has to do in one stored conversation, and when.
+
+    A turn is dealt with when it grows old, looking at nothing before it. What was missed (an
+    outage, a result that came late, turns stored before retention was on) shows when the record
+    is read, and is dealt with when the next message is added.
+
+    Args:
+        dialect: reads and writes the messages.
+        config: what to keep.
+        stores: whether it reaches the store, and not only what is read.
+
+    Example:
+        >>> from history_curator.dialects import DictDialect
+        >>> config = RetentionConfig(persist_tool_invocations="none")
+        >>> kept = Retention(DictDialect(), config, stores=True)
+        >>> kept.aged([{"role": "user", "content": "next"}], stored=True)
+        1
+        >>> kept.aged([{"role": "assistant", "content": "answer"}], stored=True)
+        0
+    """
+
+    def __init__(self, dialect: Dialect, config: RetentionConfig, *, stores: bool) -> None:
+        self._dialect = dialect
+        self._config = config
+        self._trims = config.persist_tool_invocations != "full"
+        self._stores = stores and self._trims
+        self._behind = False
+
+    def context(self, messages: Sequence[Any]) -> list[Any]:
+        """Return what is handed on towards the model of a record that was read."""
+        entries = entries_of(self._dialect, messages)
+        if self._trims:
+            kept = apply_retention(entries, self._config)
+            self._behind = self._stores and kept != entries
+            entries = kept
+        return self._dialect.write(build_context(entries, self._config))
+
+    def aged(self, messages: Sequence[Any], *, stored: bool) -> int | None:
+        """Return how many turns to look at after these were added: 0 is none, None is all."""
+        if not self._stores:
+            return 0
+        if not stored:
+            self._behind = True
+            return 0
+        return None if self._behind else aged_by(entries_of(self._dialect, messages), self._config)
+
+    def retained(self, stored: Sequence[Any], aged: int | None) -> list[Any] | None:
+        """Return what a store keeps of its messages, or None when that is all of them."""
+        if aged is None:
+            entries, older = entries_of(self._dialect, stored), 0
+        else:
+            tail = latest_turns(
+                reversed(stored), lambda one: self._dialect.read(one, 0), self._config, aged=aged
+            )
+            entries = [entry for _, some in tail for entry in some]
+            older = len(stored) - len(tail)
+        kept = apply_retention(entries, self._config, whole=aged is None)
+        return [*stored[:older], *self._dialect.write(kept)] if kept != entries else None
+
+    def finished(self, done: bool) -> None:
+        """Note whether the store did what was due."""
+        self._behind = not done
+
+
+@lru_cache(maxsize=256)
+def log_view_only(store: str) -> None:
+    """Say, once per kind of store, that retention leaves the store alone."""
+    logger.warning(
+        "%s cannot edit messages in place: retention applies to what is read, and the store keeps "
+        "everything. Fix: pass rewrite=True if nothing else writes to this conversation and a "
+        "crash may lose it.",
+        store,
+    )
+
+
+def prune_connection(
+    connection: Any, table: Any, session_id: str, retention: RetentionConfig, aged: int | None
+) -> bool:
+    """Apply retention to the rows of one conversation, in a transaction that is open.
+
+    `aged` is how many turns grew old; None looks at all of them. Returns whether anything changed.
+    """
+    from history_curator.record.prune import prune_session
+
+    opened = SimpleNamespace(begin=lambda: nullcontext(connection))
+    decisions = prune_session(opened, table, session_id, retention, aged=aged)
+    return any(decision.action != "unreadable" for decision in decisions)

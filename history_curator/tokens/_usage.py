@@ -1,0 +1,152 @@
+"""What a provider reported for one request, whoever reported it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Usage", "read_usage"]
+
+_INPUT = ("input_tokens", "prompt_tokens", "inputTokens", "promptTokenCount", "prompt_token_count")
+_OUTPUT = (
+    "output_tokens",
+    "completion_tokens",
+    "outputTokens",
+    "candidatesTokenCount",
+    "candidates_token_count",
+)
+# Gemini reports thinking beside the answer; everyone else within it.
+_THOUGHTS = ("thoughtsTokenCount", "thoughts_token_count")
+_DETAILS = ("input_token_details", "input_tokens_details", "prompt_tokens_details")
+# Beside the input (Anthropic, Bedrock): the input does not hold them.
+_READ_BESIDE = ("cache_read_input_tokens", "cacheReadInputTokens")
+_WRITE_BESIDE = ("cache_creation_input_tokens", "cacheWriteInputTokens")
+# Inside the input (everyone else).
+_READ_WITHIN = ("cachedContentTokenCount", "cached_content_token_count")
+_READ_DETAIL = ("cached_tokens", "cache_read", "priority_cache_read", "flex_cache_read")
+_WRITE_DETAIL = (
+    "cache_write_tokens",
+    "cache_creation",
+    "priority_cache_creation",
+    "flex_cache_creation",
+)
+_SHORT, _LONG = "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
+# Where a message, an answer or a line of a log keeps what was reported.
+_HOLDERS = (
+    "usage_metadata",
+    "usageMetadata",
+    "usage",
+    "token_usage",
+    "response_metadata",
+    "llm_output",
+    "raw",
+    "message",
+    "additional_kwargs",
+)
+_DEPTH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens of one request and its answer, as the provider counted them.
+
+    Attributes:
+        input: the whole prompt, cached parts included.
+        cache_read: how much of it was read from the cache.
+        cache_write: how much of it was written to the cache.
+        output: the answer, thinking included.
+        cache_write_1h: how much of `cache_write` was written for an hour.
+
+    Example:
+        >>> read_usage({"prompt_tokens": 9, "completion_tokens": 2})
+        Usage(input=9, cache_read=0, cache_write=0, output=2, cache_write_1h=0)
+    """
+
+    input: int
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    cache_write_1h: int = 0
+
+    @property
+    def uncached(self) -> int:
+        """The part of the prompt that the cache had no part in."""
+        return max(0, self.input - self.cache_read - self.cache_write)
+
+
+def read_usage(reported: Any) -> Usage | None:
+    """Return what a provider reported, or None where nothing was.
+
+    Takes the usage of OpenAI (Chat Completions and Responses), Anthropic, Gemini and Bedrock as
+    a mapping or an object of their client, LangChain's ``usage_metadata``, LlamaIndex' ``raw``
+    and ``additional_kwargs``; and a message, an answer or a line of a log that holds one of them.
+
+    Anthropic and Bedrock report the cached parts beside the input, everyone else within it; here
+    `Usage.input` always is the whole prompt.
+
+    Example:
+        >>> read_usage({"input_tokens": 3, "cache_read_input_tokens": 90, "output_tokens": 5}).input
+        93
+        >>> read_usage({"role": "user", "content": "hi"}) is None
+        True
+    """
+    if reported is None or isinstance(reported, (Usage, str, bytes, int, float)):
+        return reported if isinstance(reported, Usage) else None
+    return _read(reported, 0)
+
+
+def _read(given: Any, depth: int) -> Usage | None:
+    whole = _number(given, _INPUT)
+    if whole is not None:
+        usage = _usage(given, whole)
+        if usage.input:  # An answer that is still streaming reports nothing but zeros.
+            return usage
+    if depth < _DEPTH:
+        for name in _HOLDERS:
+            inner = _field(given, name)
+            if inner is not None and not isinstance(inner, (str, bytes, int, float, list)):
+                usage_inside = _read(inner, depth + 1)
+                if usage_inside is not None:
+                    return usage_inside
+    return None
+
+
+def _usage(given: Any, whole: int) -> Usage:
+    output = (_number(given, _OUTPUT) or 0) + (_number(given, _THOUGHTS) or 0)
+    details = next((each for name in _DETAILS if (each := _field(given, name)) is not None), None)
+    long = _number(details, (_LONG,)) or 0
+    if details is not None:
+        read = _number(details, _READ_DETAIL) or 0
+        write = (_number(details, (_SHORT,)) or 0) + long or _number(details, _WRITE_DETAIL) or 0
+        if read or write:
+            return Usage(whole, read, write, output, long)
+    read, write = _number(given, _READ_BESIDE) or 0, _number(given, _WRITE_BESIDE) or 0
+    if read or write:
+        total = _number(given, ("total_tokens",))
+        if total is None or total != whole + output:  # Some routers add them up themselves.
+            whole += read + write
+        written = _field(given, "cache_creation")
+        return Usage(whole, read, write, output, _number(written, (_LONG,)) or _long(given))
+    return Usage(whole, _number(given, _READ_WITHIN) or 0, 0, output)
+
+
+def _long(given: Any) -> int:
+    """Bedrock lists its writes by how long they last."""
+    listed = _field(given, "cacheDetails")
+    lasting = [each for each in listed or () if _field(each, "ttl") == "1h"]
+    return sum(_number(each, ("inputTokens",)) or 0 for each in lasting)
+
+
+def _field(holder: Any, name: str) -> Any:
+    if isinstance(holder, Mapping):
+        return holder.get(name)
+    return None if holder is None else getattr(holder, name, None)
+
+
+def _number(holder: Any, names: tuple[str, ...]) -> int | None:
+    for name in names:
+        value = _field(holder, name)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    return None

@@ -1,0 +1,188 @@
+"""Messages as the adapter of an LLM takes them.
+
+LlamaIndex's adapters differ in what they convert: some raise on a block or a role they do not
+know, some send it as it is, some leave it out without a word.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from llama_index.core.base.llms.types import (
+    CacheControl,
+    CachePoint,
+    ChatMessage,
+    CitableBlock,
+    CitationBlock,
+    MessageRole,
+    TextBlock,
+    ToolCallBlock,
+)
+
+from llamaindex_history_curator._calls import read_calls, write_block
+from llamaindex_history_curator._citable import citable_text
+from llamaindex_history_curator._copies import copy_model
+from llamaindex_history_curator._rewrite import RESULT_ID_KEYS
+
+if TYPE_CHECKING:
+    from llama_index.core.llms import LLM
+
+__all__ = ["Wire"]
+
+_CALLS = ("tool_calls", "function_call")
+_PLAIN = {MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL}
+_ODD = frozenset((*_CALLS, "thought_signatures"))
+_MARKS = ("anthropic", "bedrock")
+_OBJECTS = ("anthropic", "bedrock", "gemini")
+"""Providers that want the arguments of a call as an object, not as text."""
+
+
+class Wire:
+    """Writes messages in the words an LLM's adapter has for them.
+
+    A message that needs nothing is the same object. Nothing is left out but what the adapter
+    would refuse or drop and the provider could not use: a cache point, a citation of an answer.
+
+    Args:
+        provider: whose rules hold.
+        llm: who is asked; None where a memory does not know.
+    """
+
+    def __init__(self, provider: str, llm: LLM | None = None) -> None:
+        self._provider = provider
+        self._known = llm is not None or provider not in ("core", "portable")
+        self._responses = llm is not None and "responses" in llm.class_name().lower()
+
+    def __call__(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the messages, one for one."""
+        return [self.one(message) for message in messages]
+
+    def one(self, message: ChatMessage) -> ChatMessage:
+        """Return one message."""
+        blocks, keywords = message.blocks, message.additional_kwargs
+        if (
+            message.role in _PLAIN
+            and len(blocks) == 1
+            and type(blocks[0]) is TextBlock
+            and (not keywords or (_ODD.isdisjoint(keywords) and "tool_call_id" in keywords))
+        ):
+            return message
+        return self._written(message)
+
+    def _written(self, message: ChatMessage) -> ChatMessage:
+        keywords = message.additional_kwargs
+        blocks = self._blocks(message)
+        changes: dict[str, Any] = {}
+        if blocks is not message.blocks:
+            changes["blocks"] = blocks
+        role = self._role(message)
+        if role is not message.role:
+            changes["role"] = role
+        if keywords:
+            kept = self._keywords(message, role, blocks)
+            if kept is not keywords:
+                changes["additional_kwargs"] = kept
+        return copy_model(message, changes) if changes else message
+
+    def _role(self, message: ChatMessage) -> MessageRole:
+        role = message.role
+        if self._provider == "gemini" and message.additional_kwargs.get("thought_signatures"):
+            # Its adapter answers as the assistant, and sends signatures of the model alone.
+            return MessageRole.MODEL if role is MessageRole.ASSISTANT else role
+        if role in _PLAIN:
+            return role
+        if role is MessageRole.DEVELOPER:
+            return role if self._provider == "openai" else MessageRole.SYSTEM
+        if role is MessageRole.FUNCTION:
+            return MessageRole.TOOL
+        return MessageRole.ASSISTANT  # chatbot, model
+
+    def _blocks(self, message: ChatMessage) -> list[Any]:
+        blocks = message.blocks
+        wired = not _is_empty(message.additional_kwargs) and not any(
+            isinstance(block, ToolCallBlock) for block in blocks
+        )
+        if not wired and all(self._is_plain(block, blocks) for block in blocks):
+            return blocks
+        out: list[Any] = []
+        for block in blocks:
+            written = block if self._is_plain(block, blocks) else self._block(block, out)
+            if written is not None:
+                out.append(written)
+        if wired and not self._is_own(message):
+            out += map(self._call, map(write_block, read_calls(message)))
+        return out
+
+    def _is_plain(self, block: Any, blocks: Sequence[Any]) -> bool:
+        kind = type(block)
+        if kind is TextBlock:
+            return bool(block.text) or len(blocks) == 1
+        if kind is ToolCallBlock:
+            return not (isinstance(block.tool_kwargs, str) and self._provider in _OBJECTS)
+        return kind not in (CachePoint, CitableBlock, CitationBlock)
+
+    def _block(self, block: Any, before: Sequence[Any]) -> Any:
+        if isinstance(block, TextBlock):
+            return block if self._provider not in _OBJECTS else None
+        if isinstance(block, ToolCallBlock):
+            return self._call(block)
+        if isinstance(block, CachePoint):
+            return self._mark(block, before)
+        if self._provider == "anthropic" or not self._known:
+            plain = isinstance(block, CitableBlock) and all(
+                isinstance(part, TextBlock) and part.text for part in block.content
+            )
+            if plain or isinstance(block, CitationBlock):
+                return block
+        return TextBlock(text=citable_text(block)) if isinstance(block, CitableBlock) else None
+
+    def _mark(self, block: CachePoint, before: Sequence[Any]) -> CachePoint | None:
+        if not self._known:
+            return block
+        if self._provider not in _MARKS or not before:
+            return None
+        if self._provider == "bedrock" and block.cache_control.type != "default":
+            return CachePoint(cache_control=CacheControl(type="default"))
+        return block
+
+    def _call(self, block: ToolCallBlock) -> ToolCallBlock:
+        if self._provider not in _OBJECTS or not isinstance(block.tool_kwargs, str):
+            return block
+        try:
+            arguments = json.loads(block.tool_kwargs or "{}")
+        except ValueError:
+            arguments = {"arguments": block.tool_kwargs}
+        if not isinstance(arguments, dict):
+            arguments = {"arguments": arguments}
+        return copy_model(block, {"tool_kwargs": arguments})
+
+    def _is_own(self, message: ChatMessage) -> bool:
+        """Whether Gemini's adapter wrote these calls: their signatures have no other place."""
+        wires = message.additional_kwargs.get("tool_calls") or ()
+        return self._provider == "gemini" and any(
+            (wire.get("thought_signature") if isinstance(wire, dict) else
+             getattr(wire, "thought_signature", None)) for wire in wires
+        )  # fmt: skip
+
+    def _keywords(
+        self, message: ChatMessage, role: MessageRole, blocks: Sequence[Any]
+    ) -> dict[str, Any]:
+        keywords = message.additional_kwargs
+        kept = keywords
+        if role is MessageRole.TOOL and not keywords.get("tool_call_id"):
+            found = next(
+                (keywords[key] for key in (*RESULT_ID_KEYS, "name") if keywords.get(key)), None
+            )
+            if found is not None:
+                kept = {**kept, "tool_call_id": found}
+        called = any(isinstance(block, ToolCallBlock) for block in blocks)
+        if called and not _is_empty(kept) and (blocks is not message.blocks or self._responses):
+            # Said by the blocks. Responses would send the others as they are, in any shape.
+            kept = {key: value for key, value in kept.items() if key not in _CALLS}
+        return kept
+
+
+def _is_empty(keywords: dict[str, Any]) -> bool:
+    return not any(keywords.get(key) for key in _CALLS)
