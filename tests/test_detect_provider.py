@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from history_curator.detect_provider import provider_for
-from history_curator.profiles import get_profile
+from history_curator.dialects import provider_for
+from history_curator.rules import get_profile
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,8 @@ from history_curator.profiles import get_profile
         ("langchain_ollama.chat_models.ChatOllama", "portable"),
         ("langchain_core.language_models.fake_chat_models.FakeListChatModel", "core"),
         ("llama_index.llms.openai.base.OpenAI", "openai"),
+        ("llama_index.llms.openai.responses.OpenAIResponses", "openai-responses"),
+        ("openai_responses_llm", "openai-responses"),
         ("llama_index.llms.anthropic.base.Anthropic", "anthropic"),
         ("llama_index.llms.bedrock_converse.base.BedrockConverse", "bedrock"),
         ("llama_index.llms.google_genai.base.GoogleGenAI", "gemini"),

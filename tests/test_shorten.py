@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from history_curator.shorten import Keep, shorten, shorten_tokens
-from history_curator.tokens import HeuristicCounter, TiktokenCounter
+from history_curator.tokens import HeuristicCounter, Keep, TiktokenCounter, shorten, shorten_tokens
 
 KEEPS = st.sampled_from(["head", "tail", "both"])
 TEXTS = st.text(max_size=300) | st.text("ab \n漢😀", max_size=3_000)

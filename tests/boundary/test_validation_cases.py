@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from history_curator.boundary import HistoryLimits, ValidatedHistory, validate_history
+from history_curator.boundary import (
+    HistoryLimits,
+    ValidatedHistory,
+    sanitize_history,
+    validate_history,
+)
 from history_curator.errors import HistoryValidationError
 from tests.boundary.factories import TIME, dialogue, said
 
@@ -74,6 +79,13 @@ class Test03HistoryWithInvalidTimestamps:
             "2025-10-29T13:30:00-0500",
             "2025-10-29 13:30",
             "2025-10-29",
+            "20251029T133000Z",
+            "20251029T133000.5+0200",
+            "20251029T1330",
+            "20251029T13",
+            "20251029",
+            "2025-W44-3",
+            "2025W443T133000Z",
         ],
     )
     def test_every_iso_form_is_kept_as_written(self, timestamp: str) -> None:
@@ -262,3 +274,58 @@ def test_validated_messages_pass_again_unchanged() -> None:
     first = validate([said("assistant", "q" * 9_000), said("user", "x" * 200)])
     again = validate(first.messages)
     assert again.messages == first.messages
+
+
+class TestAttachments:
+    """Kept with their message, or reported; never lost in silence."""
+
+    CODE = {"type": "code", "language": "python", "content": "print(1)"}  # noqa: RUF012
+    IMAGE = {"type": "image_url", "image_url": {"url": "data:,"}}  # noqa: RUF012
+
+    def test_are_kept_as_copies(self) -> None:
+        given = {**said("user", "Fix this code"), "attachments": [self.CODE]}
+        result = validate([given])
+        assert result.warnings == ()
+        assert result.messages is not None
+        assert result.messages[0]["attachments"] == [self.CODE]
+        assert result.to_task_context()["messages"][0]["attachments"] == [self.CODE]
+        result.messages[0]["attachments"][0]["content"] = "changed"
+        result.records[0].attachments[0]["content"] = "changed"
+        assert self.CODE["content"] == "print(1)"
+        assert result.entries[0].content == (
+            "Fix this code\n[attachment: code, python, 7 characters]"
+        )
+
+    def test_blocks_that_are_not_text_are_attachments(self) -> None:
+        result = validate([said("user", [{"type": "text", "text": "see"}, "this", self.IMAGE])])
+        assert result.warnings == ()
+        assert result.records[0].content == "see\nthis"
+        assert result.records[0].attachments == (self.IMAGE,)
+
+    def test_a_message_of_attachments_alone_is_not_empty(self) -> None:
+        result = validate([said("user", [self.IMAGE])])
+        assert result.records[0].attachments == (self.IMAGE,)
+
+    def test_count_towards_the_total(self) -> None:
+        big = {"type": "code", "content": "x" * 20_000}
+        history = [{**said("user", "old"), "attachments": [big]}]
+        history += [said("user", str(number)) for number in range(6)]
+        assert [one.index for one in validate(history).records] == [1, 2, 3, 4, 5, 6]
+
+    @pytest.mark.parametrize("wrong", ["code", {"type": "code"}, [1, "x"]])
+    def test_malformed_ones_are_reported(self, wrong: Any) -> None:
+        result = validate([{**said("user", "a"), "attachments": wrong}])
+        assert codes(result) == ["malformed_attachments"]
+        assert result.records[0].attachments == ()
+
+    def test_a_stateless_request_reports_what_it_leaves_out(self) -> None:
+        history = [
+            {"role": "user", "content": "a", "attachments": [self.CODE]},
+            {"role": "assistant", "content": [{"type": "text", "text": "b"}, self.IMAGE]},
+        ]
+        result = sanitize_history({"prompt": "next", "history": history})
+        assert [one["content"] for one in result.messages] == ["a", "b", "next"]
+        assert [(one.field, one.code) for one in result.warnings] == [
+            ("history[0]", "attachments"),
+            ("history[1]", "attachments"),
+        ]

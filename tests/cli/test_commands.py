@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,13 +32,38 @@ def talk(tmp_path: Path) -> Path:
 
 
 class TestDemo:
-    def test_it_shows_the_decisions_and_writes_the_page(self, tmp_path: Path) -> None:
+    def test_one_screen_says_what_happens_and_what_it_costs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "100")
         target = tmp_path / "demo.html"
         done = run("demo", "-o", target)
         assert done.exit_code == 0, done.output
+        assert len(done.output.splitlines()) <= 30
         assert str(target) in done.output.replace("\n", "")
-        assert "Checkout p95" in target.read_text(encoding="utf-8")
-        assert "truncated" in done.output or "cleared" in done.output
+        for said in ("went in", "is sent", "left out", "curator", "the newest that fit",
+                     "everything", "cached", "cost", "lost", "faults"):  # fmt: skip
+            assert said in done.output
+        assert "Checkout p95" in target.read_text(encoding="utf-8") or (
+            'data-encoding="gzip"' in target.read_text(encoding="utf-8")
+        )
+
+    def test_full_prints_every_decision(self, tmp_path: Path) -> None:
+        short = run("demo", "-o", tmp_path / "a.html").output
+        full = run("demo", "--full", "-o", tmp_path / "b.html").output
+        assert len(full.splitlines()) >= len(short.splitlines()) + len(sample_conversation())
+
+    def test_it_needs_no_framework(self, tmp_path: Path) -> None:
+        code = (
+            "import sys\n"
+            "for name in ('langchain_core', 'llama_index', 'yaml', 'pandas', 'matplotlib'):\n"
+            "    sys.modules[name] = None\n"
+            f"sys.argv = ['history-curator', 'demo', '-o', {str(tmp_path / 'demo.html')!r}]\n"
+            "from history_curator.cli import main\nmain()\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                              check=False)  # fmt: skip
+        assert done.returncode == 0, done.stderr
 
     def test_without_a_path_it_chooses_one_and_prints_it(self) -> None:
         lines = run("demo").output.split()
@@ -212,7 +238,7 @@ class TestPrune:
     def test_older_tool_details_go(self, tmp_path: Path, in_place: bool) -> None:
         path = tmp_path / "talk.json"
         path.write_text(json.dumps(SAID), encoding="utf-8")
-        done = run("prune", path, *(["--in-place"] if in_place else []))
+        done = run("prune", path, "--apply", *(["--in-place"] if in_place else []))
         assert done.exit_code == 0, done.output
         assert "No --config: the last 2 turns stay whole" in done.stderr
         stored = json.loads(path.read_text(encoding="utf-8"))
@@ -228,7 +254,7 @@ class TestPrune:
     def test_a_dry_run_changes_nothing(self, tmp_path: Path) -> None:
         path = tmp_path / "talk.json"
         path.write_text(json.dumps(SAID), encoding="utf-8")
-        done = run("prune", path, "--dry-run")
+        done = run("prune", path, "--in-place")
         assert done.exit_code == 0
         assert "nothing was written" in done.output
         assert json.loads(path.read_text(encoding="utf-8")) == SAID
@@ -238,7 +264,7 @@ class TestPrune:
         path.write_text(json.dumps(SAID), encoding="utf-8")
         rules.write_text("conversation:\n  retention:\n    persist_tool_invocations: false\n"
                          "    preserve_turns: 1\n", encoding="utf-8")  # fmt: skip
-        done = run("prune", path, "-c", rules, "-o", target)
+        done = run("prune", path, "-c", rules, "-o", target, "--apply")
         assert done.exit_code == 0, done.output
         assert "No --config" not in done.output
         assert {m["role"] for m in json.loads(target.read_text())} == {"user", "assistant"}
@@ -252,7 +278,7 @@ class TestPrune:
         url = f"sqlite:///{tmp_path / 'chat.db'}"
         history = SQLChatMessageHistory("s1", connection=url)
         history.add_messages(convert_to_messages(SAID))
-        done = run("prune", url, *(["--dry-run"] if dry else []))
+        done = run("prune", url, *([] if dry else ["--apply"]))
         assert done.exit_code == 0, done.output
         assert "trimmed" in done.output
         stored = SQLChatMessageHistory("s1", connection=url).messages
@@ -269,8 +295,120 @@ def test_the_module_runs_and_lists_its_commands() -> None:
         assert name in done.stdout
 
 
-def test_without_typer_the_install_command_is_printed() -> None:
-    code = "import sys; sys.modules['typer'] = None; from history_curator.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert 'pip install "history-curator[lab]"' in done.stderr
+class TestTheCommandItself:
+    """What a shell sees: versions, exit codes, pipes, narrow terminals, missing packages."""
+
+    def shell(self, *arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "history_curator.cli", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+    def test_the_version_is_the_package_s(self) -> None:
+        from history_curator import __version__
+
+        assert run("--version").output.strip() == f"history-curator {__version__}"
+        assert self.shell("--version").stdout.strip() == f"history-curator {__version__}"
+
+    def test_without_typer_one_sentence_and_code_2(self, tmp_path: Path) -> None:
+        (tmp_path / "typer.py").write_text("raise ModuleNotFoundError('no', name='typer')")
+        path = f"{tmp_path}:{Path(__file__).resolve().parents[2]}"
+        done = self.shell("demo", env={"PYTHONPATH": path})
+        assert done.returncode == 2
+        assert done.stderr.strip() == (
+            "The command line needs typer, which is not installed. "
+            'Fix: pip install "history-curator[cli]"'
+        )
+        assert self.shell("--version", env={"PYTHONPATH": path}).returncode == 0
+
+    @pytest.mark.parametrize("command", ["explain", "curate"])
+    def test_a_closed_pipe_ends_quietly(self, talk: Path, command: str) -> None:
+        line = f"{sys.executable} -m history_curator.cli {command} {talk} -n 6000 | head -n 1"
+        done = subprocess.run(
+            ["bash", "-c", line + "; echo ${PIPESTATUS[0]}"], capture_output=True, text=True,
+            check=False, env={"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1",
+                              "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr
+        assert "Errno" not in done.stderr
+        assert done.stdout.split()[-1] in {"0", "141"}  # 0 when it was done before the pipe closed
+
+    def test_a_missing_file_is_named_without_a_number(self) -> None:
+        done = run("count", "nowhere.json")
+        assert done.exit_code == 2
+        assert "error: nowhere.json: No such file or directory." in done.stderr
+
+    def test_json_nested_too_deeply_is_one_line(self, tmp_path: Path) -> None:
+        path = tmp_path / "deep.json"
+        path.write_text("[" * 200_000 + "]" * 200_000, encoding="utf-8")
+        done = run("count", path)
+        assert done.exit_code == 2
+        assert "nested too deeply" in done.stderr
+        assert "Traceback" not in done.output
+
+    @pytest.mark.parametrize("width", [40, 80])
+    @pytest.mark.parametrize("command", ["explain", "demo", "count", "check"])
+    def test_it_fits_the_terminal(
+        self, talk: Path, command: str, width: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", str(width))
+        given = () if command == "demo" else (talk,)
+        more = ("-n", "6000") if command == "explain" else ()
+        lines = [
+            line for line in run(command, *given, *more).output.splitlines()
+            if str(talk)[:12] not in line and "/" not in line
+        ]  # fmt: skip
+        assert max(map(len, lines)) <= width
+
+    @pytest.mark.parametrize(
+        "command",
+        ["curate", "check", "explain", "report", "session", "count", "compare", "demo", "prune"],
+    )
+    def test_help_has_an_example(self, command: str) -> None:
+        text = run(command, "--help").output
+        assert f"Example: history-curator {command}" in text
+
+    def test_completion_is_offered(self) -> None:
+        done = self.shell(env={**os.environ, "_HISTORY_CURATOR_COMPLETE": "complete_bash",
+                               "COMP_WORDS": "history-curator com", "COMP_CWORD": "1"})  # fmt: skip
+        assert "--install-completion" in run("--help").output
+        assert done.stdout.split() == ["compare"]
+
+
+def test_a_session_is_written_as_a_page(talk: Path, tmp_path: Path) -> None:
+    target = tmp_path / "session.html"
+    done = run("session", talk, "-n", "8000", "--policy", "no curation", "-o", target)
+    assert done.exit_code == 0, done.output
+    assert "under curator and no curation" in target.read_text(encoding="utf-8")
+
+
+class TestCompareOnAScreen:
+    @pytest.fixture
+    def shown(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+        monkeypatch.setenv("COLUMNS", "80")
+        path = tmp_path / "talks.jsonl"
+        path.write_text(json.dumps(sample_conversation()) + "\n", encoding="utf-8")
+        return run("compare", path, "-n", "8000", "--policy", "curator", "--policy", "no curation",
+                   "--html", tmp_path / "page.html", "-o", tmp_path / "r.parquet")  # fmt: skip
+
+    def test_it_fits_80_columns_with_a_legend(self, shown: Any) -> None:
+        assert shown.exit_code == 0, shown.output
+        table = [line for line in shown.output.splitlines() if "curat" in line or "─" in line]
+        assert max(map(len, table)) <= 80
+        for head in ("sent", "cached", "cost", "regret", "faults"):
+            assert f"\n {head} " in shown.output
+
+    def test_the_frontier_is_of_policies_that_can_be_used(self, shown: Any) -> None:
+        assert "On the cost/regret frontier: curator." in shown.output
+        assert "no curation (" in shown.output  # ruled out, and why
+
+    def test_the_page_has_the_frontier_and_loads_nothing(self, shown: Any, tmp_path: Path) -> None:
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert "<svg" in page
+        assert "<h1>Use curator</h1>" in page
+        assert "<script" not in page
+        assert "http:" not in page.replace("http-equiv", "")
+        assert (tmp_path / "r.parquet").stat().st_size > 0
+
+    def test_a_policy_without_a_name_is_refused(self, talk: Path) -> None:
+        done = run("compare", talk, "--policy", "=curator.yaml")
+        assert done.exit_code == 2
+        assert "NAME=curator.yaml" in done.output

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given
 
-from history_curator.conformance import check_conversation, repair_conversation
+from history_curator.rules import check_conversation, repair_conversation
 from history_curator.testing import SEQUENCES, parse
 from history_curator.testing.strategies import broken_conversations
 

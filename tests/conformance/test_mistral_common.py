@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from history_curator.conformance import repair_conversation
+from history_curator.rules import repair_conversation
 from history_curator.testing import SEQUENCES, parse
 from history_curator.testing.strategies import broken_conversations
 

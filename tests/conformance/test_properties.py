@@ -7,9 +7,8 @@ import copy
 import pytest
 from hypothesis import given, settings
 
-from history_curator.conformance import check_conversation, repair_conversation
 from history_curator.curator import Curator
-from history_curator.profiles import PROVIDERS, get_profile
+from history_curator.rules import PROVIDERS, check_conversation, get_profile, repair_conversation
 from history_curator.testing.strategies import broken_conversations, conversations
 from tests.support.messages import entries
 
@@ -66,9 +65,10 @@ class TestRepair:
 def test_a_growing_conversation_is_taken_at_every_step(provider, messages):
     growing = Curator(provider=provider)
     for end in range(1, len(messages) + 1):
-        view = growing.curate(messages[:end]).messages
+        view = growing.curate(messages[:end], tail="request").messages
         assert check_conversation(view, provider) == []
-        assert view == Curator(provider=provider).curate(messages[:end]).messages
+        fresh = Curator(provider=provider).curate(messages[:end], tail="request")
+        assert view == fresh.messages
 
 
 @pytest.mark.nightly

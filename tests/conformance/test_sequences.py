@@ -6,8 +6,7 @@ import copy
 
 import pytest
 
-from history_curator.conformance import check_conversation, repair_conversation
-from history_curator.profiles import PROVIDERS, get_profile
+from history_curator.rules import PROVIDERS, check_conversation, get_profile, repair_conversation
 from history_curator.testing import SEQUENCES, parse, parse_entries, show
 
 CASES = [pytest.param(*pair, id=str(number)) for number, pair in enumerate(SEQUENCES, 1)]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from history_curator.conformance import check_conversation
 from history_curator.curator import Curator
 from history_curator.managers import SlidingWindowManager
-from history_curator.profiles import PROVIDERS
+from history_curator.rules import PROVIDERS, check_conversation
 from history_curator.testing import parse, show
 from history_curator.tokens import count_tokens
 from tests.support.messages import assistant, call, exchange, result, system, user
 
 LONG = "word " * 200
+FOREIGN = {"openai", "openai-responses", "gemini", "mistral"}
+"""Whose models did not sign the thinking of Claude."""
 
 
 class KeepLast:
@@ -44,7 +45,7 @@ class TestWindows:
         given = [system(), user("the question"), *loop]
         budget = count_tokens(given) // 5
         view = view_of(given, provider, max_tokens=budget)
-        assert "the question" in texts(view)
+        assert any("the question" in (text or "") for text in texts(view))
         assert view[-1]["role"] == "tool"
         assert count_tokens(view) <= budget
         calls = sum(len(each.get("tool_calls", ())) for each in view)
@@ -112,6 +113,6 @@ class TestWindows:
         for message in view:
             blocks = message["content"] if isinstance(message["content"], list) else []
             kinds = [block["type"] for block in blocks]
-            if "tool_use" in kinds and provider != "openai":  # OpenAI takes no such blocks
+            if "tool_use" in kinds and provider not in FOREIGN:
                 assert kinds == ["thinking", "tool_use"]
         assert show(view).endswith(")")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from history_curator import Curator
-from history_curator.profiles import PROVIDERS
-from history_curator.read import DictDialect
-from history_curator.seal._lines import Window
+from history_curator.dialects import DictDialect
+from history_curator.rules import PROVIDERS
 from tests.support.hosts import live, see_an_equal_message_in_the_place_of_another, view
 from tests.support.messages import assistant, call, result, system, user
 
@@ -83,15 +81,16 @@ def test_replaced_content_is_noticed_wherever_it_is_in_the_view(seed: int) -> No
 
 
 @pytest.mark.parametrize("key", ["name", "tool_call_id", "tool_calls"])
-def test_other_edits_are_noticed_among_the_newest(key: str) -> None:
+@pytest.mark.parametrize("place", [0, 40, -1])
+def test_other_edits_are_noticed_wherever_they_are(key: str, place: int) -> None:
     messages = session(40)
     curator = Curator(max_tokens=3_000)
     view(curator, messages)
-    newest = next(each for each in reversed(messages) if key in each or key == "name")
+    edited = [each for each in messages[1:] if key in each or key == "name"][place]
     if key == "tool_calls":
-        newest[key][0]["function"]["name"] = "other"
+        edited[key][0]["function"]["name"] = "other"
     else:
-        newest[key] = "other"
+        edited[key] = "other"
     assert view(curator, messages) == view(Curator(max_tokens=3_000), messages)
 
 
@@ -114,10 +113,23 @@ def test_an_edit_that_changes_nothing_read_costs_one_message() -> None:
     after = curator.curate(messages, tail="history", dialect=dialect).messages
     assert after == before
     assert after[-1] is messages[-1]
-    assert dialect.reads == 1
+    assert dialect.reads == 2  # and the ledger, which is read as it is written
     dialect.reads = 0
     curator.curate(messages, tail="history", dialect=dialect)
     assert dialect.reads == 0
+
+
+@pytest.mark.parametrize("sequence", [0, 1, 99])
+def test_what_a_manager_brings_along_is_shown_as_it_is(sequence: int) -> None:
+    note = user("a note")
+    entry = replace(*DictDialect().read(note, 0), sequence=sequence)
+
+    class Noting:
+        def curate(self, entries: Any, *, context: Any) -> Any:
+            return [*entries[:-1], entry, entries[-1]]
+
+    messages = [user("hi"), assistant("hello"), user("and now?")]
+    assert view(Curator(Noting()), messages) == [*messages[:-1], note, messages[-1]]
 
 
 def test_values_that_cannot_be_compared_are_read_again() -> None:
@@ -143,23 +155,6 @@ def test_a_history_of_copies_gives_the_copies() -> None:
     assert shown == view(Curator(max_tokens=3_000), messages)
     originals = {id(message) for message in messages}
     assert not any(id(message) in originals for message in shown)
-
-
-@given(
-    costs=st.lists(st.integers(1, 9), min_size=1, max_size=30),
-    asked=st.lists(st.tuples(st.integers(0, 30), st.integers(-3, 40)), min_size=1, max_size=12),
-)
-def test_a_window_is_where_it_would_be_without_a_past(
-    costs: list[int], asked: list[tuple[int, int]]
-) -> None:
-    window = Window(costs.__getitem__)
-    for wanted, limit in asked:
-        end = min(wanted, len(costs))
-        start = end
-        while start > 0 and sum(costs[start - 1 : end]) <= limit:
-            start -= 1
-        assert window.slide(end, limit) == start
-        assert window.total == sum(costs[start:end])
 
 
 class TestCuration:
@@ -231,13 +226,16 @@ def test_an_equal_message_in_the_place_of_another_is_the_one_that_is_shown() -> 
     see_an_equal_message_in_the_place_of_another(session(30), 3_000, dict)
 
 
-def test_a_cleared_result_that_gets_other_content_is_noticed() -> None:
-    messages = session(40)
+def test_a_capped_result_that_gets_other_content_is_noticed() -> None:
     curator = Curator(max_tokens=3_000)
-    shown = view(curator, messages)
-    ids = [each["tool_call_id"] for each in shown if "[cleared" in str(each["content"])]
-    cleared = next(each for each in messages if each.get("tool_call_id") == ids[-1])
-    cleared["content"] = "something else, and short"
+    for end in range(200, 1, -1):
+        messages = session(40)[:end]
+        shown = view(curator, messages)
+        ids = [each["tool_call_id"] for each in shown if "middle left out" in str(each["content"])]
+        if ids:
+            break
+    capped = next(each for each in messages if each.get("tool_call_id") == ids[-1])
+    capped["content"] = "something else, and short"
     again = view(curator, messages)
     assert again == view(Curator(max_tokens=3_000), messages)
     assert again != shown

@@ -57,6 +57,40 @@ class TestNoCuration:
         assert found["no curation"].peak == expected[-1]
 
 
+class TestTimes:
+    def talk(self, *gaps: float) -> list[dict[str, Any]]:
+        messages, now = [], 1_000_000.0
+        for step, gap in enumerate(gaps):
+            now += gap
+            messages.append({**user(f"question {step} " + "pad " * 3_000), "timestamp": now})
+            messages.append({**assistant(f"answer {step}"), "timestamp": now})
+        return messages
+
+    def cost(self, *gaps: float, **options: Any) -> float:
+        talk = {"messages": self.talk(*gaps), **options}
+        return float(run([talk], ["no curation"])["no curation"].cost)
+
+    def test_a_cold_cache_is_paid_for(self) -> None:
+        warm = self.cost(0, 10, 10)
+        assert self.cost(0, 10, 301) > 1.5 * warm
+        assert self.cost(0, 10, 299) == pytest.approx(warm)
+
+    def test_given_times_win_over_those_of_the_messages(self) -> None:
+        assert self.cost(0, 10, 10, times=[0, 1, 2, 3, 900, 901]) > self.cost(0, 10, 10)
+        assert self.cost(0, 10, 900, times=[None] * 6) == self.cost(0, 10, 10)
+
+    def test_hidden_tokens_are_charged_and_do_not_count_against_the_budget(self) -> None:
+        talk = self.talk(0, 10)
+        plain = LabConversation("plain", talk)
+        hidden = LabConversation("hidden", talk, hidden=20_000)
+        policy = NoCuration(max_tokens=10_000)
+        one = run([plain], {"all": policy})["all"]
+        other = run([hidden], {"all": policy})["all"]
+        assert other.tokens_sent == one.tokens_sent + 2 * 20_000
+        assert other.over_budget == one.over_budget == 0
+        assert other.cost > one.cost
+
+
 class TestCurator:
     def test_it_stays_in_budget_and_is_never_refused(self) -> None:
         found = run([session(30)], {"mine": Curator(max_tokens=900)})["mine"]
@@ -316,8 +350,8 @@ class TestFailing:
     def test_totals_are_those_of_the_conversations(self) -> None:
         found = run([session(5)], {"skipped": Absent(), "all": "no curation"}, max_calls=1)
         assert found.notes()[0] == (
-            "7 calls in 1 conversation; later calls used 5 identifiers said before and "
-            "repeated 0 calls"
+            "7 calls in 1 conversation; later calls used 5 identifiers said before, "
+            "repeated 0 calls and edited 0 times"
         )
 
 

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 from history_curator.errors import ConfigurationError
 from langchain_history_curator import HistoryCurator, budget_for_model
-from langchain_history_curator._options import provider_of, unwrap
+from langchain_history_curator._models import provider_of, unwrap
 from tests.langchain.scripted import ScriptedModel, look
 
 
@@ -43,7 +43,7 @@ class TestBudget:
         assert budget_for_model(model_of(10_000, 10_000)).max_tokens == 4_500
 
     def test_no_stated_output(self) -> None:
-        assert budget_for_model(model_of(8_000, None)).max_tokens == 6_600
+        assert budget_for_model(model_of(8_000, None)).max_tokens == 5_600
 
     @pytest.mark.parametrize(
         "wrap",
@@ -143,6 +143,13 @@ class TestProvider:
         assert provider_of(model) == "openai"
         assert provider_of(model.bind_tools([look]).with_retry()) == "openai"
         assert provider_of(model.with_fallbacks([ScriptedModel()])) == "openai"
+
+    def test_chat_completions_and_responses_are_told_apart(self) -> None:
+        openai = pytest.importorskip("langchain_openai")
+        chat = openai.ChatOpenAI(model="gpt-4o", api_key="none")
+        items = openai.ChatOpenAI(model="gpt-4o", api_key="none", use_responses_api=True)
+        assert provider_of(items.bind_tools([look])) == "openai-responses"
+        assert provider_of(items.with_fallbacks([chat])) == "openai"
 
     @pytest.mark.parametrize(
         "model",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -14,6 +15,8 @@ from tests.langchain.factories import ai, answer, human, system, tool
 from tests.langchain.scripted import ScriptedModel, look
 
 MARK = {"type": "ephemeral"}
+LONG = "a text that is worth caching " * 250
+"""Above the least prefix Anthropic caches; what is shorter is not marked."""
 
 
 def marked(messages: list[BaseMessage]) -> list[int]:
@@ -65,9 +68,9 @@ class TestMarkCache:
 
 class TestRunnable:
     def test_anthropic_is_marked_and_others_are_left_alone(self) -> None:
-        said = [system(), human("a"), answer("b"), human("c")]
+        said = [system(), human(LONG), answer("b"), human("c")]
         view = HistoryCurator(provider="anthropic", mark_cache=True).invoke(said)
-        assert len(marked(view)) == 1
+        assert marked(view) == [1, 3]  # the question that outlives a jump, and the end
         for provider in ("core", "openai", "gemini"):
             assert marked(HistoryCurator(provider=provider, mark_cache=True).invoke(said)) == []
 
@@ -75,13 +78,19 @@ class TestRunnable:
         anthropic = pytest.importorskip("langchain_anthropic")
         model = anthropic.ChatAnthropic(model="claude-sonnet-4-5", api_key="none", max_tokens=100)
         step = HistoryCurator.for_model(model, mark_cache=True)
-        said = [system(), human("a"), ai("x"), tool("x", "result"), answer("b"), human("c")]
+        said = [system(), human(LONG), ai("x"), tool("x", "result"), answer("b"), human("c")]
         payload = model._get_request_payload(step.invoke(said))
-        assert json.dumps(payload).count('"cache_control"') == 1
+        carried = ['"cache_control"' in json.dumps(message) for message in payload["messages"]]
+        assert carried == [True, False, False, False, True]
+
+    def test_what_is_too_short_to_be_cached_is_not_marked(self) -> None:
+        step = HistoryCurator(provider="anthropic", mark_cache=True)
+        assert marked(step.invoke([human("a"), answer("b"), human("c")])) == []
 
     def test_the_mark_survives_a_second_curation(self) -> None:
         step = HistoryCurator(provider="anthropic", mark_cache=True)
-        once = step.invoke([human("a"), answer("b"), human("c")])
+        once = step.invoke([human(LONG), answer("b"), human("c")])
+        assert marked(once)
         assert marked(step.invoke(once)) == marked(once)
 
 
@@ -95,6 +104,63 @@ def test_middleware_marks_for_anthropic() -> None:
     for provider in ("anthropic", "openai"):
         model = ScriptedModel(steps=2)
         middleware = HistoryCuratorMiddleware(max_tokens=5_000, provider=provider, mark_cache=True)
-        create_agent(model, [look], middleware=[middleware]).invoke({"messages": [human("go")]})
+        create_agent(model, [look], middleware=[middleware]).invoke({"messages": [human(LONG)]})
         views[provider] = [len(marked(view)) for view in model.views]
-    assert views == {"anthropic": [1, 1, 1], "openai": [0, 0, 0]}
+    assert views == {"anthropic": [1, 2, 2], "openai": [0, 0, 0]}
+
+
+class TestBesideLangChainsOwn:
+    """langchain-anthropic marks system, tools and the last block; both orders, both ttls."""
+
+    def payloads(self, middleware: list[Any], turns: int = 3) -> list[dict[str, Any]]:
+        anthropic = pytest.importorskip("langchain_anthropic")
+        from langchain.agents import create_agent
+        from langchain_core.outputs import ChatGeneration, ChatResult
+
+        sent: list[dict[str, Any]] = []
+
+        class Recording(anthropic.ChatAnthropic):  # type: ignore[misc, name-defined]
+            def _generate(self, messages: Any, stop: Any = None, *args: Any, **kwargs: Any) -> Any:
+                kwargs.pop("run_manager", None)
+                sent.append(self._get_request_payload(messages, stop=stop, **kwargs))
+                step = len(sent)
+                calls = [{"name": "look", "args": {"at": f"{step}"}, "id": f"toolu_{step}"}]
+                said = AIMessage("done" if step > turns else f"step {step}",
+                                 tool_calls=[] if step > turns else calls)  # fmt: skip
+                return ChatResult(generations=[ChatGeneration(message=said)])
+
+        model = Recording(model="claude-opus-5", api_key="none", max_tokens=100)
+        agent = create_agent(
+            model, [look], middleware=middleware, system_prompt="rules " + "to keep " * 2_000
+        )
+        agent.invoke({"messages": [human("go " + "on " * 2_000)]})
+        return sent
+
+    @pytest.mark.parametrize("ttl", ["5m", "1h"])
+    @pytest.mark.parametrize("first", ["ours", "theirs"])
+    def test_together(self, ttl: str, first: str) -> None:
+        caching = pytest.importorskip("langchain_anthropic.middleware")
+        from history_curator.caching import CacheEmulator
+        from langchain_history_curator import HistoryCuratorMiddleware
+
+        ours = HistoryCuratorMiddleware(max_tokens=50_000, mark_cache=True)
+        theirs = caching.AnthropicPromptCachingMiddleware(ttl=ttl)
+        sent = self.payloads([ours, theirs] if first == "ours" else [theirs, ours])
+        cache = CacheEmulator("claude-opus-5", count=len)
+        used = [cache.send(payload, at=at) for at, payload in enumerate(sent)]  # or it refuses
+        for before, now in itertools.pairwise(used):
+            held = before["cache_read_input_tokens"] + before["cache_creation_input_tokens"]
+            assert now["cache_read_input_tokens"] == held > 0
+
+    def test_alone(self) -> None:
+        from history_curator.caching import CacheEmulator
+        from langchain_history_curator import HistoryCuratorMiddleware
+
+        sent = self.payloads([HistoryCuratorMiddleware(max_tokens=50_000, mark_cache=True)])
+        cache = CacheEmulator("claude-opus-5", count=len)
+        reads = [
+            cache.send(payload, at=at)["cache_read_input_tokens"] for at, payload in enumerate(sent)
+        ]
+        assert reads[0] == 0
+        assert reads == sorted(reads)
+        assert all("cache_control" in payload["system"][-1] for payload in sent)

@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import convert_to_messages
 
 from history_curator import Curator
+from history_curator.dialects import format_of
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry
 from langchain_history_curator import HistoryCurator
@@ -64,10 +65,10 @@ class TestSameViewAsTheCore:
 
     def test_of_our_own_conversion(self, name: str) -> None:
         # Messages written from dicts keep the model's own spelling of the arguments.
-        everything = HistoryCurator()
+        everything = HistoryCurator(tail="request")
         for conversation in load(name)[::3]:
             messages = everything.invoke(conversation["messages"])
-            dicts = Curator().curate(conversation["messages"]).messages
+            dicts = Curator().curate(conversation["messages"], tail="request").messages
             self.compare(dicts, messages, 2_000)
 
     def compare(self, dicts: list[Any], messages: list[Any], budget: int) -> None:
@@ -82,7 +83,7 @@ class TestSameViewAsTheCore:
                 assert refusals(curation.messages) == []
             return curation.tokens, said(curation.entries)
 
-        core = outcome(lambda: CORE.curate(dicts, max_tokens=budget))
+        core = outcome(lambda: CORE.curate(dicts, max_tokens=budget, tail="request"))
         ours = outcome(lambda: OURS.model_copy(update={"max_tokens": budget}).curate(messages))
         assert ours == core
 
@@ -92,11 +93,13 @@ def test_broken_conversations_become_acceptable_messages(name: str) -> None:
     for conversation in load(name):
         given = conversation["messages"]
         try:
-            core = CORE.curate(given)
+            core = CORE.curate(given, tail="request")
         except ConversionError:
             continue
         ours = OURS.curate(given)
-        assert said(ours.entries) == said(core.entries)
+        # Items of the Responses API are no messages of a chain: here each is read by its role.
+        if format_of(given) != "responses":
+            assert said(ours.entries) == said(core.entries)
         assert refusals(ours.messages) == [], conversation["id"]
         again = OURS.curate(ours.messages)
         assert [entry.content or "" for entry in again.entries] == [
@@ -106,4 +109,4 @@ def test_broken_conversations_become_acceptable_messages(name: str) -> None:
 
 
 CORE = Curator()
-OURS = HistoryCurator()
+OURS = HistoryCurator(tail="request")

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 
 from history_curator import ConversationEntry, Curator, MessageRole
 from tests.core.test_growing import session
@@ -36,8 +36,12 @@ def test_an_equal_message_in_the_place_of_another_is_the_one_that_is_shown() -> 
     see_an_equal_message_in_the_place_of_another(messages, BUDGET, BaseMessage.model_copy)
 
 
-def test_an_entry_that_says_it_stood_elsewhere_is_read_all_the_same() -> None:
-    odd = ConversationEntry(MessageRole.USER, "hi", source={"role": "user"}, sequence=99)
+@pytest.mark.parametrize("sequence", [0, 1, 99])
+@pytest.mark.parametrize("source", [{"role": "user"}, HumanMessage("hi")])
+def test_an_entry_that_says_it_stood_elsewhere_is_read_all_the_same(
+    source: Any, sequence: int
+) -> None:
+    odd = ConversationEntry(MessageRole.USER, "hi", source=source, sequence=sequence)
     history: list[Any] = [*convert_to_messages(session(3)), odd]
     curator = Curator(max_tokens=BUDGET)
     for _ in range(2):

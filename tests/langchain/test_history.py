@@ -13,8 +13,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda
 
-from history_curator.config import RetentionConfig
 from history_curator.managers import ToolResultTruncator
+from history_curator.record import prune
+from history_curator.settings import RetentionConfig
 from history_curator.tokens import count_tokens
 from langchain_history_curator import CuratedChatMessageHistory, recall_tool
 from tests.langchain.factories import ai, answer, human, system, tool
@@ -229,20 +230,18 @@ class TestRetention:
             max_tokens=9_000,
             retention={"preserve_turns": 1, "persist_tool_invocations": keep},
         )
-        decide = history._retained
+        apply = prune.apply_retention
 
-        def decide_while_the_other_writes(stored: list[BaseMessage]) -> Any:
-            decided = decide(stored)
+        def while_the_other_writes(*given: Any, **options: Any) -> Any:
             other.add_messages([answer("meanwhile")])
-            return decided
+            return apply(*given, **options)
 
         history.add_messages(exchange(0))
-        monkeypatch.setattr(history, "_retained", decide_while_the_other_writes)
+        monkeypatch.setattr(prune, "apply_retention", while_the_other_writes)
         history.add_messages(exchange(1))
-        known = [message.text for message in history._buffer._known]
-        assert known[-1] == "meanwhile"
         stored = other.messages
-        assert [message.text for message in stored] == known
+        assert stored[-1].text == "meanwhile"
+        assert [message.text for message in stored] == [one.text for one in history.record]
         results = [message.text for message in stored if message.type == "tool"]
         trimmed = ['{"name": "t", "status": "success"}'] if keep == "trimmed" else []
         assert results == [*trimmed, text_of(1, 200)]
@@ -428,7 +427,7 @@ def test_from_a_configuration() -> None:
         "conversation": {"retention": {"preserve_turns": 1, "persist_tool_invocations": "none"}},
     }
     history = CuratedChatMessageHistory.from_config(config, ListStore(), max_tokens=600, reserve=9)
-    assert (history.curator.max_tokens, history.reserve) == (600, 9)
+    assert (history.max_tokens, history.reserve) == (600, 9)
     assert (history.curator.profile.name, history.curator.name) == ("openai", "support")
     assert isinstance(history.curator.managers[0], ToolResultTruncator)
     assert history.retention == RetentionConfig(preserve_turns=1, persist_tool_invocations="none")

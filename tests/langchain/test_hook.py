@@ -56,9 +56,10 @@ class TestHook:
         )
         assert [shape(view) for view in model.views] == [shape(view) for view in sync.views]
 
-    def test_the_view_is_never_empty(self) -> None:
-        for said in ([], [AIMessage("only me")], [ToolMessage("r", tool_call_id="x")]):
+    def test_the_view_is_empty_only_where_the_state_is(self) -> None:
+        for said in ([AIMessage("only me")], [ToolMessage("r", tool_call_id="x")]):
             assert pre_model_hook(500).invoke({"messages": said})["llm_input_messages"]
+        assert pre_model_hook(500).invoke({"messages": []}) == {"llm_input_messages": []}
 
     def test_another_key(self) -> None:
         assert "view" in pre_model_hook(500, key="view").invoke({"messages": ["hi"]})

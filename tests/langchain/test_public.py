@@ -14,13 +14,18 @@ def test_all_is_sorted_and_pinned() -> None:
     assert package.__all__ == [
         "EVENT_NAME",
         "Budget",
+        "ChatHistoryBranches",
         "CuratedChatMessageHistory",
         "HistoryCurator",
         "HistoryCuratorMiddleware",
         "LangChainDialect",
+        "StoredSummaries",
         "budget_for_model",
+        "fold_back",
+        "handoff_view",
         "mark_cache",
         "model_node",
+        "pin",
         "pre_model_hook",
         "recall_tool",
     ]

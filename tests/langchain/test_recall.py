@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import HumanMessage
 
-from history_curator.recall import RECALL_TOOL_NAME, handle_of
+from history_curator.record.recall import RECALL_TOOL_NAME, handle_of
 from langchain_history_curator import LangChainDialect, recall_tool
 from tests.langchain.factories import ai, answer, human, tool
 
@@ -33,7 +33,7 @@ class TestBoundToARecord:
         assert "4711" in await recall_tool(SAID).ainvoke({"query": "code"})
 
     def test_a_foreign_handle_is_refused_in_words(self) -> None:
-        assert recall_tool(SAID).invoke({"handle": "r00000000"}).startswith("Refused")
+        assert recall_tool(SAID).invoke({"handle": "r0000000000000000"}).startswith("Refused")
 
     def test_a_growing_record(self) -> None:
         said = [human("hello")]

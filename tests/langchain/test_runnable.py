@@ -19,13 +19,13 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 
 from history_curator import Curator
-from history_curator.config import register_manager
 from history_curator.errors import (
     BudgetUnsatisfiableError,
     ConfigurationError,
     ConversionError,
 )
 from history_curator.managers import SlidingWindowManager, ToolResultTruncator
+from history_curator.settings import _registry, register_manager
 from history_curator.tokens import count_tokens
 from langchain_history_curator import EVENT_NAME, HistoryCurator
 from tests.langchain.factories import ai, answer, human, system, tool
@@ -221,10 +221,11 @@ class TestRunnable:
         assert (step.reasoning, step.curator.profile.name) == ("refuse", "anthropic")
         assert HistoryCurator.from_config(config, managers=()).managers == ()
 
-    def test_from_config_takes_objects(self) -> None:
+    def test_from_config_takes_objects(self, monkeypatch: pytest.MonkeyPatch) -> None:
         inner = SlidingWindowManager(4)
         config = {"managers": [{"in_langchain": {"wrapped": "@window"}}]}
-        register_manager("in_langchain", lambda wrapped: wrapped, replace=True)
+        monkeypatch.setattr(_registry, "_registered", {})
+        register_manager("in_langchain", lambda wrapped: wrapped)
         assert HistoryCurator.from_config(config, objects={"window": inner}).managers == (inner,)
         with pytest.raises(ConfigurationError, match="window"):
             HistoryCurator.from_config(config)

@@ -10,7 +10,7 @@ from llama_index.core.llms.mock import MockFunctionCallingLLM
 from pydantic import PrivateAttr
 
 from history_curator import ConversationEntry
-from history_curator.profiles import get_profile
+from history_curator.rules import get_profile
 from history_curator.tokens import get_counter
 from llamaindex_history_curator import LlamaIndexDialect
 from llamaindex_history_curator._budget import tool_schemas

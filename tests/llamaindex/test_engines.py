@@ -187,3 +187,19 @@ async def _settle(memory: CuratedMemory, count: int) -> None:
             return
         await asyncio.sleep(0.001)
     raise AssertionError(f"the record has {len(memory.get_all())} messages, not {count}")
+
+
+@pytest.mark.parametrize("mode", ["chat", "achat", "stream", "astream"])
+async def test_a_reset_engine_starts_again(mode: str, index: VectorStoreIndex) -> None:
+    for name, make in ENGINES.items():
+        if name == "condense_question" and "stream" in mode:
+            make = _condense_streaming  # noqa: PLW2901
+        memory = CuratedMemory.from_defaults(token_limit=LIMIT)
+        engine = make(index, llm=answering(), memory=memory)
+        await ask(engine, mode, "before")
+        await _settle(memory, 2)
+        engine.reset()
+        assert memory.get_all() == [], name
+        await ask(engine, mode, "after")
+        await _settle(memory, 2)
+        assert texts(memory.get_all())[0] == "after", name

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from llama_index.core import Document, MockEmbedding, VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms import MockLLM
+from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
 from history_curator import BudgetUnsatisfiableError, SlidingWindowManager
 from llamaindex_history_curator import CuratedLLM, CuratedMemory
+from llamaindex_history_curator._prompt import ReadyPrompt
 from tests.llamaindex.factories import assistant, call, dumped, result, system, texts, user
 from tests.llamaindex.models import RecordingLLM, problems
+from tests.llamaindex.wires import Step, Wire
 
 LIMIT = 400
 
@@ -168,3 +174,85 @@ def test_what_the_wrapped_llm_says_about_itself_is_passed_on() -> None:
     assert llm.callback_manager is inner.callback_manager
     assert repr(llm) == "CuratedLLM(RecordingLLM)"
     assert texts([inner.chat([user()]).message]) == ["answer 0"]
+
+
+class Verdict(BaseModel):
+    """What it came to."""
+
+    score: int
+
+
+class TestTheWrappedLLM:
+    @pytest.mark.filterwarnings("ignore")
+    def test_its_fields_and_methods_are_there(self) -> None:
+        wire = Wire("openai")
+        llm = CuratedLLM(wire.llm, token_limit=2_000)
+        assert (llm.model, llm.temperature) == ("gpt-4o", wire.llm.temperature)
+        assert llm.get_tool_calls_from_response is not None
+        missing = [
+            name
+            for name in dir(type(wire.llm))
+            if not name.startswith("_") and not hasattr(llm, name)
+        ]
+        assert missing == []
+        with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+            _ = llm.nothing_of_the_kind
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_what_is_set_reaches_it(self) -> None:
+        wire = Wire("openai")
+        llm = CuratedLLM(wire.llm)
+        before = llm._viewer().curator.max_tokens
+        llm.model = "gpt-4"
+        assert wire.llm.model == "gpt-4"
+        assert llm._viewer().curator.max_tokens != before
+
+    @pytest.mark.filterwarnings("ignore")
+    @pytest.mark.parametrize("way", ["sync", "async", "as_structured_llm"])
+    def test_structured_answers_are_asked_for_natively_and_curated(self, way: str) -> None:
+        wire = Wire("openai", lambda body: Step('{"score": 7}'))
+        llm = CuratedLLM(wire.llm, token_limit=1_000)
+        said = [message for _ in range(40) for message in (user("x " * 40), assistant("y " * 40))]
+        said.append(user('how much is {it}? {"json": 1}'))
+        if way == "as_structured_llm":
+            answer = llm.as_structured_llm(Verdict).chat(said).raw
+        elif way == "sync":
+            answer = llm.structured_predict(Verdict, ReadyPrompt.of(said))
+        else:
+            answer = asyncio.run(llm.astructured_predict(Verdict, ReadyPrompt.of(said)))
+        assert answer == Verdict(score=7)
+        assert "json_schema" in json.dumps(wire.last["response_format"])
+        assert wire.last["messages"][-1]["content"] == 'how much is {it}? {"json": 1}'
+        assert len(wire.last["messages"]) < 30
+
+    @pytest.mark.filterwarnings("ignore")
+    @pytest.mark.parametrize("name", ["anthropic", "gemini", "bedrock"])
+    def test_every_llm_in_its_own_way(self, name: str) -> None:
+        def script(body: dict[str, Any]) -> Step:
+            if name != "bedrock":
+                return Step('{"score": 7}')
+            return Step(calls=(("c1", "Verdict", {"score": 7}),))
+
+        wire = Wire(name, script)
+        llm = CuratedLLM(wire.llm, token_limit=1_000)
+        prompt = PromptTemplate("How good is {what}?")
+        assert llm.structured_predict(Verdict, prompt, what="tea") == Verdict(score=7)
+        assert "How good is tea?" in json.dumps(wire.last)
+        assert wire.refused == []
+
+    def test_what_an_engine_retrieves_stays_within_the_budget(self) -> None:
+        index = VectorStoreIndex.from_documents(
+            [Document(text=f"Fact {n}: " + "the sky is blue " * 30) for n in range(3)],
+            embed_model=MockEmbedding(embed_dim=8),
+        )
+        wrapped = RecordingLLM()
+        llm = CuratedLLM(wrapped, token_limit=1_200)
+        memory = CuratedMemory.from_defaults(token_limit=1_200)
+        engine = index.as_chat_engine(
+            chat_mode="context", llm=llm, memory=memory, similarity_top_k=3
+        )
+        for number in range(12):
+            engine.chat(f"question {number} " + "why " * 40)
+        assert max(wrapped.costs) <= 1_200
+        assert all(problems(sent) == [] for sent in wrapped.sent)
+        assert "Fact" in str(wrapped.sent[-1])

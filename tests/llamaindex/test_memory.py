@@ -425,3 +425,48 @@ class TestCopies:
     def test_it_can_be_pickled(self) -> None:
         kept = memory(user("1"), assistant("2"))
         assert dumped(pickle.loads(pickle.dumps(kept)).get()) == dumped(kept.get())
+
+
+class TestGivenOutAgain:
+    def kept(self) -> CuratedMemory:
+        return memory(user("one"), call("c1", q=[1]), result("c1"), user("two"), limit=5_000)
+
+    def test_a_view_nobody_holds_is_given_out_again(self) -> None:
+        kept = self.kept()
+        kept.get()
+        first = [id(message) for message in kept.get()]
+        assert [id(message) for message in kept.get()] == first
+
+    def test_what_somebody_holds_is_not(self) -> None:
+        kept = self.kept()
+        held = [kept.get() for _ in range(6)]
+        assert len({id(message) for view in held for message in view}) == 24
+
+    def test_not_even_a_part_of_it(self) -> None:
+        kept = self.kept()
+        for reach in (
+            lambda view: view[0].blocks[0],
+            lambda view: view[1].blocks[0].tool_kwargs["q"],
+            lambda view: view[2].additional_kwargs,
+            lambda view: view[3].blocks,
+        ):
+            held = [reach(kept.get()) for _ in range(3)]
+            for part in held:
+                if isinstance(part, TextBlock):
+                    part.text = "changed"
+                elif isinstance(part, dict):
+                    part["tool_call_id"] = "changed"
+                else:
+                    part.append(2)
+            assert dumped(kept.get()) == dumped(self.kept().get())
+
+    def test_what_was_changed_is_made_anew(self) -> None:
+        kept = self.kept()
+        for _ in range(4):
+            view = kept.get()
+            view[-1].blocks[0].text = "changed"
+            view[1].blocks[0].tool_kwargs["q"].append(2)
+            del view
+        assert dumped(kept.get()) == dumped(self.kept().get())
+        kept.chat_store.store["chat_history"][0].blocks[0].text = "other"
+        assert texts(kept.get())[0] == "other"

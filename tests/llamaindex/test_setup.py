@@ -42,7 +42,7 @@ CONFIG = {
 
 
 def llm_curator(**options: Any) -> Curator:
-    return CuratedLLM(RecordingLLM(), **options)._viewer.curator
+    return CuratedLLM(RecordingLLM(), **options)._viewer().curator
 
 
 def function_curator(**options: Any) -> Curator:

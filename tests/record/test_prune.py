@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from history_curator.config import RetentionConfig
 from history_curator.errors import ConfigurationError
 from history_curator.record.prune import prune_session, prune_store
+from history_curator.settings import RetentionConfig
 
 pytest.importorskip("sqlalchemy")
 
@@ -97,11 +97,51 @@ class TestLangChain:
         report = prune_store(f"sqlite:///{langchain_store}", config=NONE)
         assert dump(langchain_store) == before
         assert (report.dry_run, report.sessions, report.rows) == (True, 2, 32)
-        assert (report.trimmed, report.removed) == (4, 4)
-        assert "would be" in report.explain()
+        assert (report.trimmed, report.removed) == (4, 8)
+        assert report.explain().splitlines()[1:] == [
+            f"  {name}: 2 would be trimmed, 4 would be removed, "
+            f"{sum(one.before - one.after for one in report.by_conversation[name])} characters saved"
+            for name in ("ann", "bob")
+        ]
+        assert len(report.explain(rows=True).splitlines()) == 3 + 12
+
+    def test_results_inside_a_user_message_are_edited_where_they_are(self, tmp_path: Path) -> None:
+        stores = pytest.importorskip("langchain_community.chat_message_histories")
+        messages = pytest.importorskip("langchain_core.messages")
+        url = f"sqlite:///{tmp_path / 'blocks.db'}"
+        history = stores.SQLChatMessageHistory("ann", connection=url)
+        hint = {"type": "text", "text": "by the way"}
+        for turn in range(4):
+            calls = [f"c{turn}", f"d{turn}"]
+            uses = [{"type": "tool_use", "id": c, "name": "find", "input": {"q": 1}} for c in calls]
+            found = [{"type": "tool_result", "tool_use_id": c, "content": BULK} for c in calls]
+            history.add_messages(
+                [
+                    messages.HumanMessage(f"question {turn}"),
+                    messages.AIMessage(
+                        uses,
+                        tool_calls=[{"name": "find", "args": {"q": 1}, "id": c} for c in calls],
+                    ),
+                    messages.HumanMessage([*found, *([] if turn else [hint])]),
+                    messages.AIMessage(f"answer {turn}"),
+                ]
+            )
+        prune_store(url, config=TRIM, apply=True)
+        stored = history.messages
+        assert len(stored) == 16
+        for block in stored[2].content[:2]:
+            assert json.loads(block["content"]) == {"name": "find", "status": "success"}
+        assert stored[2].content[2] == hint
+        assert stored[14].content[0]["content"] == BULK
+        prune_store(url, config=NONE, apply=True)
+        # Between the first question and the hint, two messages of the user, something stays.
+        assert history.messages[:4] == stored[:4]
+        assert [one.text for one in history.messages[4:6]] == ["question 1", "answer 1"]
+        assert BULK in str(history.messages[-2].content)
+        assert prune_store(url, config=NONE).decisions == ()
 
     def test_trimmed(self, langchain_store: Path) -> None:
-        report = prune_store(f"sqlite:///{langchain_store}", config=TRIM, dry_run=False)
+        report = prune_store(f"sqlite:///{langchain_store}", config=TRIM, apply=True)
         rows = [json.loads(row[2])["data"] for row in dump(langchain_store)]
         assert len(rows) == 32
         assert json.loads(rows[2]["content"]) == {"name": "find", "status": "error"}
@@ -114,26 +154,26 @@ class TestLangChain:
         assert report.saved > 4 * 1_000
 
     def test_none_leaves_a_conversation_in_words(self, langchain_store: Path) -> None:
-        prune_store(f"sqlite:///{langchain_store}", config=NONE, dry_run=False)
+        prune_store(f"sqlite:///{langchain_store}", config=NONE, apply=True)
         stores = pytest.importorskip("langchain_community.chat_message_histories")
         messages = stores.SQLChatMessageHistory(
             "ann", connection=f"sqlite:///{langchain_store}"
         ).messages
-        assert [message.type for message in messages[:6]] == ["human", "ai", "ai"] * 2
-        assert messages[1].text == "looking"
+        assert [message.type for message in messages[:4]] == ["human", "ai"] * 2
+        assert messages[1].text == "looking\n\nanswer 0"
         assert messages[1].tool_calls == []
-        assert [message.type for message in messages[6:]] == ["human", "ai", "tool", "ai"] * 2
+        assert [message.type for message in messages[4:]] == ["human", "ai", "tool", "ai"] * 2
 
     def test_again_changes_nothing(self, langchain_store: Path) -> None:
         url = f"sqlite:///{langchain_store}"
         for config in (TRIM, NONE):
-            prune_store(url, config=config, dry_run=False)
+            prune_store(url, config=config, apply=True)
             assert prune_store(url, config=config).decisions == ()
 
     def test_one_conversation(self, langchain_store: Path) -> None:
         before = dump(langchain_store)
         report = prune_store(
-            f"sqlite:///{langchain_store}", session_id="bob", config=NONE, dry_run=False
+            f"sqlite:///{langchain_store}", session_id="bob", config=NONE, apply=True
         )
         assert report.sessions == 1
         assert {one.session_id for one in report.decisions} == {"bob"}
@@ -142,7 +182,7 @@ class TestLangChain:
     def test_unreadable_rows_are_left_alone(self, langchain_store: Path) -> None:
         with sqlite3.connect(langchain_store) as connection:
             connection.execute("update message_store set message = 'oops' where id = 2")
-        report = prune_store(f"sqlite:///{langchain_store}", config=NONE, dry_run=False)
+        report = prune_store(f"sqlite:///{langchain_store}", config=NONE, apply=True)
         assert [one.row for one in report.decisions if one.action == "unreadable"] == [2]
         assert dump(langchain_store)[1][2] == "oops"
 
@@ -160,7 +200,7 @@ class TestLangChain:
 
         monkeypatch.setattr(module._Pruning, "write", fail)
         with pytest.raises(OSError, match="disk full"):
-            prune_store(f"sqlite:///{langchain_store}", config=NONE, dry_run=False)
+            prune_store(f"sqlite:///{langchain_store}", config=NONE, apply=True)
         assert dump(langchain_store) == before
 
 
@@ -183,7 +223,7 @@ class TestSession:
             "human",
         ]
         # The new question made one more turn old.
-        assert len(prune_session(ann.engine, "message_store", "ann", NONE)) == 2
+        assert len(prune_session(ann.engine, "message_store", "ann", NONE)) == 3
         assert prune_session(ann.engine, table, "ann", NONE) == ()
         bob = stores.SQLChatMessageHistory("bob", connection=f"sqlite:///{langchain_store}")
         assert len(bob.messages) == 16
@@ -198,7 +238,7 @@ class TestSession:
 
 class TestLlamaIndex:
     async def test_trimmed(self, llamaindex_store: Path) -> None:
-        report = prune_store(f"sqlite+aiosqlite:///{llamaindex_store}", config=TRIM, dry_run=False)
+        report = prune_store(f"sqlite+aiosqlite:///{llamaindex_store}", config=TRIM, apply=True)
         rows = [json.loads(row[-1]) for row in dump(llamaindex_store)]
         assert report.layout == "LlamaIndex"
         assert json.loads(rows[2]["blocks"][0]["text"]) == {"name": "find", "status": "success"}
@@ -206,7 +246,7 @@ class TestLlamaIndex:
         assert rows[10]["blocks"][0]["text"] == BULK
 
     async def test_none_reads_back(self, llamaindex_store: Path) -> None:
-        prune_store(f"sqlite:///{llamaindex_store}", config=NONE, dry_run=False)
+        prune_store(f"sqlite:///{llamaindex_store}", config=NONE, apply=True)
         sql = pytest.importorskip("llama_index.core.storage.chat_store.sql")
         store = sql.SQLAlchemyChatStore(
             table_name="chat", async_database_uri=f"sqlite+aiosqlite:///{llamaindex_store}"

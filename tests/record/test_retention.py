@@ -8,7 +8,6 @@ import logging
 
 import pytest
 
-from history_curator.config import RetentionConfig
 from history_curator.model import ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.record.retention import (
     apply_retention,
@@ -16,6 +15,7 @@ from history_curator.record.retention import (
     preserved_from,
     retention_due,
 )
+from history_curator.settings import RetentionConfig
 
 PAYLOAD = "row " * 200
 
@@ -129,9 +129,24 @@ class TestModes:
     def test_none_keeps_words_said_beside_a_call(self) -> None:
         entries = [*turn(0, said="let me look"), *turns(2)]
         kept = apply_retention(entries, config("none"))
-        assert kept[1].content == "let me look"
+        assert kept[1].content == "let me look\n\nanswer 0"
         assert kept[1].tool_calls is None
         assert kept[1].reasoning is None
+        assert kept[1].root is entries[3]
+
+    def test_none_keeps_words_said_beside_a_call_that_nothing_followed(self) -> None:
+        kept = apply_retention([*turn(0, said="let me look")[:-1], *turns(2)], config("none"))
+        assert (kept[1].content, kept[1].tool_calls, kept[1].reasoning) == (
+            "let me look",
+            None,
+            None,
+        )
+
+    def test_none_leaves_something_between_two_questions(self) -> None:
+        entries = [*turn(0)[:-1], *turns(2)]
+        kept = apply_retention(entries, config("none"))
+        assert [entry.role.value for entry in kept[:4]] == ["user", "assistant", "tool", "user"]
+        assert json.loads(kept[2].content or "") == {"name": "search", "status": "success"}
 
     @pytest.mark.parametrize("mode", ["full", "trimmed", "none"])
     def test_twice_is_once(self, mode: str) -> None:

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from history_curator import Curator, HistoryCurated, SlidingWindowManager, ToolResultTruncator
+from history_curator import (
+    Curator,
+    HistoryCurated,
+    SlidingWindowManager,
+    ToolResultTruncator,
+    check_conversation,
+)
 from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.record import ConversationRunner, HistorySession, get_evaluation_history
 from tests.support.messages import Message, assistant, call, system, texts, user
@@ -181,3 +187,28 @@ class TestAsync:
 
         with pytest.raises(ConfigurationError, match="arun"):
             ConversationRunner(model).run("go")
+
+
+def test_a_restored_session_goes_on_in_its_dialect() -> None:
+    """What was said to Anthropic goes back to Anthropic as it was."""
+    use = {"type": "tool_use", "id": "t1", "name": "find", "input": {"q": 1}}
+    said = [
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "looking"}, use]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "found"}]},
+    ]
+    session = HistorySession()
+    session.record(said)
+    sent: list[Any] = []
+
+    def call_provider(messages: list[Any], tools: Any) -> Any:
+        sent.append(messages)
+        return {"role": "assistant", "content": [{"type": "text", "text": "yes"}]}
+
+    for manager in (None, Curator(provider="anthropic", max_tokens=2_000)):
+        restored = HistorySession.from_json(session.to_json())
+        runner = ConversationRunner(call_provider, session=restored, history_manager=manager)
+        runner.run("again?")
+        assert sent[-1] == [*said, {"role": "user", "content": "again?"}]
+        assert check_conversation(sent[-1], provider="anthropic") == []

@@ -98,6 +98,96 @@ class TestRoundTrip:
         session.append(user("hi"))
         assert pickle.loads(pickle.dumps(session)).entries == session.entries
 
+    def test_messages_keep_their_dialect_and_every_field(self) -> None:
+        uses = [
+            {"type": "thinking", "thinking": "hm", "signature": "sig"},
+            {"type": "text", "text": "looking"},
+            {"type": "tool_use", "id": "t1", "name": "find", "input": {"q": 1}},
+            {"type": "tool_use", "id": "t2", "name": "find", "input": {"q": 2}},
+        ]
+        results = [
+            {"type": "tool_result", "tool_use_id": "t1", "content": "a", "is_error": True},
+            {
+                "type": "tool_result",
+                "tool_use_id": "t2",
+                "content": [{"type": "text", "text": "b"}],
+            },
+            {"type": "text", "text": "both, please", "cache_control": {"type": "ephemeral"}},
+        ]
+        said = [
+            {"role": "user", "content": "hi", "vendor_field": {"kept": [1, None]}},
+            {"role": "assistant", "content": uses},
+            {"role": "user", "content": results},
+            {"role": "assistant", "content": "done"},
+        ]
+        session = HistorySession()
+        session.record(said)
+        again = HistorySession.from_json(session.to_json())
+        assert again.messages == said == session.messages
+        assert again.entries == session.entries
+        assert HistorySession.from_json(again.to_json()).messages == said
+        assert again.fork(at=1).messages == said[:1]
+        curator = Curator(max_tokens=4_000, provider="anthropic")
+        assert curator.curate(again.messages).messages == curator.curate(said).messages
+
+    def test_items_of_the_responses_api(self) -> None:
+        said = [
+            {"role": "user", "content": "hi"},
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
+            {
+                "type": "function_call",
+                "id": "fc_1",
+                "call_id": "c1",
+                "name": "f",
+                "arguments": "{}",
+            },
+            {"type": "function_call_output", "call_id": "c1", "output": "found"},
+        ]
+        session = HistorySession()
+        session.record(said)
+        assert HistorySession.from_json(session.to_json()).messages == said == session.messages
+
+    def test_messages_of_langchain(self) -> None:
+        messages = pytest.importorskip("langchain_core.messages")
+        said = [
+            messages.HumanMessage("hi", id="1", name="ann"),
+            messages.AIMessage(
+                [{"type": "text", "text": "x"}, {"type": "image", "url": "https://a/b"}],
+                tool_calls=[{"name": "f", "args": {"q": 1}, "id": "c1"}],
+                usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
+            ),
+            messages.ToolMessage("r", tool_call_id="c1", artifact={"rows": [1]}, status="error"),
+        ]
+        session = HistorySession()
+        session.record(said)
+        again = HistorySession.from_json(session.to_json())
+        assert again.messages == said == session.messages
+        assert again.entries == session.entries
+
+    def test_messages_of_llamaindex(self) -> None:
+        types = pytest.importorskip("llama_index.core.base.llms.types")
+        call = types.ToolCallBlock(tool_call_id="c1", tool_name="f", tool_kwargs={"q": 1})
+        said = [
+            types.ChatMessage("hi", additional_kwargs={"user": "ann"}),
+            types.ChatMessage(
+                role="assistant", blocks=[types.ImageBlock(image=b"\x89PNG", detail="low"), call]
+            ),
+            types.ChatMessage(role="tool", content="r", additional_kwargs={"tool_call_id": "c1"}),
+        ]
+        session = HistorySession()
+        session.record(said)
+        again = HistorySession.from_json(session.to_json())
+        assert again.messages == said == session.messages
+
+    def test_an_edited_entry_stays_edited(self) -> None:
+        session = HistorySession()
+        entry = session.append(user("secret number 7"))
+        other = HistorySession()
+        other.append(entry.evolve(content="[removed]"))
+        other.append(assistant("ok"))
+        again = HistorySession.from_json(other.to_json())
+        assert [one["content"] for one in again.messages] == ["[removed]", "ok"]
+
     @pytest.mark.parametrize("text", ["", "[]", "{}", '{"session_id": "x"}'])
     def test_what_is_no_session_is_refused(self, text: str) -> None:
         with pytest.raises(ConversionError, match="Fix"):
@@ -125,6 +215,13 @@ class TestFork:
         assert texts(session.fork(at=-1).entries) == ["a", "b"]
         assert len(session.fork()) == 3
 
+    @pytest.mark.parametrize("at", [4, -4, 99])
+    def test_at_a_place_that_does_not_exist_is_refused(self, at: int) -> None:
+        session = HistorySession()
+        session.record([user("a"), assistant("b"), user("c")])
+        with pytest.raises(ValueError, match=r"outside this conversation of 3.*Fix: pass -3 to 3"):
+            session.fork(at=at)
+
     def test_at_a_stranger_is_refused(self) -> None:
         with pytest.raises(ValueError, match="not of this session"):
             HistorySession().fork(at=ConversationEntry(MessageRole.USER, "x"))
@@ -139,6 +236,60 @@ class TestSelecting:
         assert texts(said) == ["c"]
         assert texts(get_evaluation_history(session, run)) == ["b", "c"]
         assert texts(select_all(session, ConversationEntry)) == ["a", "b", "c"]
+
+
+class TestReducers:
+    def test_a_slice_of_what_the_sessions_own_events_say(self) -> None:
+        bus = EventBus()
+        ann, bob = HistorySession(bus=bus), HistorySession(bus=bus)
+        stop = ann.register_reducer(
+            ConversationRecorded,
+            lambda known, event, *, context: (*known, len(context.session)),
+            slice_type=int,
+        )
+        ann.append(user("a"))
+        bob.append(user("b"))
+        ann.append(user("c"))
+        assert select_all(ann, int) == (1, 2)
+        assert select_where(ann, int, lambda size: size > 1) == (2,)
+        assert select_all(bob, int) == ()
+        stop()
+        ann.append(user("d"))
+        assert select_all(ann, int) == (1, 2)
+
+    def test_the_default_slice_can_be_another_one(self) -> None:
+        session = HistorySession()
+        session.register_reducer(
+            ConversationRecorded,
+            lambda known, event, *, context: (*known, event.entry)[-2:],
+            slice_type=ConversationEntry,
+        )
+        session.record([user(text) for text in "abc"])
+        assert texts(select_all(session)) == ["b", "c"]
+        assert texts(session.entries) == ["a", "b", "c"]
+
+    def test_curations_without_this_session_are_not_its_own(self) -> None:
+        bus = EventBus()
+        session = HistorySession(bus=bus)
+        session.register_reducer(
+            HistoryCurated,
+            lambda known, event, *, context: (*known, event),
+            slice_type=HistoryCurated,
+        )
+        curator = Curator(bus=bus)
+        curator.curate([user("a")])
+        curator.curate([user("a")], session=HistorySession())
+        curator.curate([user("a")], session=session)
+        assert len(select_all(session, HistoryCurated)) == 1
+
+    def test_one_that_raises_leaves_the_slice(self) -> None:
+        session = HistorySession()
+        session.register_reducer(
+            ConversationRecorded, lambda known, event, *, context: 1 / 0, slice_type=int
+        )
+        session.append(user("a"))
+        assert select_all(session, int) == ()
+        assert len(pickle.loads(pickle.dumps(session))) == 1
 
 
 class TestEvents:

@@ -120,18 +120,52 @@ class TestFinding:
         given = report()
         opened = show(given)
         opened.page.click('.chip[data-action="kept"]')
-        left = opened.page.locator(".timeline > li:not([hidden]) .badge").all_text_contents()
+        left = opened.page.locator(".timeline .badge").all_text_contents()
         assert left
         assert "kept" not in left
 
     def test_search_and_reset(self, show: Any) -> None:
         opened = show(report())
         opened.page.fill("#search", "ORDER 7")
-        assert opened.page.locator(".timeline > li:not([hidden]) .row").count() == 1
+        assert opened.page.locator(".timeline .row").count() == 1
         opened.page.fill("#search", "no such words")
         assert opened.page.locator("#nothing").is_visible()
         opened.page.click("#reset")
-        assert opened.page.locator(".timeline > li:not([hidden]) .row").count() == 44
+        assert opened.page.locator("#shown").text_content() == "44 messages"
+
+
+class TestWhereItOpens:
+    def test_at_the_cut_with_the_header_in_sight(self, show: Any) -> None:
+        opened = show(report(turns=100, max_tokens=1_500))
+        opened.page.wait_for_timeout(150)
+        assert _in_sight(opened.page, "#cut")
+        assert _in_sight(opened.page, "h1")
+
+    def test_buttons_lead_to_the_ends_the_cut_and_the_prefix(self, show: Any) -> None:
+        opened = show(report(turns=200, max_tokens=6_000))
+        labels = opened.page.locator("#jumps button").all_text_contents()
+        assert labels[0] == "Oldest"
+        assert labels[-1] == "Newest"
+        assert {"Cut", "End of prefix"} <= set(labels)
+        for label, target in (("Newest", "#row-403"), ("End of prefix", "#prefix-end"),
+                              ("Cut", "#cut"), ("Oldest", "#row-0")):  # fmt: skip
+            opened.page.click(f"#jumps >> text={label}")
+            opened.page.wait_for_timeout(150)
+            if opened.page.locator(target).count():
+                assert _in_sight(opened.page, target), label
+
+    def test_an_opened_row_is_never_hidden(self, show: Any) -> None:
+        opened = show(report())
+        opened.page.keyboard.press("g")
+        opened.page.click("#row-0")
+        opened.page.fill("#search", "no such words")
+        assert opened.page.locator("#detail-0").is_visible()
+        assert opened.page.locator(".timeline .row").count() == 1
+
+
+def _in_sight(page: Any, selector: str) -> bool:
+    box = page.locator(selector).bounding_box()
+    return bool(box) and 0 <= box["y"] <= page.viewport_size["height"]
 
 
 class TestKeyboard:
@@ -205,17 +239,23 @@ class TestLooks:
         background = max(colours)[1]
         assert (sum(background) > 384) == (scheme == "light")
 
-    def test_a_thousand_messages_are_usable(self, show: Any) -> None:
-        given = report(turns=498, max_tokens=20_000)
+    def test_two_thousand_messages_make_only_the_rows_that_are_seen(self, show: Any) -> None:
+        given = report(turns=998, max_tokens=20_000)
         opened = show(given)
-        assert opened.page.locator(".row").count() == 1_000
-        nodes = opened.page.evaluate("document.querySelectorAll('*').length")
-        assert nodes < 20 * 1_000, "a row is a dozen nodes; originals are made when opened"
+        total = len(given.decisions)
+        assert total >= 2_000
+        assert opened.page.locator(".row").count() < 300
+        assert opened.page.evaluate("document.querySelectorAll('*').length") < 6_000
         assert opened.page.locator("main pre").count() == 0
         opened.page.keyboard.press("G")
-        assert opened.page.evaluate("document.activeElement.id") == "row-999"
-        opened.page.click("#row-999")
-        assert opened.page.locator("#detail-999").is_visible()
+        assert opened.page.evaluate("document.activeElement.id") == f"row-{total - 1}"
+        opened.page.click(f"#row-{total - 1}")
+        assert opened.page.locator(f"#detail-{total - 1}").is_visible()
+        opened.page.keyboard.press("g")
+        opened.page.wait_for_timeout(200)
+        assert opened.page.locator("#row-0").is_visible()
+        assert opened.page.locator(".row").count() < 400
+        assert opened.path.stat().st_size < 1_000_000
         opened.clean()
 
     def test_it_fits_a_phone(self, show: Any) -> None:

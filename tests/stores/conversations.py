@@ -127,7 +127,7 @@ def langchain_postgres(server: Server, key: str) -> Conversation:
     from langchain_postgres import PostgresChatMessageHistory
 
     class Reconnecting(BaseChatMessageHistory):
-        """Opens a new connection once the old one is broken."""
+        """Opens a new connection once the old one is broken, and ends a failed transaction."""
 
         async_mode = False
 
@@ -139,6 +139,8 @@ def langchain_postgres(server: Server, key: str) -> Conversation:
         def opened(self) -> Any:
             if self.connection.closed or self.connection.broken:
                 self.connection = psycopg.connect(server.url)
+            elif self.connection.info.transaction_status == psycopg.pq.TransactionStatus.INERROR:
+                self.connection.rollback()  # a refused write leaves the connection unusable
             session = str(uuid.uuid5(uuid.NAMESPACE_OID, key))
             return PostgresChatMessageHistory(
                 "chat_messages", session, sync_connection=self.connection

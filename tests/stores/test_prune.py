@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from history_curator.config import RetentionConfig
 from history_curator.record.prune import prune_session, prune_store
+from history_curator.settings import RetentionConfig
 from tests.stores.servers import Server
 
 pytest.importorskip("langchain_community")
@@ -69,9 +69,7 @@ def test_jsonb_of_langchain_postgres(postgres: Server) -> None:
         history = stores.PostgresChatMessageHistory(table, session, sync_connection=connection)
         for number in range(3):
             history.add_messages(turn(number))
-        report = prune_store(
-            postgres.url, table=table, session_id=session, config=TRIM, dry_run=False
-        )
+        report = prune_store(postgres.url, table=table, session_id=session, config=TRIM, apply=True)
         assert (report.rows, report.trimmed, report.removed) == (12, 2, 0)
         messages = history.get_messages()
     assert json.loads(str(messages[2].content)) == {"name": "find", "status": "success"}

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from history_curator.dialects import DictDialect
 from history_curator.model import ConversationEntry
-from history_curator.read import DictDialect
 
 Message = dict[str, Any]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import Phase, find, given, settings
 
-from history_curator.conformance import check_conversation, repair_conversation
-from history_curator.profiles import PROVIDERS
+from history_curator.rules import PROVIDERS, check_conversation, repair_conversation
 from history_curator.testing import SEQUENCES, assert_conformant, parse, try_trimmer
 from history_curator.testing.strategies import broken_conversations, conversations
 
@@ -84,7 +83,7 @@ class TestFixture:
         pytester.makeconftest('pytest_plugins = ["history_curator.testing.plugin"]')
         pytester.makepyfile(
             """
-            from history_curator.conformance import repair_conversation
+            from history_curator.rules import repair_conversation
 
             def test_bad(conformance):
                 conformance.check_trimmer(lambda messages: messages[-2:])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from history_curator.profiles import get_profile
+from history_curator.rules import get_profile
 from history_curator.testing import SEQUENCES, ShorthandError, parse, parse_entries, show
 
 

@@ -15,6 +15,7 @@ def nothing_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """No encoding is loaded, and no folder has one."""
     monkeypatch.setattr(encodings, "_loaded", {})
     monkeypatch.setattr(encodings, "_cache_folders", lambda: iter([tmp_path]))
+    monkeypatch.setattr(encodings, "load_bundled", lambda name: None)
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     return tmp_path
 
@@ -41,6 +42,8 @@ class TestWithoutACopy:
         tokens, said = count_quietly(counter, "hello world")
         assert tokens >= 2
         assert not counter.exact
+        assert counter.name == TiktokenCounter("o200k_base").name == "o200k_base estimated"
+        assert TiktokenCounter("claude-sonnet-4-5").name == "o200k_base:claude estimated"
         assert len(said) == 1
         assert "HISTORY_CURATOR_ALLOW_DOWNLOAD=0" in said[0]
         assert "Fix" in said[0]

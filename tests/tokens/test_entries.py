@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import math
 
 import pytest
@@ -146,11 +147,6 @@ class TestToolSchemas:
         with pytest.raises(ConfigurationError, match=r"tools\[1\].*Fix"):
             counter.count_tools([FUNCTION, print])  # type: ignore[list-item]
 
-    def test_a_schema_that_contains_itself_ends(self, counter: TiktokenCounter) -> None:
-        node: dict[str, object] = {"type": "object"}
-        node["properties"] = {"child": node}
-        assert counter.count_tools([{"name": "walk", "parameters": node}]) > 0
-
 
 class TestImages:
     @pytest.mark.parametrize(
@@ -212,3 +208,112 @@ class TestFamilies:
         plain, model = TiktokenCounter("o200k_base"), TiktokenCounter("gpt-4o")
         assert model.count("hello world") == plain.count("hello world")
         assert model.count_tools([FUNCTION]) == math.ceil(plain.count_tools([FUNCTION]) * 1.05)
+
+
+TEXT = "Quarterly figures, region by region. " * 500
+PDF = b"%PDF-1.4 " + b"<< /Type /Page >> " * 7 + b"<< /Type /Pages /Count 7 >>"
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+class TestEverythingThatIsSent:
+    """Nothing that leaves the machine is free."""
+
+    @pytest.mark.parametrize(
+        "block",
+        [
+            {
+                "type": "document",
+                "source": {"type": "text", "media_type": "text/plain", "data": TEXT},
+            },
+            {
+                "type": "document",
+                "source": {"type": "content", "content": [{"type": "text", "text": TEXT}]},
+            },
+            {"type": "document", "source": {"type": "content", "content": TEXT}},
+            {
+                "type": "document",
+                "title": TEXT,
+                "source": {"type": "url", "url": "https://example.org/a.pdf"},
+            },
+            {
+                "type": "document",
+                "source": {
+                    "type": "base64",
+                    "media_type": "text/csv",
+                    "data": b64(TEXT.encode()),
+                },
+            },
+            {
+                "type": "file",
+                "file": {
+                    "filename": "a.txt",
+                    "file_data": "data:text/plain;base64," + b64(TEXT.encode()),
+                },
+            },
+            {"type": "file", "file": {"filename": "a.md", "file_data": b64(TEXT.encode())}},
+            {
+                "type": "input_file",
+                "filename": "a.json",
+                "file_data": "data:application/json;base64," + b64(TEXT.encode()),
+            },
+            {"type": "file", "source_type": "text", "text": TEXT},
+            {"type": "file", "mime_type": "text/plain", "base64": b64(TEXT.encode())},
+            {"type": "mystery", "payload": TEXT},
+        ],
+    )
+    def test_text_in_documents(self, counter: TiktokenCounter, block: dict[str, object]) -> None:
+        message = {"role": "user", "content": [{"type": "text", "text": "see"}, block]}
+        assert count_tokens([message], counter) >= counter.count(TEXT)
+
+    def test_a_megabyte_of_text_is_not_two_thousand_tokens(self, counter: TiktokenCounter) -> None:
+        source = {"type": "text", "media_type": "text/plain", "data": "word " * 200_000}
+        message = {"role": "user", "content": [{"type": "document", "source": source}]}
+        assert count_tokens([message], counter) > 200_000
+
+    @pytest.mark.parametrize("data", [PDF, b"%PDF-1.7" + b"\x9c" * 70_000])
+    def test_pages_of_a_pdf(self, counter: TiktokenCounter, data: bytes) -> None:
+        source = {"type": "base64", "media_type": "application/pdf", "data": b64(data)}
+        message = {"role": "user", "content": [{"type": "document", "source": source}]}
+        assert 7 * 3_000 <= count_tokens([message], counter) <= 8 * 3_000 + 20
+
+    def test_a_given_price_is_used_for_what_is_guessed(self) -> None:
+        source = {"type": "base64", "media_type": "application/pdf", "data": b64(PDF)}
+        message = {"role": "user", "content": [{"type": "document", "source": source}]}
+        assert count_tokens([message], TiktokenCounter(media={"file": 99})) < 120
+
+    def test_long_sound_costs_more(self, counter: TiktokenCounter) -> None:
+        def spoken(size: int) -> int:
+            audio = {"data": b64(b"x" * size), "format": "mp3"}
+            block = {"type": "input_audio", "input_audio": audio}
+            return count_tokens([{"role": "user", "content": [block]}], counter)
+
+        assert spoken(10) < 1_100 < 19_000 < spoken(10_000_000)
+
+    def test_a_refusal_beside_the_text(self, counter: TiktokenCounter) -> None:
+        bare = count_tokens([assistant("no")], counter)
+        assert count_tokens([assistant("no", refusal=TEXT)], counter) == bare + counter.count(TEXT)
+
+    def test_a_refusal_alone_is_counted_once(self, counter: TiktokenCounter) -> None:
+        refused = count_tokens([assistant(None, refusal=TEXT)], counter)
+        assert refused == count_tokens([assistant(TEXT)], counter)
+
+    def test_what_was_spoken(self, counter: TiktokenCounter) -> None:
+        audio = {"id": "a1", "transcript": TEXT}
+        assert count_tokens([assistant(None, audio=audio)], counter) > counter.count(TEXT)
+        assert count_tokens([assistant(None, audio={"id": "a1"})], counter) > 1_000
+
+    def test_annotations(self, counter: TiktokenCounter) -> None:
+        notes = [{"type": "url_citation", "url_citation": {"title": TEXT, "url": "u"}}]
+        assert count_tokens([assistant("see", annotations=notes)], counter) > counter.count(TEXT)
+
+    def test_ordinary_ids_are_framing_and_longer_ones_are_counted(
+        self, counter: TiktokenCounter
+    ) -> None:
+        short = [call("c1"), result("c1")]
+        usual = [call("call_" + "a1b2" * 9), result("call_" + "a1b2" * 9)]
+        endless = [call("x y " * 500), result("x y " * 500)]
+        assert count_tokens(usual, counter) == count_tokens(short, counter)
+        assert count_tokens(endless, counter) > 2 * counter.count("x y " * 500)

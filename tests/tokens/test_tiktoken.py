@@ -5,19 +5,19 @@ import pickle
 import random
 
 import pytest
-import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
 from history_curator.errors import ConfigurationError
 from history_curator.tokens import TiktokenCounter, get_counter
+from history_curator.tokens._bundled import Encode
 from history_curator.tokens._encodings import load_encoding
 from history_curator.tokens._pieces import PIECE, pieces
 from tests.tokens.samples import SAMPLES
 
 
 @pytest.fixture(scope="module")
-def encoding() -> tiktoken.Encoding:
+def encoding() -> Encode:
     loaded = load_encoding("o200k_base")
     if loaded is None:
         pytest.skip("o200k_base is not available offline")
@@ -25,17 +25,17 @@ def encoding() -> tiktoken.Encoding:
 
 
 @pytest.fixture
-def counter(encoding: tiktoken.Encoding) -> TiktokenCounter:
+def counter(encoding: Encode) -> TiktokenCounter:
     return TiktokenCounter("o200k_base")
 
 
 class TestExactness:
     @pytest.mark.parametrize("name", SAMPLES)
     def test_counts_what_the_tokenizer_counts(
-        self, counter: TiktokenCounter, encoding: tiktoken.Encoding, name: str
+        self, counter: TiktokenCounter, encoding: Encode, name: str
     ) -> None:
         text = SAMPLES[name]
-        assert counter.count(text) == len(encoding.encode_ordinary(text))
+        assert counter.count(text) == len(encoding(text))
         assert counter.exact
 
     @pytest.mark.parametrize("text", ["<|endoftext|>", "a <|endofprompt|> b", "\ud800 lone", ""])
@@ -49,7 +49,7 @@ class TestExactness:
         assert "".join(piece for piece, _ in cut) == text
         assert all(len(piece) <= 16 for piece, _ in cut)
 
-    def test_exact_cuts_do_not_change_the_count(self, encoding: tiktoken.Encoding) -> None:
+    def test_exact_cuts_do_not_change_the_count(self, encoding: Encode) -> None:
         dice = random.Random(3)
         words = [
             *"\n \t.,;{}()'\"",
@@ -66,15 +66,15 @@ class TestExactness:
             text = " ".join(dice.choice(words) for _ in range(60))
             cut = list(pieces(text, size=40))
             slack = sum(not exact for _, exact in cut)
-            total = sum(len(encoding.encode_ordinary(piece)) for piece, _ in cut)
-            assert 0 <= total - len(encoding.encode_ordinary(text)) <= slack
+            total = sum(len(encoding(piece)) for piece, _ in cut)
+            assert 0 <= total - len(encoding(text)) <= slack
 
     def test_long_prose_is_counted_exactly(
-        self, counter: TiktokenCounter, encoding: tiktoken.Encoding
+        self, counter: TiktokenCounter, encoding: Encode
     ) -> None:
         text = SAMPLES["english"] * 1_000
         assert len(text) > 4 * PIECE
-        assert counter.count(text) == len(encoding.encode_ordinary(text))
+        assert counter.count(text) == len(encoding(text))
 
 
 class TestHostileTexts:
@@ -84,10 +84,10 @@ class TestHostileTexts:
         assert counter.calls >= 1_000_001 // PIECE
 
     def test_a_megabyte_of_base64_is_over_counted_by_little(
-        self, counter: TiktokenCounter, encoding: tiktoken.Encoding
+        self, counter: TiktokenCounter, encoding: Encode
     ) -> None:
         text = base64.b64encode(random.Random(1).randbytes(750_000)).decode()
-        exact = len(encoding.encode_ordinary(text))
+        exact = len(encoding(text))
         assert exact <= counter.count(text) <= exact * 1.001
 
     def test_a_panic_of_the_tokenizer_ends_in_an_estimate(self, counter: TiktokenCounter) -> None:

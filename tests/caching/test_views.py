@@ -1,0 +1,274 @@
+"""Views that go by what the provider reports, and by the clock."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from history_curator import BudgetUnsatisfiableError, ConfigurationError, Curator
+from history_curator.tokens import Calibration, count_tokens
+
+Message = dict[str, Any]
+TEXTS = (
+    "The engineers met on Tuesday to talk about the rollout, and nobody had read the report. ",
+    "for index, entry in enumerate(entries):\n    total += counter.count_entry(entry)  # exact\n",
+    '{"id": 48213, "status": "open", "labels": ["bug", "p1"], "score": 0.8125, "url": null}\n',
+    "昨天晚上工程师们发现冷却系统出现故障，今天早上已经修好了。",
+    "2024-05-03T12:04:55.123Z ERROR [w-7] o.a.k.Consumer - failed 0x7f3a91 after 1500 ms\n",
+)
+
+
+class Provider:
+    """Counts with a tokenizer of its own, times a stretch, and adds a prompt nobody sees."""
+
+    def __init__(self, stretch: float = 1.0, hidden: int = 0) -> None:
+        self.stretch, self.hidden = stretch, hidden
+        self.known: dict[str, int] = {}
+        self.encode: Any = None
+
+    def count(self, messages: Sequence[Message]) -> int:
+        if self.encode is None:
+            mistral = pytest.importorskip("mistral_common.tokens.tokenizers.mistral")
+            tokenizer = mistral.MistralTokenizer.v3(is_tekken=True).instruct_tokenizer.tokenizer
+            self.encode = lambda text: len(tokenizer.encode(text, bos=False, eos=False))
+        total = 0
+        for message in messages:
+            text = json.dumps(
+                {key: message[key] for key in ("role", "content", "tool_calls") if key in message},
+                ensure_ascii=False,
+            )
+            if text not in self.known:
+                self.known[text] = self.encode(text)
+            total += self.known[text]
+        return self.hidden + round(total * self.stretch)
+
+
+def turn(number: int, choose: random.Random, kinds: Sequence[str] = TEXTS) -> list[Message]:
+    """A question, or a call and its result."""
+    text = f"{number} " + choose.choice(kinds) * choose.randint(1, 3)
+    if number % 5 == 0:
+        return [{"role": "user", "content": text}]
+    call = {"id": f"c{number}", "type": "function",
+            "function": {"name": "look", "arguments": json.dumps({"at": number})}}  # fmt: skip
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"c{number}", "content": text},
+    ]
+
+
+Tell = Callable[[Any, Message, int], None]
+
+
+def observed(curation: Any, answer: Message, reported: int) -> None:
+    curation.observe({"prompt_tokens": reported, "completion_tokens": 9})
+
+
+def carried(curation: Any, answer: Message, reported: int) -> None:
+    answer["usage"] = {"prompt_tokens": reported, "completion_tokens": 9}
+
+
+def talk(
+    curator: Curator, provider: Provider, tell: Tell, *, calls: int = 200, seed: int = 1
+) -> tuple[list[Message], list[Any], list[int]]:
+    """An agent at work: the record, the curations, and what was reported for each."""
+    choose = random.Random(seed)
+    record: list[Message] = [{"role": "system", "content": "You look things up."}]
+    record += turn(0, choose)
+    curations, reports = [], []
+    for number in range(1, calls):
+        curation = curator.curate(record)
+        reported = provider.count(curation.messages)
+        curations.append(curation)
+        reports.append(reported)
+        coming = turn(number, choose)
+        answer = coming[0]
+        if answer["role"] == "user":
+            answer = {"role": "assistant", "content": f"done with {number}"}
+            coming.insert(0, answer)
+        tell(curation, answer, reported)
+        record += coming
+    return record, curations, reports
+
+
+@pytest.mark.parametrize("tell", [observed, carried])
+@pytest.mark.parametrize(("stretch", "hidden"), [(0.85, 0), (1.0, 1_500), (1.4, 0), (1.3, 2_000)])
+class TestScriptedProvider:
+    limit = 10_000
+
+    def test_the_window_is_used_and_never_exceeded(
+        self, tell: Tell, stretch: float, hidden: int
+    ) -> None:
+        curator = Curator(max_tokens=self.limit)
+        _, curations, reports = talk(curator, Provider(stretch, hidden), tell)
+        assert max(reports) <= self.limit
+        jumps = [at for at, each in enumerate(curations) if each.report.jumped and at > 5]
+        assert len(jumps) >= 2
+        assert min(reports[at - 1] for at in jumps) >= 0.95 * self.limit
+        for curation, reported in zip(curations[6:], reports[6:], strict=True):
+            assert curation.tokens + curation.error <= self.limit
+            if not curation.report.jumped:
+                assert curation.tokens == pytest.approx(reported, rel=0.05, abs=100)
+        beyond = sum(
+            reported > curation.tokens + curation.error
+            for curation, reported in zip(curations[6:], reports[6:], strict=True)
+        )
+        assert beyond <= 0.01 * len(curations)
+
+    def test_the_cut_moves_only_at_jumps(self, tell: Tell, stretch: float, hidden: int) -> None:
+        curator = Curator(max_tokens=self.limit)
+        _, curations, _ = talk(curator, Provider(stretch, hidden), tell)
+        for before, now in pairwise(curations):
+            if not now.report.jumped:
+                prefix = before.report.prefix_entries
+                assert now.messages[:prefix] == before.messages[:prefix]
+
+    def test_a_fresh_curator_makes_the_same_views(
+        self, tell: Tell, stretch: float, hidden: int
+    ) -> None:
+        curator = Curator(max_tokens=self.limit)
+        record, curations, _ = talk(curator, Provider(stretch, hidden), tell)
+        saved = Calibration.from_dict(json.loads(json.dumps(curator.calibration.to_dict())))
+        saved._loaded.clear()  # what is known beforehand is a setting; the reports are history
+        for number in (30, 90, 150, len(curations) - 1):
+            count = len(curations[number].report._record)
+            fresh = Curator(max_tokens=self.limit, calibration=saved)
+            again = fresh.curate(record[:count])
+            assert again.messages == curations[number].messages
+            assert (again.tokens, again.error) == (
+                curations[number].tokens,
+                curations[number].error,
+            )
+
+
+class TestWithoutUsage:
+    def test_nothing_changes(self) -> None:
+        _, curations, _ = talk(Curator(max_tokens=3_000), Provider(), lambda *_: None, calls=120)
+        _, plain, _ = talk(
+            Curator(max_tokens=3_000, calibration=False), Provider(), lambda *_: None, calls=120
+        )
+        for one, other in zip(curations, plain, strict=True):
+            assert one.messages == other.messages
+            assert one.tokens == other.tokens == count_tokens(one.messages)
+            assert one.error is None
+
+    def test_usage_is_passed_over_when_asked_to(self) -> None:
+        curator = Curator(max_tokens=3_000, calibration=False)
+        _, curations, _ = talk(curator, Provider(1.5), carried, calls=80)
+        curations[-1].observe({"prompt_tokens": 5})
+        assert all(each.error is None for each in curations)
+        assert all(each.tokens == count_tokens(each.messages) for each in curations)
+
+    def test_nonsense_is_not_believed(self) -> None:
+        def wrong(_curation: Any, answer: Message, _reported: int) -> None:
+            answer["usage"] = {"prompt_tokens": 3}
+
+        _, curations, _ = talk(Curator(max_tokens=3_000), Provider(), wrong, calls=60)
+        assert all(each.tokens == count_tokens(each.messages) for each in curations)
+
+
+class TestCalibration:
+    def test_is_shared_saved_and_loaded(self) -> None:
+        calibration = Calibration()
+        talk(Curator(max_tokens=9_000, calibration=calibration), Provider(1.4), observed, calls=60)
+        loaded = Calibration.from_dict(calibration.to_dict())
+        first = [{"role": "user", "content": "".join(TEXTS) * 60}]
+        curation = Curator(max_tokens=40_000, calibration=loaded).curate(first)
+        assert curation.error is not None
+        assert 1.4 < curation.tokens / count_tokens(first) < 2.5
+        assert Curator(max_tokens=40_000).curate(first).error is None
+
+    def test_of_another_counter_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="calibration"):
+            Curator(calibration=Calibration("cl100k_base"))
+
+    def test_a_curator_travels(self) -> None:
+        curator = pickle.loads(pickle.dumps(Curator(max_tokens=500)))
+        curation = pickle.loads(pickle.dumps(curator.curate([{"role": "user", "content": "a"}])))
+        curation.observe({"prompt_tokens": 9})
+        assert curation.error is None
+
+    def test_what_must_stay_is_sent_though_it_may_be_too_much(self) -> None:
+        curator = Curator(max_tokens=1_000)
+        said = [{"role": "user", "content": "word " * 900}]
+        curator.curate(said).observe({"prompt_tokens": 960})
+        said += [{"role": "assistant", "content": "ok"}, said[0] | {"content": "word " * 930}]
+        assert curator.curate(said).messages[-1] == said[-1]
+
+    def test_what_cannot_fit_is_refused_in_the_providers_tokens(self) -> None:
+        curator = Curator(max_tokens=1_000)
+        said = [{"role": "user", "content": "word " * 300}]
+        curator.curate(said).observe({"prompt_tokens": 600})
+        said += [{"role": "assistant", "content": "ok"}, {"role": "user", "content": "word " * 900}]
+        with pytest.raises(BudgetUnsatisfiableError) as caught:
+            curator.curate(said)
+        assert caught.value.needed > 1_000
+
+
+def timed(minutes: Sequence[float], size: int = 40) -> list[Message]:
+    """Questions and answers; each question comes so many minutes after the answer before it."""
+    clock, said = 1_700_000_000.0, []
+    for number, wait in enumerate(minutes):
+        clock += wait * 60
+        said.append({"role": "user", "content": f"{number} " + "word " * size, "timestamp": clock})
+        clock += 5
+        said.append({"role": "assistant", "content": f"answer {number}", "timestamp": clock})
+    return said
+
+
+def jumps(curator: Curator, said: Sequence[Message], **options: Any) -> list[int]:
+    ends = range(1, len(said) + 1, 2)
+    return [end // 2 for end in ends if curator.curate(said[:end], **options).report.jumped]
+
+
+class TestClock:
+    def test_a_cold_cache_is_used(self) -> None:
+        pauses = [0.1] * 30
+        curator = Curator(max_tokens=2_000, provider="anthropic")
+        warm = jumps(curator, timed(pauses))
+        pauses[25] = 20
+        cold = jumps(Curator(max_tokens=2_000, provider="anthropic"), timed(pauses))
+        assert 25 not in warm
+        assert 25 in cold
+
+    def test_a_view_that_has_room_stays(self) -> None:
+        pauses = [0.1, 0.1, 90, 0.1, 90]
+        assert jumps(Curator(max_tokens=2_000), timed(pauses)) == []
+
+    def test_the_cut_does_not_move_back_afterwards(self) -> None:
+        pauses = [0.1] * 30
+        pauses[25] = 20
+        said = timed(pauses)
+        curator = Curator(max_tokens=2_000, provider="anthropic")
+        cuts = [curator.curate(said[:end]).report.cut for end in range(1, len(said), 2)]
+        assert cuts == sorted(cuts)
+
+    def test_what_the_caller_says_is_remembered(self) -> None:
+        said = [{k: v for k, v in each.items() if k != "timestamp"} for each in timed([1] * 30)]
+        curator = Curator(max_tokens=2_000, provider="anthropic")
+        jumps(curator, said[:50])
+        before = curator.curate(said[:51])
+        after = curator.curate(said[:51], idle=400)
+        assert not before.report.jumped
+        assert after.report.jumped
+        assert curator.curate(said[:53]).report.cut == after.report.cut
+        assert not curator.curate(said[:53]).report.jumped
+
+    def test_a_short_pause_is_none(self) -> None:
+        said = [{k: v for k, v in each.items() if k != "timestamp"} for each in timed([1] * 30)]
+        curator = Curator(max_tokens=2_000, provider="anthropic")
+        assert curator.curate(said[:51], idle=200).messages == curator.curate(said[:51]).messages
+
+    def test_nobody_looks_at_the_wall_clock(self) -> None:
+        pauses = [0.1] * 30
+        pauses[25] = 20
+        said = timed(pauses)
+        one, two = (Curator(max_tokens=2_000, provider="anthropic") for _ in range(2))
+        views = [one.curate(said[:end]).messages for end in range(1, len(said), 2)]
+        assert two.curate(said[:51]).messages == views[25]
+        assert two.curate(said[:59]).messages == views[29]

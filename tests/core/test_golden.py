@@ -1,0 +1,404 @@
+"""Small conversations and the exact view of each, written out.
+
+A view is written one message a line: the letter of its role as in the testing shorthand, and what it
+says without the words that only make it long. The ledger is written whole.
+"""
+
+from __future__ import annotations
+
+import json
+from textwrap import dedent
+from typing import Any
+
+from history_curator import ConversationEntry, Curation, Curator
+from history_curator.testing import assert_conformant, parse, parse_entries, show
+
+LONG = " word"
+LOOP = " ".join(f"A(c{at}) T(c{at})" for at in range(1, 13))
+CHAT = " ".join(["U A"] * 10)
+TURNS = (
+    "S U A(a1) T(a1) A U A(b1) T(b1) A(b2) T(b2) A(b3) T(b3) A(b4) T(b4) A(b5) T(b5) A(b6) T(b6)"
+)
+
+
+def talk(text: str, *, user: int = 0, assistant: int = 0, tool: int = 0) -> list[dict[str, Any]]:
+    """Messages in shorthand, each made longer by so many words; every call names a file."""
+    words = {"user": user, "assistant": assistant, "tool": tool, "system": 0}
+    messages = parse(text)
+    for message in messages:
+        if message["content"]:
+            message["content"] += LONG * words[message["role"]]
+        for call in message.get("tool_calls") or ():
+            call["function"]["arguments"] = json.dumps({"path": f"src/{call['id']}.py"})
+    return messages
+
+
+def written(curation: Curation) -> list[str]:
+    """The view, a line for each message; the ledger's lines stand by themselves."""
+    lines = []
+    for message, entry in zip(curation.messages, curation.entries, strict=True):
+        text = (entry.content or "").replace(LONG, "")
+        if entry.origin == "ledger":
+            lines += ["ledger", *(f"| {line}" for line in text.split("\n"))]
+        else:
+            lines += f"{show([message])} {text}".strip().split("\n")
+    return lines
+
+
+def view(messages: list[Any], *, budget: int, **options: Any) -> list[str]:
+    curation = Curator(max_tokens=budget, **options).curate(messages, tail="request")
+    assert_conformant(curation.messages)
+    return written(curation)
+
+
+def lines_of(text: str) -> list[str]:
+    return dedent(text).strip().split("\n")
+
+
+def pinned(messages: list[dict[str, Any]], at: int) -> list[dict[str, Any]]:
+    messages[at]["pinned"] = True
+    return messages
+
+
+def barred(text: str, at: int) -> list[ConversationEntry]:
+    entries = parse_entries(text)
+    entries[at] = entries[at].evolve(barrier=True)
+    return entries
+
+
+def test_everything_that_fits_is_shown_as_it_is() -> None:
+    messages = talk("S U A(c1) T(c1) A U")
+    assert view(messages, budget=1_000) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A(c1)
+        T(c1) result 3 of c1
+        A answer 4
+        U user 5
+        """
+    )
+
+
+def test_a_full_view_is_still_whole() -> None:
+    messages = talk(f"S U {LOOP}", tool=90)[:18]
+    assert view(messages, budget=1_000) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A(c1)
+        T(c1) result 3 of c1
+        A(c2)
+        T(c2) result 5 of c2
+        A(c3)
+        T(c3) result 7 of c3
+        A(c4)
+        T(c4) result 9 of c4
+        A(c5)
+        T(c5) result 11 of c5
+        A(c6)
+        T(c6) result 13 of c6
+        A(c7)
+        T(c7) result 15 of c7
+        A(c8)
+        T(c8) result 17 of c8
+        """
+    )
+
+
+def test_a_jump_leaves_the_question_a_ledger_and_the_newest() -> None:
+    messages = talk(f"S U {LOOP}", tool=90)[:20]
+    assert view(messages, budget=1_000) == lines_of(
+        """
+        S rules 0
+        U user 1
+        ledger
+        | [Earlier in this conversation, no longer shown: 8 messages]
+        | look(src/c4.py)
+        | [Identifiers mentioned there]
+        | src/c3.py
+        | src/c2.py
+        | src/c1.py
+        A(c5)
+        T(c5) result 11 of c5
+        A(c6)
+        T(c6) result 13 of c6
+        A(c7)
+        T(c7) result 15 of c7
+        A(c8)
+        T(c8) result 17 of c8
+        A(c9)
+        T(c9) result 19 of c9
+        """
+    )
+
+
+def test_after_a_jump_what_is_new_is_added_and_nothing_changes() -> None:
+    messages = talk(f"S U {LOOP}", tool=90)[:24]
+    assert view(messages, budget=1_000) == lines_of(
+        """
+        S rules 0
+        U user 1
+        ledger
+        | [Earlier in this conversation, no longer shown: 8 messages]
+        | look(src/c4.py)
+        | [Identifiers mentioned there]
+        | src/c3.py
+        | src/c2.py
+        | src/c1.py
+        A(c5)
+        T(c5) result 11 of c5
+        A(c6)
+        T(c6) result 13 of c6
+        A(c7)
+        T(c7) result 15 of c7
+        A(c8)
+        T(c8) result 17 of c8
+        A(c9)
+        T(c9) result 19 of c9
+        A(c10)
+        T(c10) result 21 of c10
+        A(c11)
+        T(c11) result 23 of c11
+        """
+    )
+
+
+def test_the_next_jump_writes_the_ledger_again() -> None:
+    messages = talk(f"S U {LOOP}", tool=90)
+    assert view(messages, budget=1_000) == lines_of(
+        """
+        S rules 0
+        U user 1
+        ledger
+        | [Earlier in this conversation, no longer shown: 16 messages]
+        | look(src/c1.py)
+        | look(src/c2.py)
+        | look(src/c3.py)
+        | look(src/c4.py)
+        | look(src/c5.py)
+        | look(src/c6.py)
+        | look(src/c7.py)
+        | look(src/c8.py)
+        A(c9)
+        T(c9) result 19 of c9
+        A(c10)
+        T(c10) result 21 of c10
+        A(c11)
+        T(c11) result 23 of c11
+        A(c12)
+        T(c12) result 25 of c12
+        """
+    )
+
+
+def test_without_a_ledger() -> None:
+    messages = talk(f"S U {LOOP}", tool=90)[:20]
+    assert view(messages, budget=1_000, ledger=False) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A(c5)
+        T(c5) result 11 of c5
+        A(c6)
+        T(c6) result 13 of c6
+        A(c7)
+        T(c7) result 15 of c7
+        A(c8)
+        T(c8) result 17 of c8
+        A(c9)
+        T(c9) result 19 of c9
+        """
+    )
+
+
+def test_a_large_result_is_capped_where_it_arrives() -> None:
+    messages = talk("S U A(c1) T(c1) A(c2) T(c2)", tool=200)
+    assert view(messages, budget=400) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A(c1)
+        T(c1) result 3 of c1
+        [… 1,014 characters in all, middle left out …]
+        A(c2)
+        T(c2) result 5 of c2
+        [… 1,014 characters in all, middle left out …]
+        """
+    )
+
+
+def test_the_question_in_whose_turn_the_cut_falls_stays() -> None:
+    messages = talk(TURNS, tool=100)
+    assert view(messages, budget=700) == lines_of(
+        """
+        S rules 0
+        U user 1
+        U user 5
+        A(b3)
+        T(b3) result 11 of b3
+        A(b4)
+        T(b4) result 13 of b4
+        A(b5)
+        T(b5) result 15 of b5
+        A(b6)
+        T(b6) result 17 of b6
+        """
+    )
+
+
+def test_a_question_above_a_quarter_is_no_head() -> None:
+    messages = [*talk("S U", user=200), *talk(f"S U A U {LOOP}", tool=90)[2:]]
+    assert view(messages, budget=800) == lines_of(
+        """
+        S rules 0
+        U user 3
+        ledger
+        | [Earlier in this conversation, no longer shown: 18 messages]
+        | said: answer 2
+        | look(src/c1.py)
+        | look(src/c2.py)
+        | look(src/c3.py)
+        | look(src/c4.py)
+        | look(src/c5.py)
+        | look(src/c6.py)
+        | look(src/c7.py)
+        | look(src/c8.py)
+        A(c9)
+        T(c9) result 21 of c9
+        A(c10)
+        T(c10) result 23 of c10
+        A(c11)
+        T(c11) result 25 of c11
+        A(c12)
+        T(c12) result 27 of c12
+        """
+    )
+
+
+def test_a_pinned_exchange_stays() -> None:
+    messages = pinned(talk(f"S U {LOOP}", tool=90), 4)
+    assert view(messages, budget=1_000) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A(c2)
+        T(c2) result 5 of c2
+        ledger
+        | [Earlier in this conversation, no longer shown: 10 messages]
+        | look(src/c1.py)
+        | look(src/c3.py)
+        | look(src/c4.py)
+        | look(src/c5.py)
+        | look(src/c6.py)
+        A(c7)
+        T(c7) result 15 of c7
+        A(c8)
+        T(c8) result 17 of c8
+        A(c9)
+        T(c9) result 19 of c9
+        A(c10)
+        T(c10) result 21 of c10
+        A(c11)
+        T(c11) result 23 of c11
+        A(c12)
+        T(c12) result 25 of c12
+        """
+    )
+
+
+def test_the_last_entries_stay_past_the_goal() -> None:
+    messages = talk(f"S U {LOOP}", tool=90)
+    assert view(messages, budget=1_000, preserve_last_n=14) == lines_of(
+        """
+        S rules 0
+        U user 1
+        ledger
+        | [Earlier in this conversation, no longer shown: 10 messages]
+        | look(src/c2.py)
+        | look(src/c3.py)
+        | look(src/c4.py)
+        | look(src/c5.py)
+        | [Identifiers mentioned there]
+        | src/c1.py
+        A(c6)
+        T(c6) result 13 of c6
+        A(c7)
+        T(c7) result 15 of c7
+        A(c8)
+        T(c8) result 17 of c8
+        A(c9)
+        T(c9) result 19 of c9
+        A(c10)
+        T(c10) result 21 of c10
+        A(c11)
+        T(c11) result 23 of c11
+        A(c12)
+        T(c12) result 25 of c12
+        """
+    )
+
+
+def test_a_late_result_moves_up_to_its_call() -> None:
+    messages = talk("S U A(c1) U A T(c1) A U")
+    assert view(messages, budget=1_000) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A(c1)
+        T(c1) result 5 of c1
+        U user 3
+        A answer 4
+        A answer 6
+        U user 7
+        """
+    )
+
+
+def test_an_open_exchange_is_answered_by_a_placeholder() -> None:
+    messages = talk("S U A(c1,c2) T(c1)")
+    assert view(messages, budget=1_000) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A(c1,c2)
+        T(c1) result 3 of c1
+        T(c2) [No result: the call was not answered, and it may have run.]
+        """
+    )
+
+
+def test_nothing_before_a_barrier_is_sent() -> None:
+    messages = barred("S U A U A(c1) T(c1) A U", 3)
+    assert view(messages, budget=1_000) == lines_of(
+        """
+        S rules 0
+        U user 3
+        A(c1)
+        T(c1) result 5 of c1
+        A answer 6
+        U user 7
+        """
+    )
+
+
+def test_the_ledger_of_a_chat_holds_what_the_user_asked() -> None:
+    messages = talk(f"S {CHAT} U", user=10, assistant=80)
+    assert view(messages, budget=700) == lines_of(
+        """
+        S rules 0
+        U user 1
+        ledger
+        | [Earlier in this conversation, no longer shown: 13 messages]
+        | user: user 9
+        | user: user 11
+        | user: user 13
+        U user 15
+        A answer 16
+        U user 17
+        A answer 18
+        U user 19
+        A answer 20
+        U user 21
+        """
+    )

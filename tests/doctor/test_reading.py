@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history_curator.doctor import Diagnosis, diagnose
+from history_curator.errors import ConversionError
+from tests.doctor.logs import ClaudeCode, call, text, usage, write_lines
+
+
+def look(path: Path) -> Diagnosis:
+    return diagnose([path], budgets=())
+
+
+class TestClaudeCode:
+    def test_an_answer_on_several_lines_counts_once_with_its_last_usage(
+        self, tmp_path: Path
+    ) -> None:
+        log = ClaudeCode().user("look")
+        log.answer("m1", text("I look"), used=usage(write=5_000, out=2))
+        log.answer("m1", call("c1", "Read", path="a.py"), used=usage(write=5_000, out=40))
+        log.result("c1", "text of a.py").answer("m2", used=usage(read=5_000, write=300))
+        found = look(log.write(tmp_path))
+        assert found.calls == 2
+        assert found.usage == {"input": 20, "cache_read": 5_000, "cache_write": 5_300, "output": 60}
+
+    def test_a_result_between_two_lines_of_one_answer_stays_behind_the_answer(
+        self, tmp_path: Path
+    ) -> None:
+        log = ClaudeCode().user("look")
+        log.answer("m1", call("c1", "Read", path="a.py"), used=usage(write=5_000))
+        log.result("c1", "text of a.py")
+        log.answer("m1", call("c2", "Grep", pattern="x"), used=usage(write=5_000))
+        log.result("c2", "a match").answer("m2", used=usage(read=5_000, write=300))
+        found = diagnose([log.write(tmp_path)], budgets=(8_000,), peers=(), executor="serial")
+        assert {each.name for each in found.tools} == {"Read", "Grep"}
+        assert [each.regret for each in found.policies] == [0.0, 0.0]
+
+    def test_side_chains_are_sessions_of_their_own(self, tmp_path: Path) -> None:
+        log = ClaudeCode().user("look").answer("m1", used=usage(write=5_000))
+        log.user("sub task", side=True).answer("m2", side=True, used=usage(write=2_000))
+        log.user("and?").answer("m3", used=usage(read=5_000, write=100))
+        found = look(log.write(tmp_path))
+        assert (found.sessions, found.side_sessions, found.calls) == (2, 1, 3)
+        assert found.busts == []
+
+    def test_a_resumed_session_is_not_charged_again(self, tmp_path: Path) -> None:
+        first = ClaudeCode("first").user("look").answer("m1", used=usage(write=5_000))
+        second = ClaudeCode("second")
+        second.at = 1_000
+        second.user("look").answer("m1", used=usage(write=5_000))
+        second.user("again").answer("m2", used=usage(write=5_100))
+        first.write(tmp_path), second.write(tmp_path)
+        found = look(tmp_path)
+        assert found.calls == 2
+        assert found.usage["cache_write"] == 10_100
+
+    def test_what_the_host_made_up_is_no_call(self, tmp_path: Path) -> None:
+        log = ClaudeCode().user("look").answer("m1", used=usage(write=5_000))
+        log.answer("e1", text("API Error"), used=usage(plain=0, out=0), model="<synthetic>")
+        assert look(log.write(tmp_path)).calls == 1
+
+
+class TestRequests:
+    def test_json_lines_from_anywhere(self, tmp_path: Path) -> None:
+        said: list[Any] = [{"role": "user", "content": "hello"}]
+        answer = {"role": "assistant", "content": "hi"}
+        rows = [
+            {"session": "s", "id": "1", "time": 100, "model": "gpt-5.6", "messages": said,
+             "response": answer,
+             "usage": {"prompt_tokens": 1_500, "completion_tokens": 5,
+                       "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 1_500}}},
+            {"session": "s", "id": "2", "time": 110, "model": "gpt-5.6",
+             "messages": [*said, answer, {"role": "user", "content": "more"}],
+             "usage": {"prompt_tokens": 1_600, "completion_tokens": 7,
+                       "prompt_tokens_details": {"cached_tokens": 1_500,
+                                                 "cache_write_tokens": 100}}},
+        ]  # fmt: skip
+        found = look(write_lines(tmp_path / "requests.jsonl", rows))
+        assert found.usage == {"input": 0, "cache_read": 1_500, "cache_write": 1_600, "output": 12}
+        assert found.simulated_read == 1_500
+        assert found.cost["unit"] == "USD"
+
+    def test_usage_alone_is_enough(self, tmp_path: Path) -> None:
+        rows = [
+            {"usage": {"input_tokens": 100, "output_tokens": 5}, "model": "claude-opus-4-6"}
+        ] * 3
+        found = look(write_lines(tmp_path / "bare.jsonl", rows))
+        assert (found.calls, found.usage["input"]) == (3, 300)
+        assert found.kinds == {"not in the log": 300}
+
+    def test_changed_tools_are_told_from_a_changed_prefix(self, tmp_path: Path) -> None:
+        def request(number: int, tools: Any, first: str, **used: int) -> Any:
+            said = [{"role": "user", "content": first}] + [
+                {"role": "user", "content": str(each)} for each in range(number)
+            ]
+            return {"id": str(number), "time": 100 + number, "model": "claude-opus-4-6",
+                    "tools": tools, "messages": said, "usage": usage(**used)}  # fmt: skip
+
+        rows = [
+            request(1, [{"name": "a"}], "x", write=20_000),
+            request(2, [{"name": "a"}, {"name": "b"}], "x", write=20_100),
+            request(3, [{"name": "a"}, {"name": "b"}], "y", read=9_000, write=11_200),
+        ]
+        found = look(write_lines(tmp_path / "r.jsonl", rows))
+        assert [(each.call, each.reason) for each in sorted(found.busts, key=lambda b: b.call)] == [
+            (1, "tools changed"),
+            (2, "prefix changed"),
+        ]
+
+    def test_an_unknown_model_is_priced_in_tokens(self, tmp_path: Path) -> None:
+        rows = [{"model": "my-model", "usage": {"prompt_tokens": 10, "completion_tokens": 1}}]
+        found = look(write_lines(tmp_path / "own.jsonl", rows))
+        assert found.cost["unit"].startswith("million tokens")
+        assert found.cost["total"] == pytest.approx(1e-5)
+
+    def test_messages_that_cannot_be_read_are_named_and_their_usage_counts(
+        self, tmp_path: Path
+    ) -> None:
+        rows = [{"session": "odd", "messages": [{"role": "user", "content": 5}],
+                 "response": {"role": "assistant", "content": "x"}, "usage": usage(plain=70)}]  # fmt: skip
+        found = diagnose([write_lines(tmp_path / "odd.jsonl", rows)], executor="serial")
+        assert found.usage["input"] == 70
+        assert "odd" in found.problems[0]
+        assert found.policies == []
+
+
+class TestLangSmith:
+    def test_runs_of_a_thread_are_a_session(self, tmp_path: Path) -> None:
+        human = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "HumanMessage"],
+                 "kwargs": {"content": "weather?", "type": "human"}}  # fmt: skip
+        ai = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "AIMessage"],
+              "kwargs": {"content": "", "type": "ai",
+                         "tool_calls": [{"name": "weather", "args": {"city": "Oslo"}, "id": "c1"}],
+                         "usage_metadata": {"input_tokens": 1_100, "output_tokens": 9,
+                                            "total_tokens": 1_109,
+                                            "input_token_details": {"cache_creation": 1_000}}}}  # fmt: skip
+        tool = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "ToolMessage"],
+                "kwargs": {"content": "rain", "type": "tool", "tool_call_id": "c1"}}  # fmt: skip
+        done = {**ai, "kwargs": {**ai["kwargs"], "tool_calls": [], "content": "rain",  # type: ignore[dict-item]
+                "usage_metadata": {"input_tokens": 1_200, "output_tokens": 4, "total_tokens": 1_204,
+                                   "input_token_details": {"cache_read": 1_000}}}}  # fmt: skip
+
+        def run(number: int, said: list[Any], answer: Any) -> Any:
+            return {"id": f"r{number}", "run_type": "llm", "trace_id": f"t{number}",
+                    "start_time": f"2026-01-05T09:00:0{number}", "end_time": None,
+                    "inputs": {"messages": [said]},
+                    "outputs": {"generations": [[{"message": answer}]]},
+                    "extra": {"metadata": {"thread_id": "th", "ls_model_name": "claude-opus-4-6"}}}  # fmt: skip
+
+        rows = [run(2, [human, ai, tool], done), {"run_type": "chain", "inputs": {}, "id": "x"},
+                run(1, [human], ai)]  # fmt: skip
+        found = look(write_lines(tmp_path / "runs.jsonl", rows))
+        assert (found.sessions, found.calls) == (1, 2)
+        assert found.usage == {
+            "input": 300,
+            "cache_read": 1_000,
+            "cache_write": 1_000,
+            "output": 13,
+        }
+        assert [each.name for each in found.tools] == ["weather"]
+
+
+class TestOpenTelemetry:
+    def span(self, number: int, **extra: Any) -> Any:
+        return {
+            "gen_ai.conversation.id": "c", "gen_ai.response.id": f"r{number}",
+            "gen_ai.request.model": "gpt-5.5", "gen_ai.usage.input_tokens": 2_000,
+            "gen_ai.usage.output_tokens": 10, "gen_ai.usage.cache_read.input_tokens": 1_024,
+            "gen_ai.input.messages": json.dumps([
+                {"role": "user", "parts": [{"type": "text", "content": "hi"}]},
+                {"role": "assistant", "parts": [
+                    {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"at": "x.py"}}]},
+                {"role": "tool", "parts": [
+                    {"type": "tool_call_response", "id": "c1", "response": "seen"}]},
+            ]),
+            **extra,
+        }  # fmt: skip
+
+    def test_otlp_json(self, tmp_path: Path) -> None:
+        def value(given: Any) -> Any:
+            return {"intValue": str(given)} if isinstance(given, int) else {"stringValue": given}
+
+        spans = [
+            {"traceId": "t", "spanId": str(number), "startTimeUnixNano": str(10**18 + number),
+             "endTimeUnixNano": str(10**18 + 10 * number),
+             "attributes": [{"key": k, "value": value(v)} for k, v in self.span(number).items()]}
+            for number in (1, 2)
+        ] + [{"traceId": "t", "spanId": "9", "attributes": []}]  # fmt: skip
+        row = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+        found = look(write_lines(tmp_path / "otlp.jsonl", [row]))
+        assert (found.sessions, found.calls) == (1, 2)
+        assert found.usage == {"input": 1_952, "cache_read": 2_048, "cache_write": 0, "output": 20}
+        assert [each.name for each in found.tools] == ["look"]
+
+    def test_spans_with_plain_attributes(self, tmp_path: Path) -> None:
+        row = {"name": "chat", "context": {"span_id": "1"}, "attributes": self.span(1),
+               "start_time": "2026-01-05T09:00:00Z"}  # fmt: skip
+        assert look(write_lines(tmp_path / "spans.jsonl", [row])).calls == 1
+
+
+class TestFiles:
+    def test_a_broken_line_is_named_and_passed_over(self, tmp_path: Path) -> None:
+        path = ClaudeCode().user("x").answer("m", used=usage(write=5_000)).write(tmp_path)
+        path.write_text(path.read_text() + '{"type": "assi')
+        found = look(path)
+        assert found.calls == 1
+        assert "1 line not JSON" in found.problems[0]
+
+    def test_line_separators_inside_text_end_no_line(self, tmp_path: Path) -> None:
+        log = ClaudeCode().user("a\u2028b\x85c").answer("m", used=usage(write=5_000))
+        path = tmp_path / "u.jsonl"
+        path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in log.lines))
+        assert look(path).problems == ()
+
+    def test_gzip_and_folders(self, tmp_path: Path) -> None:
+        path = ClaudeCode().user("x").answer("m", used=usage(write=5_000)).write(tmp_path)
+        inner = tmp_path / "deep" / "er"
+        inner.mkdir(parents=True)
+        (inner / "log.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+        assert look(tmp_path).calls == 1
+
+    def test_what_is_no_log_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "other.json").write_text('{"hello": 1}')
+        with pytest.raises(ConversionError, match="no request with usage"):
+            look(tmp_path)
+
+    def test_what_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(ConversionError, match="is not there"):
+            look(tmp_path / "nowhere")
+        with pytest.raises(ConversionError, match="holds no logs"):
+            look(tmp_path)

@@ -1,0 +1,110 @@
+"""From one agent to another and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
+from langchain_core.tools import tool
+
+from history_curator.tokens import count_tokens
+from langchain_history_curator import (
+    HistoryCuratorMiddleware,
+    fold_back,
+    handoff_view,
+    recall_tool,
+)
+from tests.langchain.scripted import refusals
+from tests.langchain.wires import Step, Wire
+
+pytest.importorskip("langchain.agents")
+
+from langchain import agents
+from langchain.tools import ToolRuntime
+
+CALL: ToolCall = {"name": "research", "args": {"task": "boats"}, "id": "h1", "type": "tool_call"}
+
+
+def conversation() -> list[BaseMessage]:
+    said: list[BaseMessage] = [SystemMessage("You lead.")]
+    for n in range(20):
+        said += [HumanMessage(f"{n}: " + "word " * 40), AIMessage("fine " * 40)]
+    return [*said, HumanMessage("Which boats?"), AIMessage("", tool_calls=[CALL])]
+
+
+class TestOut:
+    def test_a_view_that_can_be_sent(self) -> None:
+        view = handoff_view(conversation(), "Find boats.", max_tokens=600)
+        assert not refusals(view)
+        assert count_tokens(view) <= 600
+        assert view[-1].text == "Find boats."
+        assert not any(isinstance(m, SystemMessage) for m in view)
+        assert any(m.text == "Which boats?" for m in view)
+
+    def test_without_a_task_it_ends_on_the_question(self) -> None:
+        assert handoff_view({"messages": conversation()}, max_tokens=600)[-1].text == "Which boats?"
+
+
+class TestBack:
+    TRANSCRIPT = (
+        HumanMessage("Find boats."),
+        AIMessage("", tool_calls=[{"name": "search", "args": {"q": "boats"}, "id": "s1"}]),
+        ToolMessage("Albatross, Beagle, Calypso", tool_call_id="s1", name="search"),
+        AIMessage("Three boats."),
+    )
+
+    def test_one_result_and_one_handle_for_everything(self) -> None:
+        result = fold_back(self.TRANSCRIPT, "h1", name="research")
+        assert result.text.startswith("Three boats.")
+        assert "Calypso" not in result.text
+        record = [*conversation(), result]
+        handle = result.text.split('handle="')[1].split('"')[0]
+        answer = recall_tool(record).invoke({"handle": handle})
+        assert "Calypso" in answer
+        assert "Refused" in recall_tool(conversation()).invoke({"handle": handle})
+
+    def test_the_transcript_is_not_sent(self) -> None:
+        wire = Wire("anthropic")
+        result = fold_back(self.TRANSCRIPT, "h1", name="research")
+        wire.model.invoke([*conversation(), result])
+        assert "Calypso" not in str(wire.last)
+
+    def test_nothing_done_is_just_an_answer(self) -> None:
+        assert fold_back([], "h1").text == "Done."
+
+
+class TestInAgents:
+    def test_a_sub_agent_as_a_tool(self) -> None:
+        inner = Wire("openai", lambda body: Step(text="Albatross is the one."))
+        worker = agents.create_agent(inner.model, [])
+
+        @tool
+        def research(task: str, runtime: ToolRuntime) -> ToolMessage:
+            """Hand a task to the researcher."""
+            view = handoff_view(runtime.state, task, max_tokens=600)
+            done = worker.invoke({"messages": view})["messages"][len(view) - 1 :]
+            return fold_back(done, runtime.tool_call_id, name="research")
+
+        def script(body: Any) -> Step:
+            if body["messages"][-1]["role"] == "tool":
+                return Step(text="Take the Albatross.")
+            return Step(calls=(("h1", "research", {"task": "Find boats."}),))
+
+        outer = Wire("openai", script)
+        ours = HistoryCuratorMiddleware(max_tokens=2_000, recall=True)
+        lead = agents.create_agent(outer.model, [research], middleware=[ours])
+        state = lead.invoke({"messages": [*conversation()[1:-2], HumanMessage("Which boat?")]})
+        assert not outer.refused
+        assert not inner.refused
+        assert inner.last["messages"][-1]["content"] == "Find boats."
+        result = next(m for m in state["messages"] if isinstance(m, ToolMessage))
+        assert result.artifact
+        assert state["messages"][-1].text == "Take the Albatross."

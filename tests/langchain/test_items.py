@@ -1,0 +1,140 @@
+"""Thinking on the wire: a cut takes reasoning off, and no half of an item may stay."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.tools import tool
+
+from langchain_history_curator import HistoryCurator
+from tests.langchain.wires import Step, Wire
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PROMPT = ChatPromptTemplate([("placeholder", "{history}")])
+
+
+@tool
+def look(place: str) -> str:
+    """Look at a place."""
+    return f"{place}: fine"
+
+
+def conversation(wire: Wire, turns: int = 8) -> list[BaseMessage]:
+    """What a thinking model answers to questions, with two calls in each turn and a search."""
+    out: list[BaseMessage] = []
+    searches = wire.name in ("responses", "anthropic")
+    model = wire.model.bind_tools([look])
+    for turn in range(turns):
+        calls = tuple((f"{name}{turn}", "look", {"place": "Oslo"}) for name in "cd")
+        wire.script = lambda body, calls=calls: Step(calls=calls, thinks=True)
+        out.append(HumanMessage(f"{turn}: " + "word " * 60))
+        out.append(model.invoke(out))
+        out += [ToolMessage("fine " * 60, tool_call_id=id_, name="look") for id_, _, _ in calls]
+        wire.script = lambda body: Step(text="It is fine.", thinks=True, searches=searches)
+        out.append(model.invoke(out))
+    return [*out, HumanMessage("and now?")]
+
+
+FORMS: list[tuple[str, dict[str, Any]]] = [
+    ("responses", {}),
+    ("responses", {"output_version": "v0"}),
+    ("responses", {"output_version": "responses/v1"}),
+    ("responses", {"output_version": "v1"}),
+    ("responses", {"store": False, "include": ["reasoning.encrypted_content"]}),
+    ("anthropic", {}),
+    ("anthropic", {"output_version": "v1"}),
+    ("gemini", {"model": "gemini-3-pro-preview"}),
+    ("gemini", {"model": "gemini-3-pro-preview", "output_version": "v1"}),
+    ("bedrock", {}),
+    ("bedrock", {"output_version": "v1"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    FORMS,
+    ids=[f"{name}-{'-'.join(map(str, of.values()))}" for name, of in FORMS],
+)
+class TestEveryFormOfAnAnswer:
+    """LangChain keeps one answer in several forms; each is cut, and sent, without being refused."""
+
+    @pytest.mark.parametrize("provider", ["core", "auto", "portable"])
+    def test_no_half_items(self, name: str, settings: dict[str, Any], provider: str) -> None:
+        wire = Wire(name, **settings)
+        history = conversation(wire)
+        assert not wire.refused
+        for budget in (400, 700, 1_000):
+            step = HistoryCurator(max_tokens=budget, provider=provider)
+            (PROMPT | step | wire.model.bind_tools([look])).invoke({"history": history})
+            assert not wire.refused
+            assert "1: " + "word " * 60 not in json.dumps(wire.last)  # it was cut
+            assert "and now?" in json.dumps(wire.last)
+
+    def test_the_record_keeps_everything(self, name: str, settings: dict[str, Any]) -> None:
+        wire = Wire(name, **settings)
+        history = conversation(wire, 4)
+        before = [message.model_dump_json() for message in history]
+        HistoryCurator(max_tokens=500).invoke(history)
+        assert [message.model_dump_json() for message in history] == before
+
+
+def test_thinking_that_langchain_has_no_form_for_is_thinking() -> None:
+    sealed = {"type": "redacted_thinking", "data": "EmwK"}
+    for block in (sealed, {"type": "non_standard", "value": sealed}):
+        said = AIMessage([block, {"type": "text", "text": "fine"}])
+        (entry,) = (
+            HistoryCurator().curate([HumanMessage("a"), said, HumanMessage("b")]).entries[1:2]
+        )
+        assert entry.reasoning
+        assert entry.reasoning[0].encrypted
+        assert entry.content == "fine"
+
+
+class TestProvider:
+    def test_the_provider_is_found(self) -> None:
+        wire = Wire("responses")
+        said_so_far = conversation(wire, 1)
+        step = HistoryCurator(max_tokens=900, provider="auto")
+        assert step.curate(said_so_far).report.provider == "openai-responses"
+        assert step.curate("hi").report.provider == "core"
+        piped: Any = step | Wire("anthropic").model
+        assert piped.first.curate("hi").report.provider == "anthropic"
+
+    def test_answers_of_several_providers_are_nobodys(self) -> None:
+        mixed = [
+            HumanMessage("a"),
+            AIMessage("b", response_metadata={"model_provider": "openai"}),
+            HumanMessage("c"),
+            AIMessage("d", response_metadata={"model_provider": "anthropic"}),
+            HumanMessage("e"),
+        ]
+        assert HistoryCurator(provider="auto").curate(mixed).report.provider == "core"
+
+    def test_of_a_model_behind_the_responses_api(self) -> None:
+        chat, items = Wire("openai").model, Wire("responses").model
+        for model, provider in (
+            (chat, "openai"),
+            (items.bind_tools([look]), "openai-responses"),
+            (items.with_fallbacks([chat]), "openai"),
+        ):
+            step = HistoryCurator.for_model(model, max_tokens=900)
+            assert step.curate("hi").report.provider == provider
+
+    @pytest.mark.parametrize("name", ["openai", "responses", "anthropic", "gemini", "bedrock"])
+    def test_a_picture_in_a_result_is_shown_where_it_may_be(self, name: str) -> None:
+        picture = {"type": "image", "base64": PIXEL, "mime_type": "image/png"}
+        call: Any = {"name": "look", "args": {"place": "Oslo"}, "id": "c1"}
+        said: list[BaseMessage] = [
+            HumanMessage("hi"),
+            AIMessage("", tool_calls=[call]),
+            ToolMessage([{"type": "text", "text": "here"}, picture], tool_call_id="c1"),
+        ]
+        wire = Wire(name)
+        model = wire.model.bind_tools([look])
+        (HistoryCurator.for_model(model, max_tokens=5_000) | model).invoke(said)
+        assert not wire.refused
+        assert (PIXEL in json.dumps(wire.last)) is (name in ("responses", "anthropic", "bedrock"))

@@ -1,0 +1,383 @@
+"""What leaves the machine: real chat models, a scripted transport, and the JSON it got."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any, ClassVar
+
+import pytest
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnablePassthrough
+from langchain_core.tools import tool
+from pydantic import BaseModel, Field
+
+from history_curator.errors import ConfigurationError
+from history_curator.tokens import count_tokens, get_counter
+from langchain_history_curator import (
+    HistoryCurator,
+    HistoryCuratorMiddleware,
+    budget_for_model,
+    model_node,
+    pin,
+    pre_model_hook,
+)
+from tests.langchain.scripted import ScriptedModel
+from tests.langchain.wires import NAMES, Request, Step, Wire
+
+agents = pytest.importorskip("langchain.agents")
+
+PROMPT = ChatPromptTemplate(
+    [("system", "Be brief."), ("placeholder", "{history}"), ("user", "{question}")]
+)
+
+
+def history_of(turns: int, words: int = 40) -> list[BaseMessage]:
+    return [
+        kind(f"{n}: " + "word " * words) for n in range(turns) for kind in (HumanMessage, AIMessage)
+    ]
+
+
+def said(body: Request) -> str:
+    return json.dumps(body, ensure_ascii=False)
+
+
+class TestInTheMiddleOfAChain:
+    """Where `trim_messages` usually sits: something is still added behind the step."""
+
+    def chain(self, wire: Wire, **settings: Any) -> Any:
+        step = HistoryCurator(max_tokens=800, **settings)
+        return (
+            RunnablePassthrough.assign(history=itemgetter("history") | step) | PROMPT | wire.model
+        )
+
+    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("turns", [0, 1, 30])
+    def test_nobody_speaks_who_did_not(self, name: str, turns: int) -> None:
+        wire = Wire(name)
+        self.chain(wire).invoke({"history": history_of(turns), "question": "so?"})
+        assert "Please continue" not in said(wire.last)
+        assert not wire.refused
+
+    def test_an_empty_history_stays_empty(self) -> None:
+        assert HistoryCurator(max_tokens=100).invoke([]) == []
+
+    def test_what_is_sent_as_it_is_still_ends_on_a_question(self) -> None:
+        wire = Wire("anthropic")
+        (HistoryCurator(max_tokens=800) | wire.model).invoke(history_of(3))
+        assert not wire.refused
+        assert wire.last["messages"][-1]["role"] == "user"
+
+    def test_told_so_it_is_a_request(self) -> None:
+        view = HistoryCurator(max_tokens=800, tail="request").invoke(history_of(3))
+        assert view[-1].type == "human"
+
+
+def texts(part: Any) -> Iterator[str]:
+    """Every text in a piece of JSON."""
+    if isinstance(part, dict):
+        part = list(part.values())
+    if isinstance(part, list):
+        for value in part:
+            yield from texts(value)
+    elif isinstance(part, str):
+        yield part
+
+
+class Weather(BaseModel):
+    """Weather of a place, in great detail."""
+
+    place: str = Field(description="Where. " + "Any place on earth will do. " * 60)
+    degrees: float = Field(description="How warm. " + "In the unit that is usual there. " * 60)
+
+
+class TestStructuredAnswers:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_the_schema_of_the_answer_counts(self, name: str) -> None:
+        wire = Wire(name, lambda body: Step(text='{"place": "Oslo", "degrees": 3}'))
+        middleware = HistoryCuratorMiddleware(max_tokens=3_000, counter="o200k_base")
+        agent = agents.create_agent(
+            wire.model, [], middleware=[middleware], response_format=Weather
+        )
+        state = agent.invoke({"messages": [*history_of(60), HumanMessage("how warm?")]})
+        assert state["structured_response"].place == "Oslo"
+        assert Weather.model_fields["place"].description in "".join(texts(wire.last))
+        assert sum(map(get_counter("o200k_base").count, texts(wire.last))) <= 3_000
+
+    def test_whichever_way_it_is_asked_for(self) -> None:
+        from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
+
+        middleware: Any = HistoryCuratorMiddleware(max_tokens=3_000)
+
+        class Request:
+            tools: tuple[Any, ...] = ()
+            response_format: Any = None
+
+        costs = []
+        for form in (
+            AutoStrategy(Weather),
+            ToolStrategy(Weather),
+            ProviderStrategy(Weather),
+            Weather,
+        ):
+            request = Request()
+            request.response_format = form
+            costs.append(get_counter("o200k_base").count_tools(middleware.schemas(request)))
+        assert min(costs) > 600
+
+
+@tool
+def look(place: str) -> str:
+    """Look at a place."""
+    return f"{place}: fine"
+
+
+class TestToolsOfTheProvider:
+    @pytest.mark.parametrize(
+        ("name", "builtin"),
+        [
+            ("gemini", {"google_search": {}}),
+            ("anthropic", {"type": "web_search_20250305", "name": "web_search"}),
+            ("responses", {"type": "web_search"}),
+        ],
+    )
+    def test_pass_through_and_count(self, name: str, builtin: dict[str, Any]) -> None:
+        wire = Wire(name)
+        middleware = HistoryCuratorMiddleware(max_tokens=2_000)
+        agents.create_agent(wire.model, [builtin], middleware=[middleware]).invoke(
+            {"messages": [HumanMessage("hi")]}
+        )
+        kind = builtin.get("type") or "googleSearch"
+        assert kind in said({"tools": wire.last["tools"]})
+        step = HistoryCurator(tools=[builtin], max_tokens=2_000)
+        bare = HistoryCurator(max_tokens=2_000)
+        assert step.curate("hi").tokens > bare.curate("hi").tokens
+
+
+class State(BaseModel):
+    messages: list[Any]
+    note: str = ""
+
+
+class TestPydanticState:
+    def test_in_the_step_and_in_the_hook(self) -> None:
+        state = State(messages=[HumanMessage("hi")])
+        assert HistoryCurator(max_tokens=100).invoke(state)[0] is state.messages[0]
+        assert pre_model_hook(100).invoke(state)["llm_input_messages"][0] is state.messages[0]
+
+    def test_in_a_graph(self) -> None:
+        graph = pytest.importorskip("langgraph.graph")
+        wire = Wire("openai")
+        builder = graph.StateGraph(State)
+        builder.add_node("model", model_node(wire.model, 500))
+        builder.set_entry_point("model")
+        app = builder.compile()
+        out = app.invoke({"messages": [*history_of(20), HumanMessage("so?")]})
+        assert out["messages"][-1].text == "ok"
+        assert not wire.refused
+        assert len(wire.last["messages"]) < 20
+
+
+class TestBudgets:
+    @pytest.mark.parametrize(
+        ("name", "settings", "expected"),
+        [
+            ("responses", {"model": "gpt-5"}, 258_400),
+            ("openai", {"model": "gpt-4o"}, 121_600 - 16_384),
+            ("openai", {"model": "gpt-4o", "max_tokens": 1_000}, 120_600),
+            ("anthropic", {"max_tokens": 8_000}, 182_000),
+            ("gemini", {}, 996_147),
+            ("bedrock", {"max_tokens": 8_000}, 182_000),
+        ],
+    )
+    def test_of_the_models_own(self, name: str, settings: dict[str, Any], expected: int) -> None:
+        assert budget_for_model(Wire(name, **settings).model).max_tokens == expected
+
+    def test_as_a_share_of_the_window(self) -> None:
+        model = Wire("openai").model
+        assert HistoryCurator.for_model(model, max_tokens=0.25).max_tokens == 32_000
+        wire = Wire("openai", profile={"max_input_tokens": 4_000, "max_output_tokens": 500})
+        agent = agents.create_agent(
+            wire.model, [], middleware=[HistoryCuratorMiddleware(max_tokens=0.25)]
+        )
+        agent.invoke({"messages": [*history_of(40), HumanMessage("so?")]})
+        assert count_tokens(wire.last["messages"]) <= 1_000
+
+
+class TestNames:
+    def test_two_tools_named_recall_are_refused_with_a_way_out(self) -> None:
+        @tool
+        def recall(song: str) -> str:
+            """Remember a song."""
+            return song
+
+        wire = Wire("openai")
+        ours = HistoryCuratorMiddleware(max_tokens=2_000, recall=True)
+        agent = agents.create_agent(wire.model, [recall], middleware=[ours])
+        with pytest.raises(ConfigurationError, match="recall_name"):
+            agent.invoke({"messages": [HumanMessage("hi")]})
+        ours = HistoryCuratorMiddleware(max_tokens=2_000, recall=True, recall_name="look_back")
+        agent = agents.create_agent(wire.model, [recall], middleware=[ours])
+        agent.invoke({"messages": [HumanMessage("hi")]})
+        names = [each["function"]["name"] for each in wire.last["tools"]]
+        assert sorted(names) == ["look_back", "recall"]
+
+    def test_a_role_of_the_models_own_stays(self) -> None:
+        control = ChatMessage(role="control", content="thinking")
+        view = HistoryCurator(max_tokens=100).invoke([control, HumanMessage("hi")])
+        assert view[0] is control
+
+    def test_dumps_and_loads_without_switches(self) -> None:
+        from langchain_core.load import dumps
+
+        step = HistoryCurator(max_tokens=600, provider="openai")
+        assert HistoryCurator.loads(dumps(step)) == step
+        chain = PROMPT | step
+        again = HistoryCurator.loads(
+            dumps(chain), allowed_objects=[type(chain), ChatPromptTemplate, *_parts_of(PROMPT)]
+        )
+        assert again.invoke({"history": [], "question": "q"})[-1].text == "q"
+
+
+def _parts_of(prompt: ChatPromptTemplate) -> list[type]:
+    kinds = {type(part) for part in prompt.messages}
+    return [*kinds, *{type(part.prompt) for part in prompt.messages if hasattr(part, "prompt")}]
+
+
+class TestCounters:
+    LONG: ClassVar = [*history_of(20), HumanMessage("so?")]
+
+    @pytest.mark.parametrize("given", ["approximate", "function", "one", "len", "model"])
+    def test_what_trim_messages_takes(self, given: str) -> None:
+        from langchain_core.language_models import FakeListChatModel
+        from langchain_core.messages.utils import count_tokens_approximately
+
+        def one(message: BaseMessage) -> int:
+            return len(message.text.split()) + 4
+
+        class Counting(FakeListChatModel):
+            def get_num_tokens_from_messages(self, messages: Any, tools: Any = None) -> int:
+                return sum(map(one, messages)) + 3
+
+        counters: dict[str, Any] = {
+            "approximate": "approximate",
+            "function": count_tokens_approximately,
+            "one": one,
+            "len": len,
+            "model": Counting(responses=["x"]),
+        }
+        limits = {"len": 9}
+        total: dict[str, Any] = {
+            "approximate": count_tokens_approximately,
+            "function": count_tokens_approximately,
+            "one": lambda view: sum(map(one, view)),
+            "len": len,
+            "model": Counting(responses=["x"]).get_num_tokens_from_messages,
+        }
+        limit = limits.get(given, 400)
+        view = HistoryCurator(max_tokens=limit, counter=counters[given]).invoke(self.LONG)
+        assert 0 < total[given](view) <= limit
+        assert len(view) < len(self.LONG)
+        assert view[-1] is self.LONG[-1]
+
+
+class TestExamples:
+    def test_pinned_ones_stay_whole(self) -> None:
+        shots = [
+            HumanMessage("2 + 2 = ?"),
+            AIMessage("", tool_calls=[{"name": "look", "args": {"place": "x"}, "id": "e1"}]),
+            ToolMessage("4 " * 30, tool_call_id="e1", name="look"),
+            AIMessage("4"),
+        ]
+        prompt = ChatPromptTemplate(
+            [SystemMessage("Be brief."), *pin(shots), ("placeholder", "{history}"), ("user", "{q}")]
+        )
+        wire = Wire("openai")
+        chain = prompt | HistoryCurator(max_tokens=700) | wire.model
+        chain.invoke({"history": history_of(40), "q": "so?"})
+        body = wire.last["messages"]
+        assert [m["role"] for m in body[:5]] == ["system", "user", "assistant", "tool", "assistant"]
+        assert body[3]["content"] == "4 " * 30
+        assert "pinned" not in said(wire.last)
+        assert len(body) < 40
+
+
+class TestStreams:
+    """Each curation is announced, unless nobody wants to hear of it."""
+
+    def graph(self, stream_events: bool, kind: str) -> Any:
+        model = ScriptedModel(steps=0)
+        if kind == "agent":
+            ours = HistoryCuratorMiddleware(max_tokens=2_000, stream_events=stream_events)
+            return agents.create_agent(model, [], middleware=[ours])
+        graph = pytest.importorskip("langgraph.graph")
+        builder = graph.StateGraph(graph.MessagesState)
+        if kind == "node":
+            builder.add_node("first", model_node(model, 2_000, stream_events=stream_events))
+        else:
+            hook = pre_model_hook(2_000, key="messages", stream_events=stream_events)
+            builder.add_node("first", hook)
+        builder.set_entry_point("first")
+        return builder.compile()
+
+    @pytest.mark.parametrize("kind", ["agent", "node", "hook"])
+    async def test_the_custom_event_can_be_left_out(self, kind: str) -> None:
+        given: Any = {"messages": [("user", "hi")]}
+        for stream_events, expected in ((True, 1), (False, 0)):
+            graph = self.graph(stream_events, kind)
+            assert len(list(graph.stream(given, stream_mode="custom"))) == expected
+            named = [
+                event["name"]
+                async for event in graph.astream_events(given, version="v2")
+                if event["event"] == "on_custom_event"
+            ]
+            assert len(named) == expected
+
+
+class TestCacheMarks:
+    def test_behind_a_middleware_that_marks_for_an_hour(self) -> None:
+        caching = pytest.importorskip("langchain_anthropic.middleware")
+        wire = Wire(
+            "anthropic",
+            lambda body: (
+                Step()
+                if len(wire.requests) > 5
+                else Step(calls=((f"c{len(wire.requests)}", "look", {"place": "Oslo " * 200}),))
+            ),
+        )
+        theirs = caching.AnthropicPromptCachingMiddleware(ttl="1h")
+        ours = HistoryCuratorMiddleware(max_tokens=4_000, mark_cache=True)
+        agent = agents.create_agent(
+            wire.model, [look], system_prompt="Be brief. " * 400, middleware=[theirs, ours]
+        )
+        agent.invoke({"messages": [*history_of(10), HumanMessage("so?")]})
+        assert not wire.refused
+        assert all("cache_control" in said(body) for body in wire.requests)
+
+
+class TestDeepAgents:
+    def test_in_the_place_of_its_own_summarisation(self) -> None:
+        deepagents = pytest.importorskip("deepagents")
+        wire = Wire(
+            "anthropic",
+            lambda body: (
+                Step(text="done")
+                if len(wire.requests) > 30
+                else Step(calls=((f"c{len(wire.requests)}", "look", {"place": "Oslo " * 150}),))
+            ),
+        )
+        ours = HistoryCuratorMiddleware.for_deepagents(max_tokens=16_000)
+        agent = deepagents.create_deep_agent(model=wire.model, tools=[look], middleware=[ours])
+        state = agent.invoke({"messages": [HumanMessage("go")]}, {"recursion_limit": 500})
+        assert not wire.refused
+        assert len([m for m in state["messages"] if isinstance(m, ToolMessage)]) == 30
+        assert len(wire.last["messages"]) < len(state["messages"])

@@ -1,0 +1,113 @@
+"""Sync calls while an event loop is blocked: LlamaIndex blocks it wherever it can."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.async_utils import asyncio_run
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+
+from llamaindex_history_curator import CuratedMemory
+from tests.llamaindex.factories import assistant, texts, user
+
+PATIENCE = 60.0
+"""Seconds after which something hangs; nothing here takes one."""
+
+
+def finishes(main: Any) -> None:
+    """Run an async function in a thread that is given up when it hangs."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as error:  # noqa: BLE001 - raised in the test
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), "it hangs"
+    if failed:
+        raise failed[0]
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> SQLAlchemyChatStore:
+    path = ":memory:" if request.param == "memory" else str(tmp_path / "chats.db")
+    return SQLAlchemyChatStore("chats", f"sqlite+aiosqlite:///{path}")
+
+
+def test_a_loop_that_owns_the_store_is_blocked(store: SQLAlchemyChatStore) -> None:
+    async def main() -> None:
+        memory = CuratedMemory.from_defaults(chat_store=store)
+        await memory.aput(user("1"))
+
+        async def inside() -> list[ChatMessage]:
+            memory.put(assistant("2"))
+            return memory.get()
+
+        assert texts(asyncio_run(inside())) == ["1", "2"]
+        await memory.aput(user("3"))
+        assert texts(await memory.aget_all()) == ["1", "2", "3"]
+        assert not memory.degraded
+
+    finishes(main)
+
+
+def test_it_is_blocked_in_the_middle_of_a_write(store: SQLAlchemyChatStore) -> None:
+    async def main() -> None:
+        memory = CuratedMemory.from_defaults(chat_store=store)
+        await memory.aput(user("1"))
+        writing = asyncio.create_task(memory.aput(assistant("2")))
+        while not memory._buffer._store._lock.locked():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+        async def inside() -> list[ChatMessage]:
+            memory.put(user("3"))
+            return memory.get()
+
+        assert texts(asyncio_run(inside())) == ["1", "2", "3"]
+        await writing
+        assert texts(await memory.aget_all()) == ["1", "2", "3"]
+        assert not memory.degraded
+
+    finishes(main)
+
+
+def test_threads_and_the_loop_take_turns(store: SQLAlchemyChatStore) -> None:
+    async def main() -> None:
+        memory = CuratedMemory.from_defaults(chat_store=store)
+        await memory.aput(user("0"))
+
+        async def work(worker: int) -> None:
+            for number in range(4):
+                await memory.aput(user(f"a{worker}{number}"))
+                await asyncio.to_thread(memory.put, user(f"s{worker}{number}"))
+
+        await asyncio.gather(*(work(worker) for worker in range(3)))
+        assert len(set(texts(memory.get_all()))) == 25
+        assert not memory.degraded
+
+    finishes(main)
+
+
+def test_an_engine_of_the_callers_own_stays_usable(tmp_path: Path) -> None:
+    sqlalchemy = pytest.importorskip("sqlalchemy.ext.asyncio")
+    engine = sqlalchemy.create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}")
+
+    async def main() -> None:
+        memory = CuratedMemory.from_defaults(async_engine=engine, session_id="s")
+        await memory.aput(user("1"))
+        memory.put(user("2"))
+        async with engine.connect() as connection:
+            counted = await connection.exec_driver_sql("select count(*) from llama_index_memory")
+            assert counted.scalar() == 2
+        await engine.dispose()
+
+    finishes(main)

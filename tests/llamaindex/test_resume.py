@@ -1,0 +1,228 @@
+"""A memory that is passed is used; one that was saved finds its store again, or says it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.agent.workflow import AgentWorkflow
+from llama_index.core.storage.chat_store import SimpleChatStore
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+from llama_index.core.workflow import Context
+
+from history_curator import ConfigurationError
+from llamaindex_history_curator import (
+    CuratedAgentWorkflow,
+    CuratedFunctionAgent,
+    CuratedMemory,
+    register_store,
+)
+from tests.llamaindex.factories import assistant, call, texts, user
+from tests.llamaindex.models import RecordingLLM
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def agent(llm: RecordingLLM | None = None, **options: Any) -> CuratedFunctionAgent:
+    return CuratedFunctionAgent(llm=llm or RecordingLLM(), tools=[], token_limit=9_000, **options)
+
+
+def elsewhere(memory: CuratedMemory) -> dict[str, Any]:
+    """What another process gets of a memory."""
+    data: dict[str, Any] = json.loads(json.dumps(memory.to_dict()))
+    data["live"] = "another process"
+    return data
+
+
+class TestAMemoryThatIsPassed:
+    @pytest.mark.parametrize("kind", ["agent", "workflow"])
+    async def test_it_is_used_in_a_context_that_had_another(self, kind: str) -> None:
+        alone = agent()
+        runner: Any = alone if kind == "agent" else CuratedAgentWorkflow(agents=[alone])
+        context = Context(runner)
+        await runner.run(user_msg="first", ctx=context)
+        memory = CuratedMemory.from_defaults(token_limit=9_000)
+        for question in ("second", "third"):
+            await runner.run(user_msg=question, ctx=context, memory=memory)
+        assert texts(memory.get_all())[::2] == ["second", "third"]
+        assert await context.store.get("memory") is memory
+
+    async def test_it_is_used_in_a_context_that_was_restored(self) -> None:
+        runner = agent()
+        memory = CuratedMemory.from_defaults(token_limit=9_000)
+        context = Context(runner)
+        await runner.run("first", ctx=context, memory=memory)
+        restored = Context.from_dict(runner, json.loads(json.dumps(context.to_dict())))
+        await runner.run("second", ctx=restored, memory=memory)
+        assert texts(memory.get_all())[::2] == ["first", "second"]
+
+    async def test_without_one_the_context_goes_on_with_its_own(self) -> None:
+        runner = agent()
+        context = Context(runner)
+        for question in ("first", "second"):
+            await runner.run(question, ctx=context)
+        memory = await context.store.get("memory")
+        assert texts(memory.get_all())[::2] == ["first", "second"]
+
+
+class TestAStoreIsFoundAgain:
+    def test_by_its_address(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        memory = CuratedMemory.from_defaults(
+            async_database_uri="sqlite+aiosqlite:///chats.db", session_id="s"
+        )
+        memory.put(user("1"))
+        data = elsewhere(memory)
+        memory.put(assistant("2"))
+        monkeypatch.chdir("/")
+        again = CuratedMemory.from_dict(data)
+        assert texts(again.get_all()) == ["1", "2"]
+        again.put(user("3"))
+        assert texts(memory.get_all()) == ["1", "2", "3"]
+
+    def test_by_its_name(self) -> None:
+        store = SimpleChatStore()
+        register_store("by name", store)
+        memory = CuratedMemory.from_defaults(chat_store="by name", chat_store_key="s")
+        memory.put(user("1"))
+        again = CuratedMemory.from_dict(elsewhere(memory))
+        assert again.chat_store is store
+
+    def test_a_function_opens_it_when_it_is_needed(self) -> None:
+        opened: list[SimpleChatStore] = []
+
+        def open_it() -> SimpleChatStore:
+            opened.append(SimpleChatStore())
+            return opened[-1]
+
+        register_store("opened later", open_it)
+        assert opened == []
+        for _ in range(2):
+            CuratedMemory.from_defaults(chat_store="opened later")
+        assert len(opened) == 1
+
+    def test_a_name_nobody_registered_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="register_store"):
+            CuratedMemory.from_defaults(chat_store="nobody knows")
+
+    def test_no_password_is_written_down(self) -> None:
+        store = SQLAlchemyChatStore(
+            table_name="t", async_database_uri="postgresql+asyncpg://ada:hush@localhost/chats"
+        )
+        memory = CuratedMemory.from_defaults(chat_store=store)
+        memory._mirror = [user("1")]
+        assert "hush" not in json.dumps(memory.to_dict())
+        assert memory.to_dict()["store"] is None
+
+    def test_a_database_in_memory_is_restored_from_what_was_saved(self) -> None:
+        memory = CuratedMemory.from_defaults(chat_store=SQLAlchemyChatStore(table_name="t"))
+        memory.put(user("1"))
+        again = CuratedMemory.from_dict(elsewhere(memory))
+        assert texts(again.get_all()) == ["1"]
+
+
+class Elsewhere(SimpleChatStore):
+    """A store that cannot be found by what is written down of it."""
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "Elsewhere"
+
+
+class TestAStoreIsNotFound:
+    def restored(self) -> CuratedMemory:
+        memory = CuratedMemory.from_defaults(chat_store=Elsewhere(), token_limit=9_000)
+        memory.put(user("1"))
+        return CuratedMemory.from_dict({**elsewhere(memory), "inside": False})
+
+    async def test_whoever_uses_it_is_told_what_to_pass_and_where(self) -> None:
+        memory = self.restored()
+        told = r"Elsewhere.*register_store.*Context\.from_dict.*memory=.*chat_store="
+        with pytest.raises(ConfigurationError, match=told):
+            memory.get()
+        with pytest.raises(ConfigurationError, match=told):
+            await memory.aput(user("2"))
+
+    def test_nothing_that_was_saved_is_lost_by_saving_again(self) -> None:
+        data = json.loads(json.dumps(self.restored().to_dict()))
+        assert [one["role"] for one in data["messages"]] == ["user"]
+        assert data["chat_store"] == "Elsewhere"
+
+    async def test_a_run_that_is_given_a_memory_goes_on(self) -> None:
+        runner = agent()
+        context = Context(runner)
+        await context.store.set("memory", self.restored())
+        memory = CuratedMemory.from_defaults(token_limit=9_000)
+        await runner.run("go", ctx=context, memory=memory)
+        assert texts(memory.get_all())[0] == "go"
+
+
+SCRIPT = """
+import asyncio, json, sys
+from llama_index.core.workflow import Context
+from tests.llamaindex.test_resume import agent
+
+async def main():
+    runner = agent()
+    context = Context.from_dict(runner, json.load(sys.stdin))
+    for question in ("third", "fourth"):
+        await runner.run(question, ctx=context)
+
+asyncio.run(main())
+"""
+
+
+def test_the_database_is_complete_after_two_processes(tmp_path: Path) -> None:
+    uri = f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}"
+
+    async def first() -> dict[str, Any]:
+        runner = agent()
+        context = Context(runner)
+        memory = CuratedMemory.from_defaults(async_database_uri=uri, session_id="s")
+        for question in ("first", "second"):
+            await runner.run(question, ctx=context, memory=memory)
+        return context.to_dict()
+
+    saved = asyncio.run(first())
+    subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", SCRIPT],
+        input=json.dumps(saved),
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    record = CuratedMemory.from_defaults(async_database_uri=uri, session_id="s").get_all()
+    assert texts(record)[::2] == ["first", "second", "third", "fourth"]
+    assert len(record) == 8
+
+
+class TestStoppedEarly:
+    @pytest.mark.parametrize("kind", [AgentWorkflow, CuratedAgentWorkflow])
+    async def test_a_workflow_keeps_the_run(self, kind: Any) -> None:
+        llm = RecordingLLM(
+            lambda number, messages: (
+                call(f"c{number}", name="look") if number < 4 else assistant("stopped")
+            )
+        )
+        curated = CuratedFunctionAgent(llm=llm, tools=[look], token_limit=9_000)
+        workflow = kind(agents=[curated], early_stopping_method="generate")
+        memory = CuratedMemory.from_defaults(token_limit=9_000)
+        context = Context(workflow)
+        answer = await workflow.run(user_msg="go", memory=memory, ctx=context, max_iterations=4)
+        assert str(answer) == "stopped"
+        record = memory.get_all()
+        assert [one.role.value for one in record] == [
+            "user", *["assistant", "tool"] * 3, "assistant", "assistant",
+        ]  # fmt: skip
+        assert await context.store.get("scratchpad") == []
+        assert "found" in str(llm.sent[-1])
+
+
+def look() -> str:
+    """Look."""
+    return "found"

@@ -1,0 +1,231 @@
+"""What leaves the machine: real LLMs, a scripted transport, and the JSON it got."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import (
+    CacheControl,
+    CachePoint,
+    ChatMessage,
+    CitableBlock,
+    CitationBlock,
+    MessageRole,
+    TextBlock,
+    ToolCallBlock,
+)
+from llama_index.core.chat_engine import SimpleChatEngine
+from llama_index.core.tools import FunctionTool
+
+from llamaindex_history_curator import CuratedFunctionAgent, CuratedLLM, CuratedMemory
+from tests.llamaindex.factories import assistant, call, result, system, user, wire
+from tests.llamaindex.wires import NAMES, Request, Step, Wire
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def said(body: Request) -> str:
+    return json.dumps(body, ensure_ascii=False)
+
+
+def wired(*ids: str, shape: str = "openai") -> ChatMessage:
+    """An assistant message whose calls live in its keywords alone."""
+    shapes: dict[str, Any] = {
+        "openai": lambda id_: wire(id_, arguments='{"q": "x"}'),
+        "anthropic": lambda id_: {"id": id_, "name": "look", "input": {"q": "x"}},
+        "bedrock": lambda id_: {"toolUseId": id_, "name": "look", "input": {"q": "x"}},
+        "gemini": lambda id_: {"name": "look", "args": {"q": "x"}},
+        "responses": lambda id_: {
+            "type": "function_call", "call_id": id_, "name": "look", "arguments": '{"q": "x"}',
+        },
+    }  # fmt: skip
+    return ChatMessage(
+        role="assistant", additional_kwargs={"tool_calls": [shapes[shape](id_) for id_ in ids]}
+    )
+
+
+def cited(text: str = "The sky is blue.") -> CitableBlock:
+    return CitableBlock(title="Sky", source="sky.txt", content=[TextBlock(text=text)])
+
+
+MARK = CachePoint(cache_control=CacheControl(type="ephemeral"))
+
+ODD: dict[str, list[ChatMessage]] = {
+    "developer": [ChatMessage(role="developer", content="Be brief."), user("a"), assistant("b")],
+    "chatbot": [user("a"), ChatMessage(role="chatbot", content="b")],
+    "model": [user("a"), ChatMessage(role="model", content="b")],
+    "function": [
+        user("a"),
+        ChatMessage(
+            role="assistant",
+            additional_kwargs={"function_call": {"name": "look", "arguments": '{"q": "x"}'}},
+        ),
+        ChatMessage(role="function", content="found", additional_kwargs={"name": "look"}),
+        assistant("b"),
+    ],
+    **{
+        f"calls as {shape} keeps them": [
+            user("a"), wired("c1", shape=shape),
+            result("look" if shape == "gemini" else "c1", "found"), assistant("b"),
+        ]
+        for shape in ("openai", "anthropic", "bedrock", "gemini", "responses")
+    },
+    "arguments as text": [
+        user("a"),
+        ChatMessage(
+            role="assistant",
+            blocks=[
+                TextBlock(text=""),
+                ToolCallBlock(tool_call_id="c1", tool_name="look", tool_kwargs='{"q": "x"}'),
+            ],
+            additional_kwargs={"tool_calls": [wire("c1", arguments='{"q": "x"}')]},
+        ),
+        result("c1", "found"),
+        assistant("b"),
+    ],
+    "a call id": [
+        user("a"), call("c1", q="x"),
+        ChatMessage(role="tool", content="found", additional_kwargs={"call_id": "c1"}),
+        assistant("b"),
+    ],
+    "a cache point": [
+        ChatMessage(role="system", blocks=[TextBlock(text="Be brief."), MARK]),
+        ChatMessage(role="user", blocks=[TextBlock(text="a"), MARK]),
+        assistant("b"),
+    ],
+    "a cache point in front": [
+        ChatMessage(role="user", blocks=[MARK, TextBlock(text="a")]), assistant("b"),
+    ],
+    "a citable block": [
+        ChatMessage(role="user", blocks=[TextBlock(text="a"), cited()]), assistant("b"),
+    ],
+    "a citable result": [
+        user("a"), call("c1", q="x"),
+        ChatMessage(role="tool", blocks=[cited()], additional_kwargs={"tool_call_id": "c1"}),
+        assistant("b"),
+    ],
+    "a citation": [
+        user("a"),
+        ChatMessage(
+            role="assistant",
+            blocks=[
+                TextBlock(text="b"),
+                CitationBlock(
+                    cited_content=TextBlock(text="The sky"), source="sky.txt", title="Sky",
+                    additional_location_info={},
+                ),
+            ],
+        ),
+    ],
+}  # fmt: skip
+
+
+class TestOddMessages:
+    @pytest.mark.parametrize("odd", ODD)
+    @pytest.mark.parametrize("name", NAMES)
+    def test_nobody_refuses_them(self, name: str, odd: str) -> None:
+        opened = Wire(name)
+        given = [*ODD[odd], user("so?")]
+        before = [message.model_dump() for message in given]
+        CuratedLLM(opened.llm, token_limit=8_000).chat(given)
+        assert opened.refused == []
+        assert [message.model_dump() for message in given] == before
+        sent = said(opened.last)
+        if "call" in odd or "arguments" in odd or odd == "function":
+            assert "found" in sent
+            assert "look" in sent
+        if "citable" in odd:
+            assert "The sky is blue." in sent
+        if odd == "developer":
+            assert "Be brief." in sent
+
+    @pytest.mark.parametrize("odd", ODD)
+    @pytest.mark.parametrize("name", ["openai", "anthropic"])
+    def test_nor_by_way_of_a_memory(self, name: str, odd: str) -> None:
+        opened = Wire(name)
+        memory = CuratedMemory.from_defaults(ODD[odd], llm=opened.llm, token_limit=8_000)
+        SimpleChatEngine.from_defaults(llm=opened.llm, memory=memory).chat("so?")
+        assert opened.refused == []
+        assert [one.role for one in memory.get_all()[: len(ODD[odd])]] == [
+            one.role for one in ODD[odd]
+        ]
+
+    def test_marks_go_where_they_are_taken(self) -> None:
+        marked = ODD["a cache point"]
+        counts = {}
+        for name in NAMES:
+            opened = Wire(name)
+            CuratedLLM(opened.llm, token_limit=8_000).chat([*marked, user("so?")])
+            sent = said(opened.last)
+            counts[name] = sent.count('"cache_control"') + sent.count('"cachePoint"')
+        assert counts == {"openai": 0, "responses": 0, "anthropic": 1, "gemini": 0, "bedrock": 2}
+
+    def test_a_citable_block_is_counted_as_what_it_says(self) -> None:
+        opened = Wire("openai")
+        big = ChatMessage(role="user", blocks=[TextBlock(text="a"), cited("word " * 2_000)])
+        said_before = [message for _ in range(3) for message in (big, assistant("b"))]
+        CuratedLLM(opened.llm, token_limit=3_000).chat([*said_before, user("so?")])
+        assert said(opened.last).count("word") <= 2_100  # one of three, and the ledger
+
+    def test_a_message_that_needs_nothing_is_the_same_object(self) -> None:
+        for name in NAMES:
+            plain = [
+                system(),
+                user("a"),
+                call("c1", q="x"),
+                result("c1"),
+                assistant("b"),
+                user("c"),
+            ]
+            view = CuratedLLM(Wire(name).llm, token_limit=8_000).curate_call(plain)
+            assert all(one is other for one, other in zip(view, plain, strict=True)), name
+
+    def test_signatures_of_gemini_go_back(self) -> None:
+        opened = Wire("gemini", lambda body: Step(calls=(("c1", "look", {"q": "x"}),), thinks=True))
+        tool = FunctionTool.from_defaults(look)
+        curated = CuratedLLM(opened.llm, token_limit=8_000)
+        answer = curated.chat_with_tools([tool], chat_history=[user("a")]).message
+        curated.chat_with_tools([tool], chat_history=[user("a"), answer, result("c1", "found")])
+        assert opened.refused == []
+        assert "thoughtSignature" in said(opened.last)
+        assert answer.role is MessageRole.ASSISTANT
+
+
+def look(q: str) -> str:
+    """Look something up."""
+    return f"found {q}: " + "fact " * 300
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_agent_of_sixty_steps_is_never_refused(name: str) -> None:
+    step = iter(range(1_000))
+
+    def script(body: Request) -> Step:
+        number = next(step)
+        if number >= 60:
+            return Step("done")
+        parts = 2 if number % 7 == 3 else 1
+        calls = tuple((f"call{number}x{part}", "look", {"q": f"{number}"}) for part in range(parts))
+        return Step(calls=calls, thinks=name in ("anthropic", "gemini", "bedrock"))
+
+    opened = Wire(name, script)
+    memory = CuratedMemory.from_defaults(llm=opened.llm, token_limit=6_000)
+    agent = CuratedFunctionAgent(
+        llm=opened.llm, tools=[look], token_limit=6_000, streaming=False, system_prompt="Look."
+    )
+
+    async def run() -> str:
+        first = await agent.run("What is it?", memory=memory, max_iterations=80)
+        await agent.run("And now?", memory=memory)
+        return str(first)
+
+    assert asyncio.run(run()) == "done"
+    assert opened.refused == []
+    assert len(opened.requests) == 62
+    record = memory.get_all()
+    results = [one for one in record if one.role is MessageRole.TOOL]
+    assert len(results) == 60 + sum(1 for number in range(60) if number % 7 == 3)
+    assert all(str(one.content).count("fact") == 300 for one in results)

@@ -1,0 +1,158 @@
+"""The page of a session, opened in headless Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history_curator import Curator
+from history_curator.lab import NoCuration, SessionPage
+from history_curator.report._html import render_session
+from tests.report.test_page_in_browser import Opened, browser, conversation  # noqa: F401
+from tests.report.test_page_text import HOSTILE
+from tests.support.messages import assistant, call, result, user
+
+
+def looping(turns: int = 30) -> list[dict[str, Any]]:
+    """A tool loop that asks for its first order again at the end."""
+    return [*conversation(turns)[:-2], call("z", name="search", query="order 0"),
+            result("z", "again"), assistant("Found it.")]  # fmt: skip
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Iterator[Any]:  # noqa: F811
+    opened: list[Opened] = []
+
+    def open_page(messages: Any = None, policies: Any = None, **options: Any) -> Opened:
+        page = SessionPage(
+            looping() if messages is None else messages,
+            policies or {"mine": Curator(max_tokens=1_000), "all": NoCuration()},
+        )
+        opened.append(Opened(browser, render_session(page.data), tmp_path, **options))
+        opened[-1].data = page.data  # type: ignore[attr-defined]
+        return opened[-1]
+
+    yield open_page
+    for each in opened:
+        each.page.close()
+
+
+def slide(opened: Opened, call_number: int) -> None:
+    opened.page.evaluate(
+        "n => { const s = document.getElementById('call'); s.value = n;"
+        " s.dispatchEvent(new Event('input')); }", call_number,
+    )  # fmt: skip
+
+
+class TestTheSlider:
+    def test_every_call_shows_its_view_tokens_and_cost(self, show: Any) -> None:
+        opened = show()
+        views = opened.data["policies"][0]["views"]
+        cost = 0.0
+        for number, view in enumerate(views, 1):
+            slide(opened, number)
+            cost += view["cost"]
+            row = opened.page.locator("#numbers tr").first.locator("td").all_text_contents()
+            assert row[0].startswith(f"{view['tokens']:,} of 1,000")
+            assert row[1].startswith(f"{view['cached']:,} ")
+            assert float(row[3]) == pytest.approx(cost, abs=0.001)
+        opened.clean()
+
+    def test_the_rows_are_what_was_said_by_then(self, show: Any) -> None:
+        opened = show()
+        slide(opened, 4)
+        recorded = opened.data["calls"][3]
+        numbers = opened.page.locator(".timeline .n").all_text_contents()
+        assert [int(each) for each in numbers if each != "+"] == list(range(recorded))
+
+    def test_jumps_are_marked_and_reached(self, show: Any) -> None:
+        opened = show()
+        jumps = [n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
+                 if view["jumped"]]  # fmt: skip
+        assert jumps
+        assert opened.page.locator(".chart").first.locator(".jumped").count() == len(jumps)
+        slide(opened, 1)
+        opened.page.click("#jump-on")
+        assert opened.page.locator("#call").input_value() == str(jumps[0])
+        assert "the cut jumped" in opened.page.locator("#call-name").text_content()
+        opened.page.keyboard.press("]")
+        assert opened.page.locator("#call").input_value() == str((jumps + jumps[:1])[1])
+
+
+class TestComparing:
+    def test_what_changed_between_two_calls(self, show: Any) -> None:
+        opened = show()
+        jump = next(n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
+                    if view["jumped"])  # fmt: skip
+        slide(opened, jump)
+        opened.page.fill("#since", str(jump - 1))
+        opened.page.locator("#since").dispatch_event("change")
+        chips = opened.page.locator("#filters .chip")
+        actions = {chips.nth(n).get_attribute("data-action") for n in range(chips.count())}
+        assert {"left", "entered"} <= actions
+        assert actions <= {"left", "entered", "rewritten", "same"}
+
+    def test_two_policies_side_by_side(self, show: Any) -> None:
+        opened = show()
+        assert opened.page.locator(".chart").count() == 2
+        assert opened.page.locator("#numbers tr").count() == 2
+        first = opened.page.locator(".timeline .badges").first
+        assert first.locator(".badge").count() == 2
+        opened.page.click(".chart button >> text=all")
+        assert set(opened.page.locator("#filters .chip").all_text_contents()) == {
+            f"kept{len(opened.data['entries']) - 1}"
+        }
+
+    def test_what_left_and_was_needed_later_is_listed_and_reached(self, show: Any) -> None:
+        opened = show()
+        lost = opened.data["policies"][0]["lost"]
+        assert lost
+        assert opened.data["policies"][1]["lost"] == []
+        opened.page.click("#lost-title")
+        opened.page.locator("#lost-list button").last.click()
+        assert opened.page.locator("#call").input_value() == str(lost[-1]["call"] + 1)
+        assert opened.page.locator(".badge.needed").count() >= 1
+        assert opened.page.locator(".detail").is_visible()
+        opened.clean()
+
+
+class TestUntrustedText:
+    def test_a_hostile_session_does_nothing(self, show: Any) -> None:
+        messages = [user(HOSTILE), call("c1", name="<img src=x onerror=hacked=1>", query=HOSTILE),
+                    result("c1", HOSTILE), assistant(HOSTILE), user("javascript:hacked=1")]  # fmt: skip
+        opened = show(messages, {HOSTILE: Curator(max_tokens=4_000)})
+        opened.page.keyboard.press("g")
+        for row in range(opened.page.locator(".row").count()):
+            opened.page.click(f"#row-{row}")
+        assert opened.page.evaluate("typeof window.hacked") == "undefined"
+        assert opened.page.locator("main img, main a, main script").count() == 0
+        opened.clean()
+
+
+class TestLooks:
+    @pytest.mark.parametrize("width", [390, 1280])
+    def test_it_fits(self, show: Any, width: int) -> None:
+        opened = show()
+        opened.page.set_viewport_size({"width": width, "height": 800})
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+
+    def test_large_sessions_are_compressed_and_open(self, show: Any) -> None:
+        opened = show(conversation(300, words=300), {"mine": Curator(max_tokens=20_000)})
+        text = opened.path.read_text(encoding="utf-8")
+        assert 'data-encoding="gzip"' in text
+        assert len(text) < 400_000
+        assert opened.page.locator(".row").count() < 300
+        opened.clean()
+
+    def test_a_notebook_shows_it_in_a_sandboxed_frame(self) -> None:
+        cell = SessionPage(looping(4), {"mine": Curator(max_tokens=1_000)})._repr_html_()
+        assert cell.startswith('<iframe title="Session" sandbox="allow-scripts"')
+        assert "<script" not in cell
+
+
+def test_more_than_two_policies_are_refused() -> None:
+    with pytest.raises(ValueError, match="one policy or two"):
+        SessionPage(looping(2), dict.fromkeys("abc", NoCuration()))

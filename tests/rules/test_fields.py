@@ -1,0 +1,185 @@
+"""P8 to P12: names, arguments, blanks, keys and images."""
+
+from __future__ import annotations
+
+import pytest
+
+from history_curator.model import ContentPart, ConversationEntry, MessageRole
+from history_curator.rules import (
+    ArgumentsAreObjects,
+    ImagesFit,
+    MessagesAreWellFormed,
+    NothingIsBlank,
+    ResultsFollowTheirCalls,
+    ToolNamesAreAccepted,
+)
+from history_curator.rules._messages_are_well_formed import MAX_CALLS
+from history_curator.testing import parse_entries, show
+from tests.support.messages import assistant, call, entries, result, system, user
+
+
+def picture(side=None, role=MessageRole.USER):
+    return ConversationEntry(role, parts=(ContentPart("image", width=side, height=side),))
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            ("look up", "look_up"),
+            ("1st", "_1st"),
+            ("", "unknown_tool"),
+            ("a.b", "a_b"),
+            ("n" * 80, "n" * 64),
+            ("näme", "n_me"),
+        ],
+    )
+    def test_odd_names_become_identifiers_on_both_sides(self, given, expected):
+        rule = ToolNamesAreAccepted()
+        repaired = rule.repair(entries([call("c1", name=given), result("c1", name=given)]))
+        assert repaired[0].tool_calls[0].name == repaired[1].tool_name == expected
+        assert rule.find(repaired) == []
+
+    def test_a_result_takes_the_name_of_its_call(self):
+        given = entries([call("c1", name="look"), result("c1", name="see")])
+        rule = ToolNamesAreAccepted()
+        assert [each.index for each in rule.find(given)] == [1]
+        assert rule.repair(given)[1].tool_name == "look"
+
+    def test_a_nameless_result_is_fine(self):
+        given = entries([call("c1"), result("c1")])
+        assert ToolNamesAreAccepted().repair(given) == given
+
+    def test_authors_are_checked_where_asked(self):
+        given = entries([user(name="Ada Lovelace")])
+        assert ToolNamesAreAccepted().find(given) == []
+        rule = ToolNamesAreAccepted(authors=True)
+        assert rule.repair(given)[0].name == "Ada_Lovelace"
+
+
+class TestArguments:
+    @pytest.mark.parametrize("arguments", ['{"a": ', "[]", "null", '"x"', "{'a': 1}", "[" * 5000])
+    def test_malformed_ones_are_emptied(self, arguments):
+        message = call("c1")
+        message["tool_calls"][0]["function"]["arguments"] = arguments
+        rule = ArgumentsAreObjects()
+        given = entries([user(), message, result("c1", "real")])
+        assert [each.index for each in rule.find(given)] == [1]
+        repaired = rule.repair(given)
+        assert repaired[1].tool_calls[0].arguments == "{}"
+        assert repaired[2] is given[2]
+
+    def test_a_placeholder_tells_what_was_written(self):
+        message = call("c1")
+        message["tool_calls"][0]["function"]["arguments"] = '{"city": "Par'
+        paired = ResultsFollowTheirCalls().repair(entries([user(), message]))
+        told = ArgumentsAreObjects().repair(paired)[2]
+        assert '{"city": "Par' in told.content
+        assert told.status == "error"
+
+    def test_objects_are_left_alone(self):
+        given = entries([call("c1", at="here")])
+        assert ArgumentsAreObjects().repair(given)[0] is given[0]
+
+
+class TestBlanks:
+    def test_what_says_nothing_goes(self):
+        assert show(NothingIsBlank().repair(parse_entries("S~ U~ A~ U A"))) == "U A"
+
+    @pytest.mark.parametrize("content", ["", None, " \n", [], [{"type": "text", "text": ""}]])
+    def test_an_empty_result_says_so_and_keeps_its_status(self, content):
+        given = entries([result("c1", content, status="error")])
+        (repaired,) = NothingIsBlank().repair(given)
+        assert (repaired.content, repaired.status) == ("(empty)", "error")
+
+    def test_blank_text_beside_calls_goes(self):
+        (repaired,) = NothingIsBlank().repair(parse_entries("A~(c1)"))
+        assert repaired.content is None
+        assert repaired.tool_calls
+
+    def test_an_empty_string_beside_calls_is_how_frameworks_write_none(self):
+        given = entries([call("c1", text="")])
+        assert NothingIsBlank().find(given) == []
+
+    def test_a_blank_block_goes_and_its_neighbours_stay(self):
+        image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+        blocks = [{"type": "text", "text": " "}, image, {"type": "text", "text": "this"}]
+        (repaired,) = NothingIsBlank().repair(entries([user(blocks)]))
+        assert [part.kind for part in repaired.parts] == ["image", "text"]
+
+    def test_a_spoken_answer_is_not_blank(self):
+        assert NothingIsBlank().find(entries([assistant(None, audio={"id": "a1"})])) == []
+
+    def test_lists_of_text_become_one_string_where_asked(self):
+        given = entries(
+            [result("c1", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])]
+        )
+        assert NothingIsBlank().find(given) == []
+        (repaired,) = NothingIsBlank(flat_results=True).repair(given)
+        assert (repaired.parts, repaired.content) == (None, "a\nb")
+
+
+class TestForm:
+    @pytest.mark.parametrize(
+        "message",
+        [
+            assistant(tool_calls=[]),
+            user(tool_calls=[{"id": "c1"}]),
+            user(timestamp=1),
+            system() | {"location": "here"},
+        ],
+    )
+    def test_stray_keys_go_and_the_message_given_stays_as_it_was(self, message):
+        before = dict(message)
+        rule = MessagesAreWellFormed()
+        given = entries([message])
+        assert len(rule.find(given)) == 1
+        repaired = rule.repair(given)
+        assert rule.find(repaired) == []
+        assert set(repaired[0].source) == {"role", "content"}
+        assert message == before
+
+    def test_too_many_calls_are_split(self):
+        ids = [f"c{number}" for number in range(MAX_CALLS + 2)]
+        repaired = MessagesAreWellFormed().repair(entries([call(*ids, text="all")]))
+        assert [len(each.tool_calls) for each in repaired] == [MAX_CALLS, 2]
+        assert [each.content for each in repaired] == ["all", None]
+
+    def test_the_same_call_twice_is_one_call(self):
+        assert show(MessagesAreWellFormed().repair(parse_entries("U A(c1,c1)"))) == "U A(c1)"
+
+    def test_text_and_calls_part_where_asked(self):
+        given = parse_entries("U A+(c1) T(c1)")
+        assert MessagesAreWellFormed().find(given) == []
+        repaired = MessagesAreWellFormed(text_with_calls=False).repair(given)
+        assert show(repaired) == "U A A(c1) T(c1)"
+        assert repaired[1].content == given[1].content
+
+
+class TestImages:
+    def test_the_oldest_go_first(self):
+        repaired = ImagesFit(max_images=2).repair([picture() for _ in range(4)])
+        assert [each.content for each in repaired] == ["[image removed]"] * 2 + [None] * 2
+
+    def test_large_ones_go(self):
+        repaired = ImagesFit(max_side=100).repair([picture(101), picture(100), picture(None)])
+        assert [each.content for each in repaired] == ["[image removed]", None, None]
+
+    def test_a_crowd_makes_an_old_large_one_fatal(self):
+        rule = ImagesFit(max_images=100, max_side=8000, crowd=20, crowded_side=2000)
+        few = [picture(3000), *(picture(100) for _ in range(19))]
+        assert rule.find(few) == []
+        many = [*few, picture(100)]
+        assert [each.index for each in rule.find(many)] == [0]
+        assert rule.find(rule.repair(many)) == []
+
+    def test_media_outside_the_user_role(self):
+        shown = [picture(role=MessageRole.TOOL)]
+        assert ImagesFit().repair(shown)[0].content == "[image removed]"
+        both = ImagesFit(roles=(MessageRole.USER, MessageRole.TOOL))
+        assert both.find(shown) == []
+
+    def test_the_text_beside_an_image_stays(self):
+        parts = (ContentPart("text", "see"), ContentPart("image", width=9000, height=1))
+        (repaired,) = ImagesFit().repair([ConversationEntry(MessageRole.USER, "see", parts=parts)])
+        assert repaired.content == "see\n[image removed]"

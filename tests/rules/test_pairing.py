@@ -1,0 +1,155 @@
+"""P6 and P7: calls, their results and their ids."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from history_curator.rules import CallIdsAreUnique, ResultsFollowTheirCalls
+from history_curator.testing import parse_entries, show
+from tests.support.messages import assistant, call, entries, result, user
+
+
+def mended(rule, given):
+    repaired = rule.repair(parse_entries(given))
+    assert rule.find(repaired) == []
+    return show(repaired)
+
+
+class TestFinding:
+    @pytest.mark.parametrize(
+        ("given", "found"),
+        [
+            ("U T(c1)", [(1, "the result of 'c1' follows no call")]),
+            ("U A(c1) U", [(1, "the call 'c1' has no result right after it")]),
+            (
+                "U A(c1) U T(c1)",
+                [
+                    (1, "the call 'c1' has no result right after it"),
+                    (3, "the result of 'c1' follows no call"),
+                ],
+            ),
+            ("U A(c1) T(c1) T(c1)", [(3, "a second result for the call 'c1'")]),
+            (
+                "U A(c1) T(c9)",
+                [
+                    (1, "the call 'c1' has no result right after it"),
+                    (2, "the result of 'c9' answers none of the calls before it"),
+                ],
+            ),
+            ("U A(c1,c2) T(c2) T(c1)", [(2, "the results are not in the order of their calls")]),
+        ],
+    )
+    def test_each_kind_has_its_words(self, given, found):
+        violations = ResultsFollowTheirCalls().find(parse_entries(given))
+        assert [(each.index, each.message) for each in violations] == found
+
+    def test_order_is_free_where_the_provider_says_so(self):
+        given = parse_entries("U A(c1,c2) T(c2) T(c1)")
+        assert ResultsFollowTheirCalls(ordered=False).find(given) == []
+
+    def test_reused_ids_pair_by_place(self):
+        given = parse_entries("U A(c1) T(c1) A(c1) T(c1) A")
+        assert ResultsFollowTheirCalls().find(given) == []
+
+
+class TestRepairing:
+    def test_a_late_result_moves_up_and_keeps_its_text(self):
+        given = parse_entries("U A(c1) U T(c1) A")
+        repaired = ResultsFollowTheirCalls().repair(given)
+        assert show(repaired) == "U A(c1) T(c1) U A"
+        assert repaired[2].content == given[3].content
+        assert (repaired[2].action, repaired[2].root) == ("moved", given[3])
+
+    def test_only_a_missing_result_is_invented_and_says_so(self):
+        repaired = ResultsFollowTheirCalls().repair(parse_entries("U A(c1,c2) T(c2)"))
+        assert show(repaired) == "U A(c1,c2) T*(c1) T(c2)"
+        missing = repaired[2]
+        assert (missing.origin, missing.status, missing.action) == (
+            "placeholder",
+            "error",
+            "inserted",
+        )
+
+    def test_results_already_in_place_are_the_same_objects(self):
+        given = parse_entries("U A(c1) T(c1) A(c2) U T(c2)")
+        repaired = ResultsFollowTheirCalls().repair(given)
+        assert repaired[:4] == given[:4]
+        assert all(new is old for new, old in zip(repaired[:4], given[:4], strict=True))
+
+    def test_of_duplicates_the_last_real_one_stays(self):
+        given = entries([user(), call("c1"), result("c1", "old"), result("c1", "new")])
+        assert [each.content for each in ResultsFollowTheirCalls().repair(given)[2:]] == ["new"]
+
+    def test_an_empty_duplicate_does_not_replace_a_real_one(self):
+        given = entries([user(), call("c1"), result("c1", "real"), result("c1", "")])
+        assert [each.content for each in ResultsFollowTheirCalls().repair(given)[2:]] == ["real"]
+
+    def test_orphans_go(self):
+        assert mended(ResultsFollowTheirCalls(), "U T(c9) A T(c8)") == "U A"
+
+    def test_a_result_without_an_id_belongs_to_the_open_call(self):
+        nameless = {"role": "tool", "content": "42"}
+        given = entries([user(), call("c1"), nameless])
+        repaired = ResultsFollowTheirCalls().repair(given)
+        assert (repaired[2].tool_call_id, repaired[2].content) == ("c1", "42")
+
+    def test_nothing_wrong_nothing_touched(self):
+        given = parse_entries("S U A(c1,c2) T(c1) T(c2) A U")
+        repaired = ResultsFollowTheirCalls().repair(given)
+        assert all(new is old for new, old in zip(repaired, given, strict=True))
+
+
+class TestIds:
+    def test_reuse_is_renamed_on_both_sides(self):
+        assert (
+            mended(CallIdsAreUnique(), "U A(c1) T(c1) A(c1) T(c1) A(c1) T(c1)")
+            == "U A(c1) T(c1) A(c1') T(c1') A(c1') T(c1')"
+        )
+
+    def test_new_ids_are_the_same_every_time(self):
+        def ids():
+            given = parse_entries("U A(c1) T(c1) A(c1) T(c1)")
+            return CallIdsAreUnique().repair(given)[3].tool_calls[0].id
+
+        assert ids() == ids() == "call_" + ids()[5:]
+
+    def test_a_rename_is_the_same_object_the_next_time(self):
+        given = parse_entries("U A(c1) T(c1) A(c1) T(c1)")
+        first, second = (CallIdsAreUnique().repair(given) for _ in range(2))
+        assert all(new is old for new, old in zip(first, second, strict=True))
+
+    def test_same_id_other_arguments_are_two_calls(self):
+        message = call("c1", "c1")
+        message["tool_calls"][1]["function"]["arguments"] = json.dumps({"at": 2})
+        given = entries([user(), message, result("c1", "one"), result("c1", "two")])
+        assert ResultsFollowTheirCalls().find(given) == []
+        repaired = CallIdsAreUnique().repair(given)
+        ids = [each.id for each in repaired[1].tool_calls]
+        assert len(set(ids)) == 2
+        assert [(each.tool_call_id, each.content) for each in repaired[2:]] == [
+            (ids[0], "one"),
+            (ids[1], "two"),
+        ]
+
+    def test_scope_message_lets_turns_reuse_ids(self):
+        rule = CallIdsAreUnique(scope="message")
+        assert rule.find(parse_entries("U A(c1) T(c1) A(c1) T(c1)")) == []
+        assert len(rule.find(parse_entries("U A(c1,c1) T(c1) T(c1)"))) == 1
+
+    def test_a_new_id_never_meets_an_old_one(self):
+        fresh = CallIdsAreUnique().repair(parse_entries("U A(c1) T(c1) A(c1) T(c1)"))
+        taken = fresh[3].tool_calls[0].id
+        given = parse_entries(f"U A({taken}) T({taken}) A(c1) T(c1) A(c1) T(c1)")
+        ids = [
+            each.tool_calls[0].id for each in CallIdsAreUnique().repair(given) if each.tool_calls
+        ]
+        assert len(set(ids)) == 3
+
+    def test_answers_stay_what_they_were(self):
+        given = entries([user(), call("a b"), result("a b", "42"), assistant("done")])
+        repaired = CallIdsAreUnique().repair(given)
+        assert repaired[2].content == "42"
+        assert repaired[2].tool_call_id == repaired[1].tool_calls[0].id
+        assert repaired[3] is given[3]

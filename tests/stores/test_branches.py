@@ -1,0 +1,178 @@
+"""Branches in real databases, both frameworks: fork, list, switch, and what goes wrong."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from history_curator import HistoryCuratorError
+from tests.stores.conversations import OPENERS, LangChainConversation
+from tests.stores.servers import Server
+
+pytestmark = [
+    pytest.mark.timeout(240),
+    # Drivers leave the sockets of a killed server to the garbage collector.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+Reopen = Callable[[], Any]
+
+
+@pytest.fixture
+def reopen(store: str, server: Server) -> Reopen:
+    """Opens the branches of the same new conversation, each time as a new process would."""
+    opener = OPENERS[store][1]
+    key = f"thread-{uuid.uuid4()}"
+
+    def branches() -> Any:
+        if store.startswith("langchain"):
+            from langchain_history_curator import ChatHistoryBranches
+
+            def history(session: str) -> Any:
+                opened = opener(server, session)
+                assert isinstance(opened, LangChainConversation)
+                return opened.history.store
+
+            return ChatHistoryBranches(key, history, max_tokens=2_000)
+        from llamaindex_history_curator import MemoryBranches
+
+        opened: Any = opener(server, key)
+        return MemoryBranches(key, opened.memory.chat_store, token_limit=2_000)
+
+    return branches
+
+
+def say(conversation: Any, *texts: str) -> None:
+    if hasattr(conversation, "add_messages"):
+        from langchain_core.messages import HumanMessage
+
+        conversation.add_messages([HumanMessage(text) for text in texts])
+    else:
+        from llama_index.core.llms import ChatMessage
+
+        conversation.put_messages([ChatMessage(text) for text in texts])
+
+
+def heard(conversation: Any) -> list[str]:
+    if hasattr(conversation, "record"):
+        return [str(message.content) for message in conversation.record]
+    return [str(message.content) for message in conversation.get_all()]
+
+
+def described(branches: Any) -> list[tuple[str, str | None, int, bool]]:
+    return [(one.name, one.parent, one.at, one.current) for one in branches.list()]
+
+
+def test_fork_list_switch_and_a_restart(reopen: Reopen) -> None:
+    branches = reopen()
+    assert described(branches) == [("main", None, 0, True)]
+    say(branches.open(), "one", "two", "three")
+    say(branches.fork("edited", at=2), "another three")
+    assert described(reopen()) == [("main", None, 0, False), ("edited", "main", 2, True)]
+    assert heard(reopen().open()) == ["one", "two", "another three"]
+    assert heard(reopen().open("main")) == ["one", "two", "three"]
+    say(reopen().switch("main"), "four")
+    assert heard(reopen().open()) == ["one", "two", "three", "four"]
+    deeper = reopen().fork(at=-1, of="edited", switch=False)
+    assert heard(deeper) == ["one", "two"]
+    assert described(reopen()) == [
+        ("main", None, 0, True),
+        ("edited", "main", 2, False),
+        ("branch 3", "edited", 2, False),
+    ]
+    # What is said in one branch is in no other.
+    say(deeper, "own words")
+    assert "own words" not in heard(reopen().open("main")) + heard(reopen().open("edited"))
+
+
+async def test_async(reopen: Reopen) -> None:
+    branches = reopen()
+    first = await branches.aopen()
+    add = getattr(first, "aadd_messages", None) or first.aput_messages
+    if hasattr(first, "record"):
+        from langchain_core.messages import HumanMessage
+
+        await add([HumanMessage("one"), HumanMessage("two")])
+    else:
+        from llama_index.core.llms import ChatMessage
+
+        await add([ChatMessage("one"), ChatMessage("two")])
+    await branches.afork("other", at=1)
+    await branches.aswitch("main")
+    assert [one.name for one in await reopen().alist() if one.current] == ["main"]
+    other = await reopen().aopen("other")
+    read = getattr(other, "aget_record", None) or other.aget_all
+    assert [str(message.content) for message in await read()] == ["one"]
+
+
+def test_what_is_not_there(reopen: Reopen) -> None:
+    branches = reopen()
+    say(branches.open(), "one")
+    with pytest.raises(ValueError, match=r"at: 2 is outside this conversation of 1.*-1 to 1"):
+        branches.fork(at=2)
+    with pytest.raises(ValueError, match=r"no branch 'other'\. Fix: use one of main"):
+        branches.switch("other")
+    with pytest.raises(ValueError, match="'main' is taken"):
+        branches.fork("main")
+    with pytest.raises(ValueError, match="is empty"):
+        branches.fork(" ")
+    assert described(reopen()) == [("main", None, 0, True)]
+
+
+def test_a_store_that_is_down(reopen: Reopen, server: Server) -> None:
+    branches = reopen()
+    say(branches.open(), "one", "two")
+    branches.fork("other", at=1)
+    server.kill()
+    try:
+        for attempt in (branches.list, branches.fork, lambda: branches.switch("main")):
+            with pytest.raises(HistoryCuratorError, match="Fix: "):
+                attempt()
+    finally:
+        server.restart()
+    for _ in range(50):  # a pool may hold connections of the server that died
+        try:
+            found = described(reopen())
+            break
+        except Exception:  # noqa: BLE001
+            time.sleep(0.1)
+    assert found == [("main", None, 0, False), ("other", "main", 1, True)]
+
+
+def test_many_fork_at_once(reopen: Reopen) -> None:
+    say(reopen().open(), "one", "two")
+    opened = [reopen() for _ in range(4)]
+    refused: list[Exception] = []
+
+    def persist(action: Callable[[], Any]) -> None:
+        for _ in range(50):
+            try:
+                action()
+                return
+            except HistoryCuratorError:  # noqa: PERF203 - writers of one file wait for each other
+                time.sleep(0.05)
+
+    def fork(number: int) -> None:
+        persist(lambda: opened[number].fork(f"own {number}", at=1, of="main"))
+        try:
+            persist(lambda: opened[number].fork("wanted", of="main"))
+        except ValueError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=fork, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = reopen().list()
+    assert len(refused) == 3
+    assert [one.name for one in found].count("wanted") == 1
+    assert len(found) == len({one.key for one in found}) == 1 + 4 + 1
+    for one in found:
+        expected = ["one"] if one.at == 1 else ["one", "two"]
+        assert heard(reopen().open(one.name)) == expected

@@ -1,0 +1,32 @@
+"""No public name is missing from what the type checker is shown."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+SHOWN = Path(__file__).with_name("public_names.py").read_text(encoding="utf-8")
+PACKAGES = {"history_curator": "core", "langchain_history_curator": "langchain",
+            "llamaindex_history_curator": "llamaindex"}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_shown_to_the_type_checker(package: str) -> None:
+    module = pytest.importorskip(package, reason=f"{package} needs its framework")
+    shown = set(re.findall(rf"\b{PACKAGES[package]}\.(\w+)", SHOWN))
+    missing = set(module.__all__) - shown
+    assert not missing, f"add {sorted(missing)} to tests/typing/public_names.py"
+
+
+def test_the_type_checker_is_told_to_look() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert '"tests/typing"' in text
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_packages_say_that_they_are_typed(package: str) -> None:
+    home = Path(import_module(package).__file__ or "").parent
+    assert (home / "py.typed").is_file()

@@ -1,0 +1,350 @@
+"""Calls of every kind keep their answers; what a provider keeps for us is never dropped."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from history_curator import BudgetUnsatisfiableError, Curator, check_conversation
+from history_curator.dialects import detect, read_entries
+from history_curator.managers import SlidingWindowManager
+from history_curator.rules import get_profile, repair_conversation
+
+USER = {"role": "user", "content": "hi"}
+SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+CODE = {"type": "server_tool_use", "id": "s1", "name": "code_execution", "input": {"code": "f()"}}
+RAN = {"type": "code_execution_tool_result", "tool_use_id": "s1", "content": {}}
+CALLER = {"type": "code_execution_20250825", "tool_id": "s1"}
+
+
+def says(*blocks):
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def text(said):
+    return {"type": "text", "text": said}
+
+
+def kinds(message):
+    return [block["type"] for block in message["content"]]
+
+
+def asked(name, **more):
+    return {"type": "tool_use", "id": name, "name": "look", "input": {}, **more}
+
+
+def answered(name):
+    return {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": name, "content": "1"}],
+    }
+
+
+class TestServerTools:
+    """Anthropic runs these itself; their blocks stand in the assistant's messages."""
+
+    PROGRAM = (USER, says(CODE, asked("t1", caller=CALLER)), answered("t1"))
+    MORE = (says(asked("t2", caller=CALLER)), answered("t2"))
+    END = (says(RAN, text("done")), {"role": "user", "content": "thanks"})
+
+    @pytest.mark.parametrize(
+        "messages",
+        [
+            [USER, says(SEARCH, FOUND, text("found"))],
+            [USER, says(text("hm"), SEARCH), says(FOUND, text("found"))],
+            [*PROGRAM, *MORE, *END],
+        ],
+        ids=["in one message", "pause_turn", "caller"],
+    )
+    def test_whole_ones_are_left_alone(self, messages):
+        assert repair_conversation(messages, "anthropic", tail="history") == messages
+
+    def test_a_result_whose_use_was_left_out_goes(self):
+        given = [USER, says(FOUND, text("found")), USER]
+        (violation,) = check_conversation(given, "anthropic")
+        assert (violation.index, violation.rule) == (1, "P6")
+        assert kinds(repair_conversation(given, "anthropic")[1]) == ["text"]
+
+    def test_a_use_that_was_never_answered_goes(self):
+        given = [USER, says(text("hm"), SEARCH), USER]
+        assert kinds(repair_conversation(given, "anthropic")[1]) == ["text"]
+
+    def test_a_paused_turn_goes_on_without_a_word_of_ours(self):
+        given = [USER, says(text("hm"), SEARCH)]
+        assert Curator(provider="anthropic").curate(given).messages == given
+
+    def test_a_running_program_is_left_alone(self):
+        given = list(self.PROGRAM)
+        assert Curator(provider="anthropic").curate(given).messages == given
+
+    def test_a_call_whose_program_is_gone_becomes_a_direct_one(self):
+        given = [USER, *self.MORE, *self.END]
+        view = repair_conversation(given, "anthropic")
+        assert view[1]["content"] == [asked("t2")]
+        assert kinds(view[3]) == ["text"]
+        assert check_conversation(view, "anthropic") == []
+
+    def test_a_window_that_cuts_through_a_program(self):
+        given = [*self.PROGRAM, *self.MORE, *self.END]
+        for last in range(1, len(given)):
+            view = Curator(SlidingWindowManager(last), provider="anthropic").curate(given).messages
+            assert check_conversation(view, "anthropic") == []
+
+    def test_mcp_across_messages(self):
+        use = {"type": "mcp_tool_use", "id": "s1", "name": "e", "server_name": "s", "input": {}}
+        done = {"type": "mcp_tool_result", "tool_use_id": "s1", "is_error": False, "content": []}
+        given = [USER, says(use, asked("t1")), answered("t1"), says(done, text("done")), USER]
+        assert repair_conversation(given, "anthropic") == given
+        cut = repair_conversation([USER, *given[3:]], "anthropic")
+        assert kinds(cut[1]) == ["text"]
+
+
+FUNCTION = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+KINDS = {
+    "function": (FUNCTION, {"type": "function_call_output", "call_id": "c1", "output": "42"}),
+    "custom": (
+        {"type": "custom_tool_call", "call_id": "c1", "name": "f", "input": "free text"},
+        {"type": "custom_tool_call_output", "call_id": "c1", "output": "42"},
+    ),
+    "computer": (
+        {
+            "type": "computer_call",
+            "call_id": "c1",
+            "action": {"type": "wait"},
+            "status": "completed",
+        },
+        {
+            "type": "computer_call_output",
+            "call_id": "c1",
+            "output": {"type": "computer_screenshot", "image_url": "https://x.y/z.png"},
+        },
+    ),
+    "local shell": (
+        {
+            "type": "local_shell_call",
+            "id": "l1",
+            "call_id": "c1",
+            "action": {},
+            "status": "completed",
+        },
+        {"type": "local_shell_call_output", "id": "c1", "output": "42"},
+    ),
+    "patch": (
+        {"type": "apply_patch_call", "call_id": "c1", "operation": {}, "status": "completed"},
+        {"type": "apply_patch_call_output", "call_id": "c1", "status": "completed", "output": "42"},
+    ),
+    "approval": (
+        {
+            "type": "mcp_approval_request",
+            "id": "c1",
+            "name": "f",
+            "server_label": "s",
+            "arguments": "{}",
+        },
+        {"type": "mcp_approval_response", "approval_request_id": "c1", "approve": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestResponsesItems:
+    def test_a_pair_is_left_alone(self, kind):
+        given = [USER, *KINDS[kind]]
+        assert Curator(provider="openai-responses").curate(given).messages == given
+
+    def test_an_output_without_its_call_goes(self, kind):
+        given = [USER, KINDS[kind][1], {"role": "user", "content": "go on"}]
+        view = (
+            Curator(provider="openai-responses").curate(given, dialect=detect([FUNCTION])).messages
+        )
+        assert view == [given[0], given[2]]
+
+    def test_a_call_without_its_output_gets_one(self, kind):
+        given = [USER, KINDS[kind][0], {"role": "user", "content": "go on"}]
+        view = Curator(provider="openai-responses").curate(given).messages
+        assert [entry.role.value for entry in read_entries(view)] == [
+            "user",
+            "assistant",
+            "tool",
+            "user",
+        ]
+        assert "may have run" in str(view[2])
+        assert check_conversation(view, "openai-responses") == []
+
+
+def test_custom_tools_of_chat_completions_pair():
+    body = {"name": "sql", "input": "select 1"}
+    call = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c1", "type": "custom", "custom": body}],
+    }
+    given = [USER, call, {"role": "tool", "tool_call_id": "c1", "content": "1"}]
+    assert Curator(provider="openai").curate(given).messages == given
+    view = Curator(provider="openai").curate(given[:2]).messages
+    assert (view[1], view[2]["tool_call_id"]) == (call, "c1")
+
+
+class TestReasoningItems:
+    """A reasoning item and the ids behind it go together."""
+
+    THOUGHT: ClassVar = {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [],
+        "encrypted_content": "abc=",
+    }
+    CALL: ClassVar = FUNCTION | {"id": "fc_1"}
+    OUTPUT: ClassVar = {"type": "function_call_output", "call_id": "c1", "output": "42"}
+    SAID: ClassVar = {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "yes", "annotations": []}],
+    }
+
+    def test_they_stay_together(self):
+        given = [USER, self.THOUGHT, self.CALL, self.OUTPUT]
+        assert Curator(provider="openai-responses").curate(given).messages == given
+
+    def test_where_the_reasoning_goes_the_ids_behind_it_go(self):
+        given = [USER, self.THOUGHT, self.SAID, {"role": "user", "content": "and?"}]
+        profile = get_profile("openai-responses", reasoning="strip")
+        dialect = detect(given)
+        entries = read_entries(given, dialect)
+        view = dialect.write(profile.repair(entries, edited=True))
+        assert view[1] == {"type": "message", "role": "assistant", "content": "yes"}
+
+    def test_reasoning_that_nothing_follows_goes(self):
+        given = [USER, self.SAID, self.THOUGHT | {"id": "rs_2"}, {"role": "user", "content": "?"}]
+        (violation,) = check_conversation(given, "openai-responses")
+        assert violation.rule == "P13"
+        view = repair_conversation(given, "openai-responses")
+        assert [item.get("type") for item in view] == [None, "message", None]
+
+
+COMPACTED = {
+    "anthropic": says({"type": "compaction", "content": "what was said"}, text("go on")),
+    "openai-responses": {"type": "compaction", "id": "cmp_1", "encrypted_content": "opaque" * 20},
+}
+
+
+@pytest.mark.parametrize("provider", COMPACTED)
+class TestBarriers:
+    def conversation(self, provider):
+        old = [{"role": "user", "content": f"old {n}"} for n in range(3)]
+        new = [{"role": "user", "content": f"new {n}"} for n in range(3)]
+        return [{"role": "system", "content": "be brief"}, *old, COMPACTED[provider], *new]
+
+    @pytest.mark.parametrize("budget", [None, 5_000])
+    def test_nothing_before_it_is_sent_again(self, provider, budget):
+        view = (
+            Curator(provider=provider, max_tokens=budget)
+            .curate(self.conversation(provider))
+            .messages
+        )
+        assert "old" not in str(view)
+        assert "be brief" in str(view)
+        assert COMPACTED[provider] in view
+
+    def test_no_manager_drops_it(self, provider):
+        curator = Curator(SlidingWindowManager(1), provider=provider)
+        assert COMPACTED[provider] in curator.curate(self.conversation(provider)).messages
+
+    def test_a_budget_that_cannot_hold_it_says_so(self, provider):
+        with pytest.raises(BudgetUnsatisfiableError):
+            Curator(provider=provider, max_tokens=25).curate(self.conversation(provider))
+
+
+class TestLaterSystemMessages:
+    GIVEN = (
+        {"role": "system", "content": "be brief"},
+        USER,
+        {"role": "assistant", "content": "yes"},
+        {"role": "system", "content": "it is Monday"},
+        {"role": "user", "content": "go on"},
+    )
+
+    def test_they_stay_where_the_model_takes_them(self):
+        profile = get_profile("anthropic", later_system="stay")
+        assert Curator(provider=profile).curate(list(self.GIVEN)).messages == list(self.GIVEN)
+
+    def test_else_they_move_to_the_front(self):
+        roles = [m["role"] for m in Curator(provider="anthropic").curate(list(self.GIVEN)).messages]
+        assert roles == ["system", "system", "user", "assistant", "user"]
+
+    def test_or_are_said_by_the_user(self):
+        profile = get_profile("anthropic", later_system="demote")
+        view = Curator(provider=profile).curate(list(self.GIVEN)).messages
+        assert view[3] == {"role": "user", "content": "it is Monday"}
+
+
+class TestForeignThinking:
+    CLAUDE = says({"type": "thinking", "thinking": "hm", "signature": "sig"}, text("42"))
+    GEMINI: ClassVar = {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "42"}]}
+    OPENAI = (
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"role": "assistant", "content": "42"},
+    )
+
+    @pytest.mark.parametrize("provider", ["openai", "openai-responses", "gemini", "mistral"])
+    def test_of_claude(self, provider):
+        view = repair_conversation([USER, self.CLAUDE, USER], provider)
+        assert "signature" not in str(view)
+        assert "42" in str(view[1])
+
+    @pytest.mark.parametrize("provider", ["anthropic", "openai", "mistral"])
+    def test_of_gemini(self, provider):
+        asking = {"role": "user", "parts": [{"text": "hi"}]}
+        view = repair_conversation([asking, self.GEMINI, asking], provider)
+        assert view[1]["parts"] == [{"text": "42"}]
+
+    @pytest.mark.parametrize("provider", ["anthropic", "gemini", "mistral"])
+    def test_of_gpt(self, provider):
+        view = repair_conversation([USER, *self.OPENAI, USER], provider)
+        assert "reasoning" not in str(view)
+
+    def test_ones_own_stays(self):
+        for provider, given in (
+            ("anthropic", [USER, self.CLAUDE, USER]),
+            ("core", [USER, self.CLAUDE, USER]),
+            ("openai-responses", [USER, *self.OPENAI, USER]),
+        ):
+            assert repair_conversation(given, provider) == given
+
+
+class TestMediaInResults:
+    SHOWN: ClassVar = {"type": "image", "source": {"type": "url", "url": "https://x.y/z.png"}}
+
+    def anthropic(self):
+        result = {"type": "tool_result", "tool_use_id": "t1", "content": [self.SHOWN]}
+        return [USER, says(asked("t1")), {"role": "user", "content": [result]}]
+
+    def items(self):
+        shown = {"type": "input_image", "image_url": "https://x.y/z.png", "detail": "auto"}
+        return [
+            USER,
+            FUNCTION,
+            {"type": "function_call_output", "call_id": "c1", "output": [shown]},
+        ]
+
+    def chat(self):
+        shown = {"type": "image_url", "image_url": {"url": "https://x.y/z.png"}}
+        call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        asking = {"role": "assistant", "content": None, "tool_calls": [call]}
+        return [USER, asking, {"role": "tool", "tool_call_id": "c1", "content": [shown]}]
+
+    @pytest.mark.parametrize("provider", ["core", "anthropic"])
+    def test_stay_in_blocks_of_anthropic(self, provider):
+        assert repair_conversation(self.anthropic(), provider) == self.anthropic()
+
+    @pytest.mark.parametrize("provider", ["core", "openai", "openai-responses"])
+    def test_stay_in_items_of_responses(self, provider):
+        assert repair_conversation(self.items(), provider) == self.items()
+
+    @pytest.mark.parametrize("provider", ["core", "openai", "portable", "mistral"])
+    def test_go_where_chat_completions_has_no_room(self, provider):
+        assert "[image removed]" in str(repair_conversation(self.chat(), provider)[2])

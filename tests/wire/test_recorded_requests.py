@@ -1,0 +1,92 @@
+"""Recorded requests, in their own format and in every other they can be written in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from history_curator.dialects import (
+    BedrockDialect,
+    DictDialect,
+    GeminiDialect,
+    ResponsesDialect,
+    detect,
+    read_entries,
+    scattered,
+)
+from history_curator.errors import BudgetUnsatisfiableError, ConversionError
+from history_curator.model import MessageRole
+from history_curator.rules import get_profile
+from tests.support import data
+from tests.wire.promises import PROVIDERS, hold
+
+pytestmark = pytest.mark.data
+WRITERS = {
+    "chat": DictDialect(),
+    "anthropic": DictDialect(),
+    "responses": ResponsesDialect(),
+    "gemini": GeminiDialect(),
+    "bedrock": BedrockDialect(),
+}
+EDGES = [(name, wire) for name in data.EDGE_FILES for wire in WRITERS]
+
+
+def said_anew(entry, wire):
+    """An entry as if nobody had written it yet: its text, calls and results."""
+    extra = {"anthropic": {}} if wire == "anthropic" else None
+    calls = tuple(replace(call, extra=extra) for call in entry.tool_calls or ())
+    return replace(
+        entry,
+        source=None,
+        span=None,
+        original=None,
+        parts=None,
+        reasoning=None,
+        metadata=None,
+        repairs=None,
+        barrier=False,
+        role_name=None,
+        tool_calls=calls or None,
+    )
+
+
+def rewritten(messages, wire):
+    """A conversation in another format, with whatever is wrong with its order."""
+    entries = [
+        said_anew(entry, wire)
+        for entry in read_entries(messages, detect(messages))
+        if entry.content or entry.tool_calls or entry.role is MessageRole.TOOL
+    ]
+    if wire != "chat":  # only there arguments are any text
+        rules = get_profile("core").invariants
+        entries = next(rule for rule in rules if rule.code == "P9").repair(entries)
+    return scattered(WRITERS[wire].write(entries))
+
+
+@pytest.mark.parametrize(("name", "wire"), EDGES)
+def test_in_every_format(name, wire):
+    sent = 0
+    for number, recorded in enumerate(data.load(name)):
+        try:
+            messages = rewritten(recorded["messages"], wire)
+        except ConversionError:
+            continue  # no messages at all
+        providers = PROVIDERS[wire]
+        provider, budget = providers[number % len(providers)], (None, 1_000)[number % 2]
+        label = f"{recorded['id']} as {wire} for {provider}"
+        refusal = hold(messages, provider, budget, label)
+        assert refusal is None or isinstance(refusal, BudgetUnsatisfiableError), (label, refusal)
+        sent += refusal is None
+    assert sent > 20
+
+
+@pytest.mark.parametrize("name", data.EDGE_FILES)
+def test_as_they_were_recorded(name):
+    sent = 0
+    wire = "anthropic" if name == "edge_anthropic" else "chat"
+    for recorded in data.load(name):
+        for provider in PROVIDERS[wire]:
+            refusal = hold(recorded["messages"], provider, None, f"{recorded['id']} for {provider}")
+            sent += refusal is None
+    assert sent > 100
