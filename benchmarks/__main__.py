@@ -26,7 +26,7 @@ WORKS = (
 )  # fmt: skip
 COMPANIONS = ("conformance_of_peers", "evidence")
 _NAMED = (
-    "tiktoken", "splintr-rs", "langchain-core", "langchain", "langmem", "llama-index-core", "litellm",
+    "tiktoken", "langchain-core", "langchain", "langmem", "llama-index-core", "litellm",
 )  # fmt: skip
 
 

@@ -8,14 +8,14 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from benchmarks._conversation import BUDGET
-from history_curator import ConfigurationError, Curator, TiktokenCounter
+from history_curator import Curator, TiktokenCounter
 
 View = Callable[[list[Any]], Any]
 
 
-def fresh_counter(accelerator: str | None = None) -> TiktokenCounter:
+def fresh_counter() -> TiktokenCounter:
     """A counter with its encoding loaded and nothing counted."""
-    counter = TiktokenCounter("o200k_base", accelerator=accelerator)
+    counter = TiktokenCounter("o200k_base")
     assert counter.exact, "the o200k_base encoding is needed"
     return counter
 
@@ -25,25 +25,12 @@ def core() -> View:
     return _curating(None, itemgetter("role"))
 
 
-def has_accelerator() -> bool:
-    """Whether the optional tokenizer is installed and agrees with tiktoken."""
-    try:
-        return fresh_counter("splintr").accelerated
-    except ConfigurationError:
-        return False
-
-
-def accelerated() -> View:
-    """The same with ``counter=TiktokenCounter("o200k_base", accelerator="splintr")``."""
-    return _curating(None, itemgetter("role"), "splintr")
-
-
-def _curating(dialect: Any, role: Callable[[Any], str], accelerator: str | None = None) -> View:
+def _curating(dialect: Any, role: Callable[[Any], str]) -> View:
     """A view with the tail it has for a caller.
 
     It is a request after a user or tool message, and a history that goes on after the assistant's.
     """
-    curate = Curator(max_tokens=BUDGET, counter=fresh_counter(accelerator)).curate
+    curate = Curator(max_tokens=BUDGET, counter=fresh_counter()).curate
 
     def view(messages: list[Any]) -> Any:
         asked = role(messages[-1]) in ("user", "human", "tool")

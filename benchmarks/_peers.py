@@ -25,7 +25,7 @@ def encode() -> Callable[[str], list[int]]:
     encoding = load_encoding("o200k_base")
     if encoding is None:
         raise SystemExit("benchmarks need the o200k_base encoding; see TIKTOKEN_CACHE_DIR")
-    return encoding.encode_ordinary
+    return encoding
 
 
 def _count_message(message: Any, tokens: Callable[[str], list[int]]) -> int:

@@ -21,7 +21,7 @@ from typing import Any
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # stay offline
 
 from history_curator import Curator, count_tokens
-from history_curator.read import detect
+from history_curator.dialects import detect
 from history_curator.testing import SEQUENCES, parse, try_trimmer
 
 Message = dict[str, Any]

@@ -16,20 +16,17 @@ from benchmarks.session import grow
 
 _PACKAGE = Path(_ours.__file__).resolve().parents[1] / "history_curator"
 _STEPS = {
-    "read": "read: messages become entries",
-    "structure": "structure: recognise the history, group what is new",
-    "seal": "seal: the ladder and the lines",
-    "invariants": "profile: the provider's rules",
-    "profiles.py": "profile: the provider's rules",
-    "_profile.py": "profile: the provider's rules",
+    "dialects": "read and write: messages and entries",
+    "timeline": "timeline: recognise the history, group what is new",
+    "seal": "seal: the fold, the forms, the proof",
+    "rules": "rules of the provider",
     "tokens": "tokens: count what is new",
-    "write": "write: the view as messages",
     "report": "report",
     "curator.py": "curator: the call itself",
     "_pipeline.py": "curator: the call itself",
     "_curation.py": "curator: the call itself",
-    "dialect.py": "structure: recognise the history, group what is new",
-    "model": "read: messages become entries",
+    "_drive.py": "curator: the call itself",
+    "model": "read and write: messages and entries",
 }
 
 

@@ -13,7 +13,7 @@ from benchmarks._measure import Contender, Race
 from benchmarks._settings import Settings
 from benchmarks._table import Row, Target
 
-OURS = ("core", "adapter", "accelerated")
+OURS = ("core", "adapter")
 View = Callable[[list[Any]], Any]
 
 TARGETS = {
@@ -23,7 +23,6 @@ TARGETS = {
     "Memory": Target(">=", 50),
 }
 WORK = "whole session, one view per message"
-FAST = f"{WORK}, with the accelerator"
 
 
 def grow(make: Callable[[], View], messages: Sequence[Any]) -> float:
@@ -117,14 +116,11 @@ def run(settings: Settings) -> list[Row]:
 
 
 def our_own(dicts: Sequence[Any], adapter: Callable[[], float]) -> list[Contender]:
-    """The core, the core with the accelerator where it is installed, and an adapter."""
-    ours = [
+    """The core and an adapter."""
+    return [
         Contender("core", "", lambda: grow(_ours.core, dicts)),
         Contender("adapter", "", adapter),
     ]
-    if _ours.has_accelerator():
-        ours.append(Contender("accelerated", "", lambda: grow(_ours.accelerated, dicts)))
-    return ours
 
 
 def _langchain(settings: Settings) -> list[Row]:
@@ -193,7 +189,7 @@ def rows(
     names = {one.name for one in contenders}
     adapter = "adapter" in names
     wanted = TARGETS if targets is None else targets
-    found = [
+    return [
         Row(
             work,
             one.call,
@@ -206,17 +202,3 @@ def rows(
         for one in contenders
         if one.name not in OURS
     ]
-    if "accelerated" in names:
-        found += [
-            Row(
-                FAST,
-                one.call,
-                race.ratio(one.name, "accelerated"),
-                target=wanted[one.name],
-                sampled=one.sampled,
-                n=n,
-            )
-            for one in contenders
-            if one.name in wanted
-        ]
-    return found

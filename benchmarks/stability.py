@@ -1,10 +1,13 @@
-"""What the ladder is worth: repeated prefix and visible dependencies on growing coding sessions.
+"""What the default view is worth on growing coding sessions, and how full and steady it stays.
 
-One view per model call of every recorded session above 40k tokens. *Repeated* is the share of
-sent tokens that is a byte-identical prefix of the view before; *visible* is the share of argument
-values that occurred earlier in the record and are still in the view when the call is made.
+One view per model call of every recorded session above 40k tokens. *Repeated* is the share of sent
+tokens that is a byte-identical prefix of the view before; *visible* is the share of argument values
+that occurred earlier in the record and are in the view when the call is made; *edits* is the share
+of edit calls whose replaced lines, as far as they had been shown, are all in the view; *cost* is
+input tokens a call at full price, with reads from the prompt cache at a tenth and writes at a
+quarter extra. *Broken* counts views that did not repeat what the report before them promised.
 
-    python -m benchmarks.stability [--every N] [--budgets 8000 32000]
+    python -m benchmarks.stability [--every N] [--budgets 8000 32000] [--write]
 """
 
 from __future__ import annotations
@@ -17,139 +20,224 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._data import load
-from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curator, MessageRole
-from history_curator.seal._grid import cell_size, line_at_or_after
-from history_curator.structure import pair
-from history_curator.tokens import TokenCounter, get_counter
+from benchmarks._shapes import fill_table, loop_table
+from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curation, Curator
+from history_curator.dialects import detect
+from history_curator.rules import get_profile
+from history_curator.timeline import pair
+from history_curator.tokens import get_counter
+
+GENERATED = Path(__file__).resolve().parents[1] / "docs" / "generated" / "stability.md"
+BUDGETS = (8_000, 16_000, 32_000, 64_000, 128_000)
+LEAST_TOKENS = 40_000
+READ, WRITE = 0.1, 1.25
+SHORTEST_LINE = 12
+REPLACED = ("old_string", "oldText", "old_str")
+COLUMNS = (
+    "budget", "policy", "repeated", "visible", "edits", "cost", "tokens a call", "too small",
+    "jumps", "broken",
+)  # fmt: skip
+GRID = {8_000: "0.681 | 0.896 | 0.523 | 3,056", 32_000: "0.903 | 0.978 | 0.884 | 5,004"}
+"""What this replay measured, on the same sessions, on the grid of cells that the fold replaced."""
 
 View = Sequence[ConversationEntry]
-Policy = Callable[[list[dict[str, Any]]], View]
+Policy = Callable[[list[dict[str, Any]]], "View | Curation"]
 
 
-class Suffix:
-    """Keep the system message and the newest exchanges; cut just enough, or on the grid."""
+def suffix(max_tokens: int) -> Policy:
+    """Return a window: the system message and the newest exchanges that fit."""
+    reader = Curator()
+    count = reader.counter.count_entry
 
-    def __init__(self, max_tokens: int, *, grid: bool) -> None:
-        self.room = max_tokens
-        self.cell = cell_size(max_tokens, None) if grid else 0
-        self.reader = Curator()
-
-    def __call__(self, messages: list[dict[str, Any]]) -> View:
-        """Return the view."""
-        entries = self.reader.curate(messages).entries
-        count = self.reader.counter.count_entry
-        system = [entry for entry in entries if entry.role is MessageRole.SYSTEM]
+    def view(messages: list[dict[str, Any]]) -> View:
+        entries = reader.curate(messages, tail="request").entries
         units = pair(entries)
-        room = self.room - sum(map(count, system))
+        inside = {id(entry) for unit in units for entry in unit.entries}
+        system = [entry for entry in entries if id(entry) not in inside]
+        room = max_tokens - reader.counter.priming - sum(map(count, system))
         start = len(units)
         while start > 0 and (room := room - sum(map(count, units[start - 1].entries))) >= 0:
             start -= 1
-        start = line_at_or_after(units, start, max(0, len(units) - 1), self.cell)
         return [*system, *(entry for unit in units[start:] for entry in unit.entries)]
 
+    return view
 
-class Default:
-    """Ours."""
 
-    def __init__(self, max_tokens: int) -> None:
-        self.curator = Curator(max_tokens=max_tokens)
+def default(max_tokens: int) -> Policy:
+    """Return ours."""
+    curator = Curator(max_tokens=max_tokens)
+    return lambda messages: curator.curate(messages, tail="request")
 
-    def __call__(self, messages: list[dict[str, Any]]) -> View:
-        """Return the view."""
-        return self.curator.curate(messages).entries
+
+class Session:
+    """A record, its model calls, and what each of them needed."""
+
+    def __init__(self, row: dict[str, Any]) -> None:
+        self.messages: list[dict[str, Any]] = row["messages"]
+        dialect = detect(self.messages)
+        read = [dialect.read(message, at) for at, message in enumerate(self.messages)]
+        texts = ["\n".join(map(_text, entries)) for entries in read]
+        self.calls = [at for at, each in enumerate(self.messages) if at and _speaks(each)]
+        self.needs: dict[int, list[str]] = {}
+        for need in row.get("dependencies", ()):
+            self.needs.setdefault(need["at"], []).append(str(need["value"]))
+        self.edits: dict[int, list[list[str]]] = {}
+        for at in self.calls:
+            for call in self.messages[at].get("tool_calls") or ():
+                replaced = _replaced(call["function"]["arguments"])
+                lines = dict.fromkeys(line.strip() for line in replaced.split("\n"))
+                before = "\n".join(texts[:at]) if replaced else ""
+                known = [each for each in lines if len(each) >= SHORTEST_LINE and each in before]
+                if known:
+                    self.edits.setdefault(at, []).append(known)
+
+
+def _speaks(message: dict[str, Any]) -> bool:
+    return bool(message["role"] == "assistant")
+
+
+def _replaced(arguments: str) -> str:
+    """The text that an edit call replaces; nothing for any other call."""
+    values = _values(arguments)
+    return next((values[name] for name in REPLACED if isinstance(values.get(name), str)), "")
+
+
+def _values(arguments: str) -> dict[str, Any]:
+    try:
+        values = json.loads(arguments)
+    except ValueError:
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _text(entry: ConversationEntry) -> str:
+    calls = [call.arguments for call in entry.tool_calls or ()]
+    plain = [value for each in calls for value in _values(each).values() if isinstance(value, str)]
+    return "\n".join([entry.content or "", *calls, *plain])
 
 
 @dataclass
 class Score:
     """What one policy did."""
 
+    calls: int = 0
     sent: int = 0
     repeated: int = 0
     needed: int = 0
     visible: int = 0
+    edits: int = 0
+    whole: int = 0
     refused: int = 0
-    calls: int = 0
+    faulty: int = 0
+    broken: int = 0
+    jumps: int = 0
 
-    def row(self, name: str, budget: int) -> str:
+    @property
+    def cost(self) -> float:
+        """Input tokens a call, at full price."""
+        return (self.repeated * READ + (self.sent - self.repeated) * WRITE) / max(1, self.calls)
+
+    def row(self, name: str, budget: int, *, promises: bool) -> str:
         """Return a line of the table."""
-        repeated, visible = self.repeated / max(1, self.sent), self.visible / max(1, self.needed)
-        mean = self.sent // max(1, self.calls)
+        shares = (
+            self.repeated / max(1, self.sent),
+            self.visible / max(1, self.needed),
+            self.whole / max(1, self.edits),
+        )
+        text = " | ".join(f"{share:.3f}" for share in shares)
+        promised = f"{self.jumps:,} | {self.broken}" if promises else " | "
         return (
-            f"| {budget:,} | {name} | {repeated:.3f} | {visible:.3f} | {mean:,} | {self.refused} |"
+            f"| {budget:,} | {name} | {text} | {self.cost:,.0f} "
+            f"| {self.sent // max(1, self.calls):,} | {self.refused} | {promised} |"
         )
 
 
-def measure(conversations: Iterable[dict[str, Any]], make: Callable[[], Policy]) -> Score:
-    """Replay every model call of every conversation under one policy."""
+def measure(sessions: Iterable[Session], make: Callable[[int], Policy], budget: int) -> Score:
+    """Replay every model call of every session under one policy.
+
+    Raises:
+        AssertionError: when a view of ours is over its budget, miscounted, or breaks a rule.
+    """
     score = Score()
-    counter = get_counter("o200k_base")
-    for conversation in conversations:
-        wanted: dict[int, list[str]] = {}
-        for dependency in conversation["dependencies"]:
-            wanted.setdefault(dependency["at"], []).append(str(dependency["value"]))
-        policy, previous = make(), None
-        for at, message in enumerate(conversation["messages"]):
-            if message["role"] != "assistant" or not at:
-                continue
+    counter, rules = get_counter("o200k_base"), get_profile("core")
+    for session in sessions:
+        policy = make(budget)
+        before: View = ()
+        promised = 0
+        for at in session.calls:
+            score.needed += len(session.needs.get(at, ()))
+            score.edits += len(session.edits.get(at, ()))
             try:
-                view = policy(conversation["messages"][:at])
+                view = policy(session.messages[:at])
             except BudgetUnsatisfiableError:
                 score.refused += 1
                 continue
+            curation = view if isinstance(view, Curation) else None
+            entries = view.entries if isinstance(view, Curation) else view
+            sizes = list(map(counter.count_entry, entries))
             score.calls += 1
-            score.sent += sum(map(counter.count_entry, view))
-            score.repeated += _repeated(previous, view, counter)
-            previous = view
-            shown = _text(view) if at in wanted else ""
-            for value in wanted.get(at, ()):
-                score.needed += 1
-                score.visible += value in shown or json.dumps(value)[1:-1] in shown
+            score.sent += sum(sizes)
+            common = _common(before, entries)
+            score.repeated += sum(sizes[:common])
+            if curation is not None:
+                assert sum(sizes) + counter.priming == curation.tokens <= budget
+                assert not rules.find(list(entries))
+                score.jumps += curation.report.jumped
+                score.broken += not curation.report.jumped and common < promised
+                promised = curation.report.prefix_entries
+            before = entries
+            if at in session.needs or at in session.edits:
+                shown = "\n".join(map(_text, entries))
+                for value in session.needs.get(at, ()):
+                    score.visible += value in shown or json.dumps(value)[1:-1] in shown
+                for lines in session.edits.get(at, ()):
+                    score.whole += all(line in shown for line in lines)
     return score
 
 
-def _repeated(before: View | None, after: View, counter: TokenCounter) -> int:
-    total = 0
-    for mine, theirs in zip(before or (), after, strict=False):
+def _common(before: View, after: View) -> int:
+    for at, (mine, theirs) in enumerate(zip(before, after, strict=False)):
         if mine is not theirs and mine != theirs:
-            break
-        total += counter.count_entry(mine)
-    return total
+            return at
+    return min(len(before), len(after))
 
 
-def _text(view: View) -> str:
-    return "\n".join(
-        text
-        for entry in view
-        for text in (entry.content or "", *(call.arguments for call in entry.tool_calls or ()))
-    )
+def sessions_table(budgets: Sequence[int], every: int = 1) -> list[str]:
+    """Return the table of the recorded sessions, printing it as it grows."""
+    rows = [
+        each for each in load("coding_sessions") if each["stats"]["tokens_o200k"] > LEAST_TOKENS
+    ]
+    sessions = list(map(Session, rows[::every]))
+    table = [
+        f"| {' | '.join(COLUMNS)} |",
+        "|---" * len(COLUMNS) + "|",
+    ]
+    printed = 0
+    for budget in budgets:
+        table.append(
+            measure(sessions, suffix, budget).row("latest that fit", budget, promises=False)
+        )
+        if every == 1 and budget in GRID:
+            table.append(f"| {budget:,} | the grid before it | {GRID[budget]} | | | | |")
+        table.append(measure(sessions, default, budget).row("default", budget, promises=True))
+        print(*table[printed:], sep="\n", flush=True)
+        printed = len(table)
+    return table
 
 
 def main(arguments: Sequence[str] | None = None) -> str:
-    """Print and return the table."""
+    """Print and return the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1, help="take one session of so many")
-    parser.add_argument("--budgets", type=int, nargs="+", default=[4_000, 8_000, 32_000])
-    parser.add_argument("--out", type=Path, help="also write the table to this file")
+    parser.add_argument("--budgets", type=int, nargs="+", default=list(BUDGETS))
+    parser.add_argument("--write", action="store_true", help="also write docs/generated")
     options = parser.parse_args(arguments)
-    sessions = [each for each in load("coding_sessions") if each["stats"]["tokens_o200k"] > 40_000]
-    sessions = sessions[:: options.every]
-    lines = [
-        "| budget | policy | repeated | visible | tokens a call | too small |",
-        "|---|---|---|---|---|---|",
-    ]
-    for budget in options.budgets:
-        policies: dict[str, Callable[[], Policy]] = {
-            "suffix, just enough": lambda budget=budget: Suffix(budget, grid=False),  # type: ignore[misc]
-            "suffix, cut on the grid": lambda budget=budget: Suffix(budget, grid=True),  # type: ignore[misc]
-            "Curator, default": lambda budget=budget: Default(budget),  # type: ignore[misc]
-        }
-        for name, make in policies.items():
-            lines.append(measure(sessions, make).row(name, budget))
-            print(lines[-1], flush=True)
-    table = "\n".join(lines)
-    if options.out:
-        options.out.write_text(table + "\n", encoding="utf-8")
-    return table
+    tables = [sessions_table(options.budgets, options.every), fill_table(), loop_table()]
+    text = "\n\n".join("\n".join(table) for table in tables)
+    print(*tables[1], "", *tables[2], sep="\n")
+    if options.write:
+        GENERATED.write_text(text + "\n", encoding="utf-8")
+    return text
 
 
 if __name__ == "__main__":

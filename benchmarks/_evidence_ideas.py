@@ -1,0 +1,88 @@
+"""What can be left out of finding, and what was tried and is not used, each as a variant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from history_curator import RelevanceManager
+from history_curator.managers.relevance import (
+    LexicalScorer,
+    Signals,
+    _dates,
+    _query,
+    _scorers,
+    _soft,
+    _speakers,
+    entry_text,
+    speaker,
+)
+from history_curator.managers.relevance import _memory as memory
+from history_curator.managers.relevance import _text as text
+from history_curator.tokens import TokenCounter
+
+
+class Variant(NamedTuple):
+    """One way to find evidence: how to make the manager, and what is different meanwhile."""
+
+    make: Callable[[], RelevanceManager]
+    meanwhile: Callable[[], Any] | None = None
+
+
+def _with(
+    *, share: float | None = None, scorer: Any = None, **settings: Any
+) -> Callable[[], RelevanceManager]:
+    return lambda: RelevanceManager(
+        share, scorer=scorer or LexicalScorer(), signals=Signals(**settings)
+    )
+
+
+@contextmanager
+def _rough_prices() -> Iterator[None]:
+    """Quotes priced by an upper bound, each with a label of its own."""
+
+    def costs(self: memory.Memory, position: int, counter: TokenCounter) -> tuple[int, int]:
+        entries = self.timeline.pairing.units[position].entries
+        count = counter.count
+        return sum(count(entry_text(e)) + count(speaker(e)) + 7 for e in entries), 0
+
+    with patch.object(memory.Memory, "costs", costs):
+        yield
+
+
+def _set(module: Any, **values: Any) -> Variant:
+    """Everything, with other values for constants of a module."""
+    return Variant(_with(), lambda: patch.multiple(module, **values))
+
+
+NARROW = (0.5, 0.3, 0.2)
+
+
+def ideas() -> dict[str, Variant]:
+    """Everything, and everything without one idea; then what was tried and is not used."""
+    return {
+        "everything": Variant(_with()),
+        "without exact prices": Variant(_with(), _rough_prices),
+        "without the wider spread": Variant(_with(backward=NARROW, forward=NARROW)),
+        "without replies": Variant(_with(reply=None)),
+        "without any neighbours": Variant(_with(backward=(), forward=(), reply=None)),
+        "without speaker and role": Variant(_with(speakers=False)),
+        "without short names": _set(_speakers, _is_short_for=lambda *_: False),
+        "without dates": Variant(_with(dates=False)),
+        "without the days after": _set(_dates, SOON=1.0),
+        "without relative dates": _set(_dates, days_ago=lambda *_: None),
+        "without irregular forms": _set(text, IRREGULAR={}),
+        "without fainter talk words": _set(_scorers, FAINT=1.0),
+        "without the turn before": _set(_query, leans=lambda _: False),
+        "without soft words": Variant(_with(scorer=LexicalScorer(soft=False))),
+        "with share 0.6": Variant(_with(share=0.6)),
+        "with share 0.8": Variant(_with(share=0.8)),
+        "tried: k1 1.5, b 0.75": Variant(_with(scorer=LexicalScorer(k1=1.5, b=0.75))),
+        "tried: k1 0.9, b 0.4": Variant(_with(scorer=LexicalScorer(k1=0.9, b=0.4))),
+        "tried: speakers 2.5": _set(_speakers, NAMED=2.5, MEANT=2.2),
+        "tried: speakers 1.3": _set(_speakers, NAMED=1.3, MEANT=1.3),
+        "tried: soft words 0.35 to 0.5": _set(_soft, NEAR_ENOUGH=0.5),
+        "tried: soft words as strong": _set(_soft, STRENGTH=1.0),
+    }

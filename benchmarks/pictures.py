@@ -1,0 +1,198 @@
+"""The pictures and the table of the front page, drawn from what a replay measured.
+
+    python -m benchmarks.pictures
+
+Writes ``docs/pictures/session.svg`` (one session, call by call), ``docs/pictures/views.svg`` (what
+each call shows of the record), ``docs/generated/front.md`` (the table) and the lines between the
+``front`` marks of the README. Without the recorded sessions only the second picture is drawn.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from benchmarks._data import load
+from history_curator import Curator, __version__
+from history_curator.lab import NoCuration, SessionPage, replay, sample_conversation
+from history_curator.lab._newest import NewestThatFit
+from history_curator.lab._page import round_top
+
+ROOT = Path(__file__).resolve().parents[1]
+INK, SOFT, LINE = "#171b22", "#586172", "#d9dee6"
+CACHED, NEW, NOTE, GONE, JUMP = "#3a6fb0", "#d08a2d", "#7647b8", "#e8ebf0", "#b3324a"
+COLOURS = {"curator": "#3a56d4", "newest that fit": "#c2542d", "everything": "#6b7280"}
+BUDGET = 32_000
+
+
+def svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'font-family="system-ui, sans-serif" font-size="13" fill="{INK}">'
+        f'<title>{escape(title)}</title><rect width="{width}" height="{height}" rx="10" '
+        f'fill="#fff"/>{"".join(parts)}</svg>\n'
+    )
+
+
+def text(x: float, y: float, said: str, *, colour: str = INK, more: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" {more}>{escape(said)}</text>'
+
+
+def panel(
+    lines: Mapping[str, Sequence[float]], top: float, head: str, unit: str, limit: float | None
+) -> list[str]:
+    """One set of lines over the calls, each named at its end."""
+    left, width, height = 70, 560, 150
+    most = round_top(max(max(line) for line in lines.values()) * 1.02)
+    parts = [text(left, top - 8, head, more='font-weight="600"')]
+    for step in range(5):
+        y = top + height - height * step / 4
+        value = most * step / 4
+        shown = f"{value / 1000:.0f}k" if unit == "k" else f"{value:.2f}"
+        parts.append(f'<path d="M{left} {y:.1f}h{width}" stroke="{LINE}"/>')
+        parts.append(text(left - 8, y + 4, shown, colour=SOFT, more='text-anchor="end"'))
+    if limit:
+        y = top + height - height * limit / most
+        parts.append(f'<path d="M{left} {y:.1f}h{width}" stroke="{SOFT}" stroke-dasharray="4 3"/>')
+    ends: list[float] = []
+    for name, line in sorted(lines.items(), key=lambda item: -item[1][-1]):
+        points = " ".join(
+            f"{left + width * at / max(1, len(line) - 1):.1f},{top + height - height * y / most:.1f}"
+            for at, y in enumerate(line)
+        )
+        parts.append(
+            f'<polyline points="{points}" fill="none" stroke="{COLOURS[name]}" stroke-width="1.8"/>'
+        )
+        end = top + height - height * line[-1] / most
+        while any(abs(end - other) < 15 for other in ends):
+            end += 15
+        ends.append(end)
+        parts.append(text(left + width + 8, end + 4, name, colour=COLOURS[name]))
+    return parts
+
+
+def draw_session(data: Mapping[str, Any], name: str) -> str:
+    tokens, costs = {}, {}
+    for policy in data["policies"]:
+        views = policy["views"]
+        tokens[policy["name"]] = [view["tokens"] for view in views]
+        total, line = 0.0, []
+        for view in views:
+            total += view["cost"]
+            line.append(total)
+        costs[policy["name"]] = line
+    title = f"{name}, {len(data['calls'])} calls, budget {BUDGET:,} tokens"
+    parts = [text(20, 26, title, more='font-weight="600" font-size="15"')]
+    parts += panel(tokens, 66, "tokens sent with each call", "k", BUDGET)
+    parts += panel(costs, 268, "cost so far, millions of input tokens at full price", "", None)
+    parts.append(text(70, 446, f"call 1 … {len(data['calls'])}; {data['pricing']} prices",
+                      colour=SOFT))  # fmt: skip
+    return svg(780, 460, title, parts)
+
+
+def draw_views(data: Mapping[str, Any]) -> str:
+    """A row a call, a column a message: repeated, new, in the note, or out of view."""
+    policy = data["policies"][0]
+    calls, total = data["calls"], len(data["entries"])
+    left, top, height = 120, 64, 12
+    width = min(11.0, 560 / total)
+    parts = [
+        text(20, 26, "What each call shows of the record", more='font-weight="600" font-size="15"')
+    ]
+    for x, colour, said in ((120, CACHED, "repeats the call before"), (290, NEW, "new"),
+                            (350, NOTE, "the ledger"), (440, GONE, "on record, out of view")):  # fmt: skip
+        parts.append(f'<rect x="{x}" y="38" width="11" height="11" fill="{colour}"/>')
+        parts.append(text(x + 16, 48, said, colour=SOFT))
+    view: list[int] = []
+    for number, call in enumerate(policy["views"]):
+        y = top + number * (height + 2)
+        kept = call["keep"]
+        view = [*view[:kept], *call["add"]]
+        colours = {}
+        note = ""
+        for place, ref in enumerate(view):
+            form = policy["forms"][-1 - ref] if ref < 0 else None
+            index = form["index"] if form else ref
+            if index is None:
+                note = CACHED if place < kept else NOTE
+            else:
+                colours[index] = CACHED if place < kept else NEW
+        label = f"call {number + 1}" + ("  jump" if call["jumped"] else "")
+        parts.append(text(left - 34, y + 10, label, colour=JUMP if call["jumped"] else SOFT,
+                          more='text-anchor="end" font-size="11"'))  # fmt: skip
+        if note:
+            parts.append(f'<rect x="{left - 26}" y="{y}" width="18" height="{height}" '
+                         f'fill="{NOTE}" opacity="{1 if note == NOTE else 0.45}"/>')  # fmt: skip
+        parts += [
+            f'<rect x="{left + index * width:.1f}" y="{y}" width="{width - 1:.1f}" '
+            f'height="{height}" fill="{colours.get(index, GONE)}"/>'
+            for index in range(calls[number])
+        ]  # fmt: skip
+    bottom = top + len(calls) * (height + 2) + 18
+    parts.append(text(left, bottom, f"message 1 … {total} of the record →", colour=SOFT))
+    return svg(720, bottom + 14, "What each call shows of the record", parts)
+
+
+def pages(messages: Sequence[Any], budget: int) -> dict[str, Any]:
+    """One session under the three policies of the picture; a page holds two at a time."""
+    first = SessionPage(messages, {"curator": Curator(max_tokens=budget),
+                                   "newest that fit": NewestThatFit(budget)})  # fmt: skip
+    second = SessionPage(messages, {"everything": NoCuration(budget)})
+    return {**first.data, "policies": first.data["policies"] + second.data["policies"]}
+
+
+def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
+    """The table of the front page, and the sentence under it."""
+    names = {"curator": "**Curator**", "trim_messages": "`trim_messages`",
+             "clear-tool-uses": "clearing tool uses", "no curation": "everything, as it is"}  # fmt: skip
+    lines = ["| budget | policy | cost | cached | edits in view | regret | faults |",
+             "|---|---|---:|---:|---:|---:|---:|"]  # fmt: skip
+    about = ""
+    for budget in budgets:
+        results = replay(sessions, list(names), max_tokens=budget, progress=False)
+        for name, label in names.items():
+            each = results[name]
+            edits = "–" if each.edits_share is None else f"{each.edits_share:.0%}"
+            lines.append(
+                f"| {budget:,} | {label} | {each.cost:.1f} | {each.cached_share:.0%} | {edits} | "
+                f"{each.regret:.1%} | {each.faults:,} |"
+            )
+        about = results.notes()[0]
+    said = (
+        f"Measured {dt.datetime.now(tz=dt.timezone.utc).date()} with version "
+        f"{__version__} by `python -m benchmarks.pictures`: {about}. *Cost* is in millions of "
+        "input tokens at full price (Anthropic's rules for the prompt cache); *cached* repeats the "
+        "start of the request before; *edits in view* are edit calls whose old lines the view "
+        "holds; *regret* is what later calls used and the view no longer held; *faults* are "
+        "requests over the budget or against the rules every provider shares."
+    )
+    return "\n".join(lines), said
+
+
+def main() -> None:
+    pictures = ROOT / "docs" / "pictures"
+    pictures.mkdir(exist_ok=True)
+    demo = pages(sample_conversation(), 12_000)
+    (pictures / "views.svg").write_text(draw_views(demo), encoding="utf-8")
+    sessions = load("coding_sessions")
+    long = [row for row in sessions if 250 < len(row["messages"]) < 400]
+    chosen = max(long, key=lambda row: row["stats"]["tokens_o200k"])
+    drawn = draw_session(pages(chosen["messages"], BUDGET), "A recorded coding session")
+    (pictures / "session.svg").write_text(drawn, encoding="utf-8")
+    rows, said = table(sessions, (8_000, 32_000))
+    (ROOT / "docs" / "generated" / "front.md").write_text(f"{rows}\n\n{said}\n", encoding="utf-8")
+    readme = ROOT / "README.md"
+    block = f"<!-- front -->\n{rows}\n\n{said}\n<!-- /front -->"
+    found = readme.read_text(encoding="utf-8")
+    readme.write_text(
+        re.sub(r"<!-- front -->.*?<!-- /front -->", lambda _: block, found, flags=re.DOTALL),
+        encoding="utf-8",
+    )
+
+
+if __name__ == "__main__":
+    main()
