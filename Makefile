@@ -2,9 +2,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+SMALL  := $(VENV)/.installed-cli
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-full docs nightly clean
+.PHONY: help demo test lint format bench bench-full docs nightly package clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -12,10 +13,16 @@ help:  ## show this list
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	touch $@ $(SMALL)
+
+# The demo needs the base and the command line only: seconds, where the rest takes minutes.
+$(SMALL): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[cli]"
 	touch $@
 
-demo: $(STAMP)  ## curate a sample conversation and explain every decision
-	$(BIN)/history-curator demo
+demo: $(SMALL)  ## an agent's session, curated in front of you
+	@$(BIN)/history-curator demo
 
 test: $(STAMP)  ## run every test, notebooks and documentation included
 	$(BIN)/python -m pytest -n 2 -m "not nightly"
@@ -37,6 +44,9 @@ bench: $(STAMP)  ## side by side with the peers, the quick part
 
 bench-full: $(STAMP)  ## side by side with the peers, everything
 	$(BIN)/python -m benchmarks --full
+
+package: $(STAMP)  ## build the wheel, install it with each extra in an empty place, run it
+	$(BIN)/python -m tests.packaging.try_wheel
 
 docs: $(STAMP)  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
