@@ -12,23 +12,23 @@ help:  ## show this list
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[dev]"
 	touch $@ $(SMALL)
 
 # The demo needs the base and the command line only: seconds, where the rest takes minutes.
 $(SMALL): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[cli]"
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[cli]"
 	touch $@
 
 demo: $(SMALL)  ## an agent's session, curated in front of you
 	@$(BIN)/history-curator demo
 
 test: $(STAMP)  ## run every test, notebooks and documentation included
-	$(BIN)/python -m pytest -n 2 -m "not nightly"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not nightly"
 
 nightly: $(STAMP)  ## the properties with ten times the examples, and everything slow
-	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -n 2
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(STAMP)  ## check style and types
 	$(BIN)/ruff check .

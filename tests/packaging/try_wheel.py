@@ -8,6 +8,7 @@ it was unpacked. `make package` runs it.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -29,7 +30,15 @@ memory.put(ChatMessage("hi"))
 assert len(memory.get()) == 1
 """
 
-TALK = "talk = [{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': 'yes'}]\n"
+TALK = [
+    {"role": "user", "content": "hi"},
+    {"role": "assistant", "content": "yes"},
+    {"role": "user", "content": "so?"},
+]
+REPLAY = f"""
+from history_curator.lab import plot_frontier, replay
+results = replay([{TALK}], ['no curation'], executor='serial', progress=False)
+"""
 CURATE = """
 from history_curator import Curator
 assert Curator(max_tokens=500).curate([{"role": "user", "content": "hi"}]).tokens > 0
@@ -77,13 +86,9 @@ USES: dict[str, tuple[str, list[tuple[list[str], int]]]] = {
     "offline": ("import splintr\n" + CURATE, []),
     "sql": ("import sqlalchemy\nfrom history_curator.record.prune import prune_store\n", []),
     "testing": ("from history_curator.testing import SEQUENCES, strategies\n", []),
-    "lab": (TALK + "from history_curator.lab import plot_frontier, replay\n"
-            "import matplotlib; matplotlib.use('Agg')\n"
-            "results = replay([talk], ['no curation'], executor='serial', progress=False)\n"
-            "plot_frontier(results); results.to_frame()\n", [(["compare", "talk.json"], 0)]),
-    "scale": (TALK + "from history_curator.lab import replay\n"
-              "results = replay([talk], ['no curation'], executor='serial', progress=False)\n"
-              "results.to_parquet('r.parquet')\n",
+    "lab": ("import matplotlib; matplotlib.use('Agg')\n" + REPLAY
+            + "plot_frontier(results); results.to_frame()\n", [(["compare", "talk.json"], 0)]),
+    "scale": (REPLAY + "results.to_parquet('r.parquet')\n",
               [(["compare", "file://{cwd}/talk.json", "-o", "r.parquet"], 0)]),
 }  # fmt: skip
 
@@ -99,6 +104,12 @@ def run(*command: str | Path, cwd: Path, code: int = 0) -> str:
         shown = " ".join(map(str, command))[:200]
         raise SystemExit(f"{shown}\nexit code {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout
+
+
+def install(python: Path, what: str, *, cwd: Path) -> None:
+    """Install with this environment's pip into another one, which then needs none of its own."""
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-compile")
+    run(*pip, "-c", ROOT / "constraints.txt", what, cwd=cwd)
 
 
 # Each environment starts empty; an extra that holds the one before it is installed on top of it,
@@ -117,10 +128,10 @@ CHAINS = (
 def try_chain(extras: Sequence[str], wheel: Path, folder: Path) -> list[tuple[str, float]]:
     """Install extras one after the other in a new environment and use each."""
     home = folder / (extras[0] or "base")
-    venv.create(home, with_pip=True, clear=True)
+    venv.create(home, with_pip=False, clear=True)
     desk = home / "desk"
     desk.mkdir()
-    (desk / "talk.json").write_text('[{"role": "user", "content": "hi"}]', encoding="utf-8")
+    (desk / "talk.json").write_text(json.dumps(TALK), encoding="utf-8")
     (desk / "c.yaml").write_text("max_tokens: 500\n", encoding="utf-8")
     took = []
     for extra in extras:
@@ -134,8 +145,7 @@ def use_extra(extra: str, wheel: Path, home: Path) -> None:
     """Install one extra and run what it is for."""
     code, commands = USES[extra]
     python, desk = home / "bin" / "python", home / "desk"
-    named = f"{wheel}[{extra}]" if extra else str(wheel)
-    run(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", named, cwd=desk)
+    install(python, f"{wheel}[{extra}]" if extra else str(wheel), cwd=desk)
     run(python, "-W", "error::DeprecationWarning:history_curator", "-c", code, cwd=desk)
     if extra == "llamaindex":
         try_thin(python, home)
@@ -148,7 +158,7 @@ def try_thin(python: Path, home: Path) -> None:
     """Build the thin package under LlamaIndex's namespace, and use its wheel beside ours."""
     run(sys.executable, "-m", "build", "--outdir", home / "thin", THIN, cwd=home)
     (wheel,) = (home / "thin").glob("*.whl")
-    run(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel, cwd=home)
+    install(python, str(wheel), cwd=home)
     run(python, "-c", THIN_USE, cwd=home / "desk")
 
 
