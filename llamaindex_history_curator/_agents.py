@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
 from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
@@ -29,9 +29,11 @@ from llamaindex_history_curator._recall import recall_tool
 from llamaindex_history_curator._run import Run, use_memory
 from llamaindex_history_curator._setup import check_keywords
 from llamaindex_history_curator._socket import Socket
+from llamaindex_history_curator._view import View
 
 __all__ = ["CuratedAgent", "CuratedFunctionAgent", "CuratedReActAgent"]
 
+Answer = TypeVar("Answer")
 
 _ARGUMENTS = {
     name
@@ -92,7 +94,9 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
         self, messages: Sequence[ChatMessage], tools: Sequence[AsyncBaseTool] | None = None
     ) -> list[ChatMessage]:
         """Return the view of everything one model call would be sent."""
-        return await self._viewer().aview(messages, tools=tools)
+        view = await self._viewer().aview(messages, tools=tools)
+        _asked.set(view)
+        return view
 
     def new_memory(self) -> CuratedMemory:
         """Return the memory of a run that was given none."""
@@ -112,7 +116,16 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
     async def _get_llm_response(
         self, ctx: Context, llm_input: list[ChatMessage], llm: LLM | None = None
     ) -> ChatResponse:
-        return await super()._get_llm_response(ctx, await self.curate_step(llm_input), llm)
+        view = await self.curate_step(llm_input)
+        return _observed(await super()._get_llm_response(ctx, view, llm))
+
+    # Every kind of agent asks its LLM in one of these, for a view made just before.
+
+    async def _get_response(self, *args: Any) -> Any:
+        return _observed(await super()._get_response(*args))  # type: ignore[misc]
+
+    async def _get_streaming_response(self, *args: Any) -> Any:
+        return _observed(await super()._get_streaming_response(*args))  # type: ignore[misc]
 
     async def _remember_run(self, ctx: Any, memory: BaseMemory) -> None:
         """Put the steps of the run into the memory."""
@@ -229,20 +242,33 @@ class CuratedReActAgent(CuratedAgent, ReActAgent):
             await ctx.store.set(self.reasoning_key, [])
 
     async def _get_response(self, current_llm_input: list[ChatMessage]) -> ChatResponse:
-        return await super()._get_response(await self._react_view(current_llm_input))
+        view = await self._react_view(current_llm_input)
+        answer: ChatResponse = await super()._get_response(view)
+        return answer
 
     async def _get_streaming_response(
         self, ctx: Any, current_llm_input: list[ChatMessage]
     ) -> ChatResponse:
         view = await self._react_view(current_llm_input)
-        return await super()._get_streaming_response(ctx, view)
+        answer: ChatResponse = await super()._get_streaming_response(ctx, view)
+        return answer
 
     async def _react_view(self, messages: list[ChatMessage]) -> list[ChatMessage]:
         view = await self.curate_step(as_exchanges(messages, _steps.get()))
         return as_text(view, self.formatter.observation_role)
 
 
+_asked: ContextVar[View | None] = ContextVar("curated_view", default=None)
 _steps: ContextVar[tuple[Any, ...]] = ContextVar("react_steps", default=())
+
+
+def _observed(answer: Answer) -> Answer:
+    """Return what an LLM answered, once what it reports for the view is noted."""
+    view = _asked.get()
+    if view is not None:
+        _asked.set(None)
+        view.observe(answer[0] if isinstance(answer, tuple) else answer)
+    return answer
 
 
 def _asked_once(messages: list[ChatMessage]) -> list[ChatMessage]:

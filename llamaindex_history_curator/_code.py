@@ -88,13 +88,16 @@ class CuratedCodeActAgent(CuratedAgent, CodeActAgent):
     async def _get_response(
         self, current_llm_input: list[ChatMessage], tools: Sequence[BaseTool]
     ) -> ChatResponse:
-        return await super()._get_response(await self._code_view(current_llm_input, tools), tools)
+        view = await self._code_view(current_llm_input, tools)
+        answer: ChatResponse = await super()._get_response(view, tools)
+        return answer
 
     async def _get_streaming_response(
         self, ctx: Any, current_llm_input: list[ChatMessage], tools: Sequence[BaseTool]
     ) -> tuple[ChatResponse, str]:
         view = await self._code_view(current_llm_input, tools)
-        return await super()._get_streaming_response(ctx, view, tools)
+        answer: tuple[ChatResponse, str] = await super()._get_streaming_response(ctx, view, tools)
+        return answer
 
     async def _code_view(
         self, messages: list[ChatMessage], tools: Sequence[Any]

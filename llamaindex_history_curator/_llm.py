@@ -26,6 +26,7 @@ from llamaindex_history_curator._events import span
 from llamaindex_history_curator._prompt import ReadyPrompt
 from llamaindex_history_curator._setup import check_keywords
 from llamaindex_history_curator._socket import Socket
+from llamaindex_history_curator._view import View
 
 __all__ = ["CuratedLLM"]
 
@@ -48,7 +49,8 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     For everything that has no socket of its own: custom workflows, an agent of another kind, a
     chat engine whose retrieved text must stay within the budget as well. Answers, streams and
     errors of the wrapped LLM pass through untouched, structured answers are asked for its own
-    way, and whatever else it has, such as its ``model``, is there.
+    way, and whatever else it has, such as its ``model``, is there. What a chat reports as its
+    usage is noted, and the next view is counted from there.
 
     Args:
         llm: the LLM to wrap.
@@ -112,14 +114,14 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     @span
     def curate_call(
         self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None = None
-    ) -> list[ChatMessage]:
+    ) -> View:
         """Return the view of the messages one call would send."""
         return self._viewer().view(messages, tools=tools)
 
     @span
     async def acurate_call(
         self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None = None
-    ) -> list[ChatMessage]:
+    ) -> View:
         """Return the view of the messages one call would send."""
         return await self._viewer().aview(messages, tools=tools)
 
@@ -127,23 +129,25 @@ class CuratedLLM(Socket, FunctionCallingLLM):
 
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """Chat from a curated view."""
-        return self.llm.chat(self.curate_call(messages, kwargs.get("tools")), **kwargs)
+        view = self.curate_call(messages, kwargs.get("tools"))
+        return view.answered(self.llm.chat(view, **kwargs))
 
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """Chat from a curated view."""
         view = await self.acurate_call(messages, kwargs.get("tools"))
-        return await self.llm.achat(view, **kwargs)
+        return view.answered(await self.llm.achat(view, **kwargs))
 
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
         """Chat from a curated view."""
-        return self.llm.stream_chat(self.curate_call(messages, kwargs.get("tools")), **kwargs)
+        view = self.curate_call(messages, kwargs.get("tools"))
+        return view.streamed(self.llm.stream_chat(view, **kwargs))
 
     async def astream_chat(
         self, messages: Sequence[ChatMessage], **kwargs: Any
     ) -> ChatResponseAsyncGen:
         """Chat from a curated view."""
         view = await self.acurate_call(messages, kwargs.get("tools"))
-        return await self.llm.astream_chat(view, **kwargs)
+        return view.astreamed(await self.llm.astream_chat(view, **kwargs))
 
     # Chat with tools: the wrapped LLM's own way, from a view that leaves room for the schemas.
     # Options go through as they come, since older adapters do not take all of them.
@@ -157,7 +161,7 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     ) -> ChatResponse:
         """Chat with tools from a curated view."""
         view = self.curate_call(_joined(chat_history, user_msg), tools)
-        return self._calling.chat_with_tools(tools, chat_history=view, **kwargs)
+        return view.answered(self._calling.chat_with_tools(tools, chat_history=view, **kwargs))
 
     async def achat_with_tools(  # type: ignore[override]
         self,
@@ -168,7 +172,8 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     ) -> ChatResponse:
         """Chat with tools from a curated view."""
         view = await self.acurate_call(_joined(chat_history, user_msg), tools)
-        return await self._calling.achat_with_tools(tools, chat_history=view, **kwargs)
+        answer = await self._calling.achat_with_tools(tools, chat_history=view, **kwargs)
+        return view.answered(answer)
 
     def stream_chat_with_tools(  # type: ignore[override]
         self,
@@ -179,7 +184,8 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     ) -> ChatResponseGen:
         """Chat with tools from a curated view."""
         view = self.curate_call(_joined(chat_history, user_msg), tools)
-        return self._calling.stream_chat_with_tools(tools, chat_history=view, **kwargs)
+        chunks = self._calling.stream_chat_with_tools(tools, chat_history=view, **kwargs)
+        return view.streamed(chunks)
 
     async def astream_chat_with_tools(  # type: ignore[override]
         self,
@@ -190,7 +196,8 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     ) -> ChatResponseAsyncGen:
         """Chat with tools from a curated view."""
         view = await self.acurate_call(_joined(chat_history, user_msg), tools)
-        return await self._calling.astream_chat_with_tools(tools, chat_history=view, **kwargs)
+        chunks = await self._calling.astream_chat_with_tools(tools, chat_history=view, **kwargs)
+        return view.astreamed(chunks)
 
     def get_tool_calls_from_response(
         self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any

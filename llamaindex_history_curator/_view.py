@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
+from history_curator.tokens import read_usage
 from llamaindex_history_curator._budget import tool_schemas
 from llamaindex_history_curator._cache import mark_cache as place_mark
 from llamaindex_history_curator._cache import marks_for
@@ -21,7 +22,9 @@ from llamaindex_history_curator._wire import Wire
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
 
-__all__ = ["Viewer", "check_reserve", "limit_of"]
+__all__ = ["View", "Viewer", "check_reserve", "limit_of"]
+
+Answer = TypeVar("Answer")
 
 _DIALECT = LlamaIndexDialect()
 
@@ -53,6 +56,56 @@ def check_reserve(reserve: int, limit: int) -> None:
         )
 
 
+class View(list[ChatMessage]):
+    """The messages of a view; told what the provider reported, the next view is counted from there.
+
+    Args:
+        messages: what is sent.
+        curation: where they come from.
+        model: who is asked, where it is known.
+    """
+
+    __slots__ = ("_curation", "_model")
+
+    def __init__(
+        self, messages: Sequence[ChatMessage], curation: Curation, model: str | None = None
+    ) -> None:
+        super().__init__(messages)
+        self._curation = curation
+        self._model = model
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return list, (list(self),)  # a copy is messages, not somebody's view
+
+    def observe(self, answer: Any) -> None:
+        """Take what was reported: a `ChatResponse`, or the usage of any provider."""
+        self._curation.observe(answer, model=self._model)
+
+    def answered(self, answer: Answer) -> Answer:
+        """Return an answer, once what it reports is noted."""
+        self.observe(answer)
+        return answer
+
+    def streamed(self, chunks: Iterator[Answer]) -> Generator[Answer, None, None]:
+        """Pass chunks on, and note the last report.
+
+        Only that of a stream read to its end: before, a provider may say less than it will.
+        """
+        usage = None
+        for chunk in chunks:
+            usage = read_usage(chunk) or usage
+            yield chunk
+        self.observe(usage)
+
+    async def astreamed(self, chunks: AsyncIterator[Answer]) -> AsyncGenerator[Answer, None]:
+        """Pass chunks on; see `streamed`."""
+        usage = None
+        async for chunk in chunks:
+            usage = read_usage(chunk) or usage
+            yield chunk
+        self.observe(usage)
+
+
 class Viewer:
     """Turns messages into their view, marks the cache and publishes the event.
 
@@ -77,6 +130,7 @@ class Viewer:
     ) -> None:
         self.curator = curator
         self.socket = socket
+        self._llm = llm
         self._marks = marks_for(llm, mark_cache)
         self._wire = wire = Wire(curator.profile.name, llm)
         self._copied = list if copy is None else Twins(copy)
@@ -84,54 +138,32 @@ class Viewer:
         self._steady = list if steady else Steady()
 
     def view(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[Any] | None = None,
-        reserve: int = 0,
-        tail: Literal["request", "history"] = "request",
-        query: str | None = None,
-        key: str | None = None,
-    ) -> list[ChatMessage]:
-        """Return the view of the messages."""
-        curation = self.curator.curate(
-            self._steady(messages),
-            tools=tool_schemas(tools),
-            reserve=reserve,
-            tail=tail,
-            dialect=_DIALECT,
-            query=query,
-            key=key,
-        )
-        return self._finish(curation)
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[Any] | None = None, **options: Any
+    ) -> View:
+        """Return the view of the messages, to be sent unless the options of `curate` differ."""
+        given, options = self._asked(messages, tools, options)
+        return self._finish(self.curator.curate(given, **options))
 
     async def aview(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[Any] | None = None,
-        reserve: int = 0,
-        tail: Literal["request", "history"] = "request",
-        query: str | None = None,
-        key: str | None = None,
-    ) -> list[ChatMessage]:
-        """Return the view of the messages."""
-        curation = await self.curator.acurate(
-            self._steady(messages),
-            tools=tool_schemas(tools),
-            reserve=reserve,
-            tail=tail,
-            dialect=_DIALECT,
-            query=query,
-            key=key,
-        )
-        return self._finish(curation)
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[Any] | None = None, **options: Any
+    ) -> View:
+        """Return the view of the messages; see `view`."""
+        given, options = self._asked(messages, tools, options)
+        return self._finish(await self.curator.acurate(given, **options))
 
-    def _finish(self, curation: Curation) -> list[ChatMessage]:
+    def _asked(
+        self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None, options: dict[str, Any]
+    ) -> tuple[list[ChatMessage], dict[str, Any]]:
+        usual = {"tail": "request", "tools": tool_schemas(tools), "dialect": _DIALECT}
+        return self._steady(messages), {**usual, **options}
+
+    def _finish(self, curation: Curation) -> View:
         publish(curation, self.socket)
         if self.curator.mode == "shadow":
-            return self._copied(curation.messages)
-        messages = self._write(curation.messages)
-        if self._marks:
-            return self._wire(place_mark(messages, curation.report.prefix_entries))
-        return messages
+            messages = self._copied(curation.messages)
+        else:
+            messages = self._write(curation.messages)
+            if self._marks:
+                messages = self._wire(place_mark(messages, curation.report.prefix_entries))
+        model = None if self._llm is None else self._llm.metadata.model_name
+        return View(messages, curation, model)

@@ -183,10 +183,8 @@ class ViewMemory(RecordMemory):
             "query": question,
             "key": self.chat_store_key,
         }
-        view: list[ChatMessage] = yield Ask(
-            self._viewer.view, self._viewer.aview, (messages,), options
-        )
-        return view
+        view = yield Ask(self._viewer.view, self._viewer.aview, (messages,), options)
+        return list(view)
 
     def _gather(
         self, messages: list[ChatMessage], question: str | None, reserve: int

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import struct
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -22,8 +24,43 @@ class Wire(wires.Wire):
     Args:
         name: which class of LLM.
         script: the answer to every request, from its JSON.
+        counts: what is reported for a request, from its JSON: the prompt, and what of it was cached.
         settings: further fields of the LLM.
     """
+
+    def __init__(
+        self,
+        name: str,
+        *given: Any,
+        counts: Callable[[Request], tuple[int, int]] | None = None,
+        **settings: Any,
+    ) -> None:
+        self.counts = counts
+        super().__init__(name, *given, **settings)
+
+    def answer(self, body: Request) -> tuple[int, Request]:
+        """Note a request and answer it, or refuse it."""
+        status, answer = super().answer(body)
+        if status == 200 and self.counts is not None:
+            _REPORTS[self.name](answer, *self.counts(body))
+        return status, answer
+
+    def transport(self, library: Any = httpx) -> Any:
+        """For clients that use httpx, or a library just like it; answers also as a stream."""
+
+        def respond(request: Any) -> Any:
+            body = json.loads(request.content)
+            status, answer = self.answer(body)
+            if status == 200 and (body.get("stream") or "stream" in request.url.path):
+                text = "".join(
+                    (f"event: {kind}\n" if kind else "") + f"data: {json.dumps(event)}\n\n"
+                    for kind, event in _STREAMS[self.name](answer, body)
+                )
+                headers = {"content-type": "text/event-stream"}
+                return library.Response(status, text=text, headers=headers)
+            return library.Response(status, json=answer)
+
+        return library.MockTransport(respond)
 
     def open(self, settings: dict[str, Any]) -> Any:
         """Return the LLM."""
@@ -118,8 +155,8 @@ def _bedrock(wire: Wire, settings: dict[str, Any]) -> Any:
     client = boto3.client("bedrock-runtime", region_name="us-east-1", **keys)
 
     class Body:
-        def __init__(self, text: str) -> None:
-            self._text = text.encode()
+        def __init__(self, text: bytes) -> None:
+            self._text = text
 
         def stream(self, **kwargs: Any) -> Any:
             yield self._text
@@ -128,10 +165,14 @@ def _bedrock(wire: Wire, settings: dict[str, Any]) -> Any:
         status, body = wire.answer(json.loads(request.body))
         if status != 200:
             body = {"message": body["error"]["message"], "__type": "ValidationException"}
+        elif request.url.endswith("converse-stream"):
+            headers = {"content-type": "application/vnd.amazon.eventstream"}
+            return AWSResponse(request.url, status, headers, Body(_frames(_bedrock_stream(body))))
         headers = {"content-type": "application/json"}
-        return AWSResponse(request.url, status, headers, Body(json.dumps(body)))
+        return AWSResponse(request.url, status, headers, Body(json.dumps(body).encode()))
 
-    client.meta.events.register("before-send.bedrock-runtime.Converse", respond)
+    for call in ("Converse", "ConverseStream"):
+        client.meta.events.register(f"before-send.bedrock-runtime.{call}", respond)
     model = "us.anthropic.claude-haiku-4-5-20251001-v1:0"
     return module.BedrockConverse(
         **{
@@ -151,3 +192,123 @@ _MODELS: dict[str, Callable[[Wire, dict[str, Any]], Any]] = {
     "gemini": _gemini,
     "bedrock": _bedrock,
 }
+
+
+# What was counted, where each provider reports it.
+
+
+def _openai_report(answer: Request, prompt: int, cached: int) -> None:
+    answer["usage"] |= {"prompt_tokens": prompt, "prompt_tokens_details": {"cached_tokens": cached}}
+
+
+def _responses_report(answer: Request, prompt: int, cached: int) -> None:
+    details = {"input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0}}
+    answer["usage"] |= {"input_tokens": prompt, **details}
+
+
+def _anthropic_report(answer: Request, prompt: int, cached: int) -> None:
+    answer["usage"] |= {"input_tokens": prompt - cached, "cache_read_input_tokens": cached}
+
+
+def _gemini_report(answer: Request, prompt: int, cached: int) -> None:
+    counts = {"promptTokenCount": prompt, "cachedContentTokenCount": cached}
+    answer["usageMetadata"] |= counts
+
+
+def _bedrock_report(answer: Request, prompt: int, cached: int) -> None:
+    answer["usage"] |= {"inputTokens": prompt - cached, "cacheReadInputTokens": cached}
+
+
+_REPORTS: dict[str, Callable[[Request, int, int], None]] = {
+    "openai": _openai_report,
+    "responses": _responses_report,
+    "anthropic": _anthropic_report,
+    "gemini": _gemini_report,
+    "bedrock": _bedrock_report,
+}
+
+
+# A text as the events of a stream.
+
+Events = list[tuple[str, Request]]
+
+
+def _openai_stream(answer: Request, body: Request) -> Events:
+    head = {"id": answer["id"], "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o"}
+    message = answer["choices"][0]["message"]
+    for place, call in enumerate(message.get("tool_calls") or ()):
+        call["index"] = place
+    deltas: list[Request] = [{"delta": message}, {"delta": {}, "finish_reason": "stop"}]
+    events = [{**head, "choices": [{"index": 0, **delta}]} for delta in deltas]
+    if (body.get("stream_options") or {}).get("include_usage"):
+        events.append({**head, "choices": [], "usage": answer["usage"]})
+    return [("", event) for event in events]
+
+
+def _responses_stream(answer: Request, body: Request) -> Events:
+    begun = {**answer, "status": "in_progress", "output": [], "usage": None}
+    message = answer["output"][-1]
+    place = {"item_id": message["id"], "output_index": 0, "content_index": 0, "logprobs": []}
+    events: list[Request] = [
+        {"type": "response.created", "response": begun},
+        {"type": "response.output_text.delta", "delta": message["content"][0]["text"], **place},
+        {"type": "response.completed", "response": answer},
+    ]
+    return [(one["type"], {**one, "sequence_number": n}) for n, one in enumerate(events)]
+
+
+def _anthropic_stream(answer: Request, body: Request) -> Events:
+    usage = answer["usage"]
+    # The first event says how much was read beside the cache, the last all of it.
+    begun = {**answer, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    text = answer["content"][-1]["text"]
+    done = {"stop_reason": answer["stop_reason"], "stop_sequence": None}
+    events: list[Request] = [
+        {"type": "message_start", "message": begun},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": done, "usage": usage},
+        {"type": "message_stop"},
+    ]
+    return [(one["type"], one) for one in events]
+
+
+def _gemini_stream(answer: Request, body: Request) -> Events:
+    return [("", answer)]
+
+
+def _bedrock_stream(answer: Request) -> Events:
+    text = answer["output"]["message"]["content"][-1]["text"]
+    return [
+        ("messageStart", {"role": "assistant"}),
+        ("contentBlockDelta", {"delta": {"text": text}, "contentBlockIndex": 0}),
+        ("contentBlockStop", {"contentBlockIndex": 0}),
+        ("messageStop", {"stopReason": answer["stopReason"]}),
+        ("metadata", {"usage": answer["usage"], "metrics": answer["metrics"]}),
+    ]
+
+
+_STREAMS: dict[str, Callable[[Request, Request], Events]] = {
+    "openai": _openai_stream,
+    "responses": _responses_stream,
+    "anthropic": _anthropic_stream,
+    "gemini": _gemini_stream,
+}
+
+
+def _frames(events: Events) -> bytes:
+    """Events as Bedrock frames them: lengths, headers, payload, and a sum behind each."""
+    out = b""
+    for kind, payload in events:
+        named = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
+        headers = b"".join(
+            struct.pack("!B", len(name)) + name.encode() + b"\7" + struct.pack("!H", len(value))
+            + value.encode()
+            for name, value in named.items()
+        )  # fmt: skip
+        data = json.dumps(payload).encode()
+        head = struct.pack("!II", len(headers) + len(data) + 16, len(headers))
+        frame = head + struct.pack("!I", zlib.crc32(head)) + headers + data
+        out += frame + struct.pack("!I", zlib.crc32(frame))
+    return out
