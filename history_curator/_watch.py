@@ -40,6 +40,8 @@ class Watch:
         self._ttl = _TTL.get(provider)
         self._conversation = conversation
         self._options = options
+        # Held, because the conversation may be somebody else's when its name is asked for.
+        self._entries = conversation.record.entries
         self._place = len(conversation.seen)
         self._name: Hashable = options.key
         self._reports = reports
@@ -66,7 +68,7 @@ class Watch:
     def name(self) -> Hashable:
         """The conversation: its key, or how it begins."""
         if self._name is None:
-            self._name = cache_key(self._conversation.record.entries)
+            self._name = cache_key(self._entries)
         return self._name
 
     def predicted(self, state: State | None, counted: int, kept: int) -> tuple[int, int | None]:
@@ -100,11 +102,15 @@ class Watch:
         return observe
 
     def _mark(self, place: int) -> int | None:
-        """Return the mark of the record at a place; None where it has none."""
-        if not 0 < place <= len(self._conversation.seen):
+        """Return the mark of the record at a place; None where it has none.
+
+        It tells apart what begins alike and says the same last: by how much was said between.
+        """
+        conversation = self._conversation
+        if not 0 < place <= len(conversation.seen):
             return None
-        entries = self._conversation.entries_at(place - 1)
-        return mark_of(entries[-1]) if entries else None
+        entries = conversation.entries_at(place - 1)
+        return mark_of(entries[-1]) ^ conversation.size_before(place - 1) if entries else None
 
     def _note_cold(self, place: int) -> None:
         mark = self._mark(place)

@@ -16,6 +16,7 @@ from history_curator.dialects import Dialect, copied, detect, differ, gathered, 
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._protocol import CurationContext, HistoryManager
 from history_curator.managers._running import arun_manager, run_manager
+from history_curator.model import recall_tool_name
 from history_curator.report import CurationReport, Step
 from history_curator.rules import ProviderProfile, get_profile
 from history_curator.seal import Seal, Sealed, Tail
@@ -52,7 +53,7 @@ class Curator:
         recollect: whether what matters to the question is brought back from before the cut, with
             a `RelevanceManager`; for long chats.
         reasoning: strip, keep or refuse reasoning that an edit unbinds; None is the profile's way.
-        recall: placeholders name the handle that the recall tool takes.
+        recall: placeholders name the handle that the recall tool takes; a text is its name.
         mode: ``"shadow"`` works everything out and reports it, but returns the full history.
         bus: an `EventBus` that receives `HistoryCurated`.
         name: what events call this curator.
@@ -80,7 +81,7 @@ class Curator:
         ledger: bool = True,
         recollect: bool = False,
         reasoning: Literal["strip", "keep", "refuse"] | None = None,
-        recall: bool = False,
+        recall: bool | str = False,
         mode: Literal["enforce", "shadow"] = "enforce",
         bus: EventBus | None = None,
         name: str = "history",
@@ -89,6 +90,7 @@ class Curator:
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         _check(managers, low_water, mode)
+        recall_tool_name(recall)
         _check_number("max_tokens", max_tokens, least=1)
         _check_number("preserve_last_n", preserve_last_n, least=0)
         _check_number("cache_bytes", cache_bytes, least=0)

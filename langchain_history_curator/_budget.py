@@ -20,6 +20,9 @@ from langchain_history_curator._options import schemas_of
 
 __all__ = ["Budget", "bound_tools", "budget_for_model", "counter_for", "limit_for"]
 
+_FORMS = ("response_format", "response_json_schema", "response_schema", "output_config")
+"""Where models keep the form of a structured answer that is not asked for as a tool."""
+
 
 def budget_for_model(
     model: Any, *, tools: Sequence[Any] | None = None, output: int | None = None
@@ -69,11 +72,13 @@ def counter_for(model: Any) -> str:
 
 
 def bound_tools(model: Any) -> list[dict[str, Any]] | None:
-    """The schemas of the tools bound to a model, wherever around it they were bound."""
+    """The schemas bound to a model, wherever around it: tools, the form of a structured answer."""
     for step in path_to_model(model):
         kwargs = getattr(step, "kwargs", None)
-        if isinstance(kwargs, dict) and kwargs.get("tools"):
-            return schemas_of(kwargs["tools"])
+        if isinstance(kwargs, dict):
+            forms = [kwargs[name] for name in _FORMS if kwargs.get(name)]
+            if bound := schemas_of([*(kwargs.get("tools") or ()), *forms]):
+                return bound
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from typing_extensions import Unpack
 
-from history_curator.model import recall_hint, span_handle
+from history_curator.model import RECALL_TOOL_NAME, neutralise, recall_hint, span_handle
 from history_curator.settings import SharedOptions
 from history_curator.sockets import entries_of
 from langchain_history_curator._options import DIALECT, build_curator, messages_of
@@ -56,7 +56,11 @@ def handoff_view(
 
 
 def fold_back(
-    transcript: Sequence[BaseMessage], tool_call_id: str, *, name: str | None = None
+    transcript: Sequence[BaseMessage],
+    tool_call_id: str,
+    *,
+    name: str | None = None,
+    recall: str = RECALL_TOOL_NAME,
 ) -> ToolMessage:
     """Return the result of a hand-off: the sub-agent's answer, and a handle for all it did.
 
@@ -67,6 +71,7 @@ def fold_back(
         transcript: every message of the sub-agent's run.
         tool_call_id: the call that handed over.
         name: the tool that handed over.
+        recall: what the recall tool is called.
 
     Example:
         >>> result = fold_back([HumanMessage("Find flights."), AIMessage("Two: 9:00, 17:00.")], "c")
@@ -75,10 +80,11 @@ def fold_back(
     """
     said = [message for message in transcript if not isinstance(message, SystemMessage)]
     answer = next((m.text for m in reversed(said) if isinstance(m, AIMessage) and m.text), "Done.")
+    answer = neutralise(answer)
     if not said:
         return ToolMessage(answer, tool_call_id=tool_call_id, name=name)
     handle = span_handle(entries_of(DIALECT, said))
-    note = f"[how it was done, {len(said)} messages: {recall_hint(handle)}]"
+    note = f"[how it was done, {len(said)} messages: {recall_hint(handle, recall)}]"
     return ToolMessage(
         f"{answer}\n{note}", tool_call_id=tool_call_id, name=name, artifact={TRANSCRIPT: said}
     )

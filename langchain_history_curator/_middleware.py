@@ -23,7 +23,7 @@ from typing_extensions import NotRequired, Self, Unpack
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
-from history_curator.model import RECALL_TOOL_NAME
+from history_curator.model import recall_tool_name
 from history_curator.settings import SharedOptions, check_options
 from history_curator.sockets import (
     Ask,
@@ -81,7 +81,6 @@ class MiddlewareOptions(SharedOptions, total=False):
     shrink: float
     mark_cache: bool
     stream_events: bool
-    recall_name: str
 
 
 class HistoryCuratorMiddleware(
@@ -111,11 +110,11 @@ class HistoryCuratorMiddleware(
         mark_cache: whether to mark the end of the stable prefix for Anthropic's cache.
         stream_events: whether each curation is announced, on the agent's custom stream and as a
             custom event of the run.
-        recall_name: what the recall tool is called, where a tool of yours is named so already.
         name: tells two of them apart; an agent refuses two middleware of one name. In deepagents
             the name ``"SummarizationMiddleware"`` replaces its own.
         options: the other settings of `Curator`. Provider and counter are the model's by default;
-            with ``recall=True`` the agent gets the recall tool.
+            with ``recall=True`` the agent gets the recall tool, and with a text for it, such as
+            ``recall="look_back"``, under that name.
 
     Example:
         >>> middleware = HistoryCuratorMiddleware(max_tokens=16_000)
@@ -133,7 +132,6 @@ class HistoryCuratorMiddleware(
         shrink: float = 0.7,
         mark_cache: bool = False,
         stream_events: bool = True,
-        recall_name: str = RECALL_TOOL_NAME,
         name: str | None = None,
         **options: Unpack[SharedOptions],
     ) -> None:
@@ -164,8 +162,8 @@ class HistoryCuratorMiddleware(
         build_curator(managers, fixed, self._options, name=self.name, owner=type(self).__name__)
         counter = counter_of(options.get("counter", "o200k_base"))
         self.tools = []
-        if options.get("recall"):
-            self.tools = [recall_tool(counter=counter, name=recall_name)]
+        if recall := options.get("recall"):
+            self.tools = [recall_tool(counter=counter, name=recall_tool_name(recall))]
         self._finish()
 
     @classmethod
@@ -335,7 +333,7 @@ def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:
             if other is not tool and getattr(other, "name", None) == tool.name:
                 raise ConfigurationError(
                     f"tools: two are named {tool.name!r}, yours and the recall tool. Fix: rename "
-                    'yours, or pass recall_name="look_back" to the middleware.'
+                    'yours, or pass recall="look_back" to the middleware.'
                 )
 
 

@@ -69,7 +69,7 @@ def spend(max_tokens: int | None, reserve: int) -> dict[str, int | None]:
     What is always kept free is taken off the budget: a reserve shortens one view, and the next
     one begins again from the whole budget, which costs the prompt cache.
     """
-    if max_tokens is None or reserve >= max_tokens:
+    if max_tokens is None or not 0 <= reserve < max_tokens:  # the core refuses what cannot be
         return {"max_tokens": max_tokens, "reserve": reserve}
     return {"max_tokens": max_tokens - reserve, "reserve": 0}
 

@@ -40,7 +40,8 @@ def recall_tool(
             one the tool reads the messages of the agent it is called by.
         counter: an encoding, a model name or a `TokenCounter`.
         max_tokens: the most one answer may cost.
-        name: what the model calls it, where a tool of yours is named ``recall`` already.
+        name: what the model calls it, where a tool of yours is named ``recall`` already; views
+            say so where the curator has ``recall=name``.
 
     Raises:
         ImportError: without a record, when langgraph is not installed.
@@ -51,24 +52,15 @@ def recall_tool(
         >>> "4711" in tool.invoke({"query": "code"})
         True
     """
-    function = (
-        _own_state(counter, max_tokens) if record is None else _bound(record, counter, max_tokens)
-    )
-    renamed = f" Where a placeholder says {RECALL_TOOL_NAME}(…), call {name}(…)."
+    options = {"counter": counter, "max_tokens": max_tokens, "name": name}
+    function = _own_state(options) if record is None else _bound(record, options)
     return StructuredTool.from_function(
-        function,
-        name=name,
-        description=RECALL_DESCRIPTION + (renamed if name != RECALL_TOOL_NAME else ""),
-        args_schema=RecallRequest,
+        function, name=name, description=RECALL_DESCRIPTION, args_schema=RecallRequest
     )
 
 
-def _bound(record: Record, counter: Any, max_tokens: int) -> Callable[..., str]:
-    answer = Recall(
-        lambda: entries_of(DIALECT, with_transcripts(_said(record))),
-        counter=counter,
-        max_tokens=max_tokens,
-    )
+def _bound(record: Record, options: dict[str, Any]) -> Callable[..., str]:
+    answer = Recall(lambda: entries_of(DIALECT, with_transcripts(_said(record))), **options)
 
     def recall(
         handle: str | None = None, lines: str | None = None, query: str | None = None
@@ -78,7 +70,7 @@ def _bound(record: Record, counter: Any, max_tokens: int) -> Callable[..., str]:
     return recall
 
 
-def _own_state(counter: Any, max_tokens: int) -> Callable[..., str]:
+def _own_state(options: dict[str, Any]) -> Callable[..., str]:
     try:
         from langgraph.prebuilt import ToolRuntime
     except ImportError as error:
@@ -87,11 +79,8 @@ def _own_state(counter: Any, max_tokens: int) -> Callable[..., str]:
     def recall(
         runtime: Any, handle: str | None = None, lines: str | None = None, query: str | None = None
     ) -> str:
-        answer = Recall(
-            entries_of(DIALECT, with_transcripts(messages_of(runtime.state))),
-            counter=counter,
-            max_tokens=max_tokens,
-        )
+        said = with_transcripts(messages_of(runtime.state))
+        answer = Recall(entries_of(DIALECT, said), **options)
         return answer(handle=handle, lines=lines, query=query)
 
     # The agent finds what to inject by the annotation itself, not by its name.

@@ -19,8 +19,11 @@ from llama_index.core.llms import LLM
 from llama_index.core.memory import BaseMemory
 from llama_index.core.tools import AsyncBaseTool, BaseTool
 from llama_index.core.workflow import Context, Workflow
+from pydantic import PrivateAttr
 
-from history_curator.record.recall import RECALL_TOOL_NAME
+from history_curator.errors import ConfigurationError
+from history_curator.model import recall_tool_name
+from history_curator.record.recall import RecallRequest
 from llamaindex_history_curator._budget import counter_for_llm
 from llamaindex_history_curator._events import span
 from llamaindex_history_curator._memory import CuratedMemory
@@ -45,10 +48,11 @@ _ARGUMENTS = {
 class CuratedAgent(Socket, BaseWorkflowAgent):
     """What all kinds of curated agents share."""
 
-    recall: bool = False
+    recall: bool | str = False
 
     _socket: ClassVar[str] = "agent"
     _watched: ClassVar[frozenset[str]] = Socket._watched | {"recall"}
+    _added: Any = PrivateAttr(default=None)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         check_keywords(type(self).__name__, kwargs, {*type(self).model_fields, *_ARGUMENTS})
@@ -57,13 +61,20 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        tools: list[Any] = list(self.tools or ())
-        others = [one for one in tools if one.metadata.name != RECALL_TOOL_NAME]
-        if not self._recalls:
-            self.__dict__["tools"] = others if tools else self.tools
-        elif len(others) == len(tools):
+        tools: list[Any] = [one for one in self.tools or () if one is not self._added]
+        self._added = None
+        if self._recalls and not any(one.metadata.fn_schema is RecallRequest for one in tools):
+            name = recall_tool_name(self._recalls)
+            if any(one.metadata.name == name for one in tools):
+                raise ConfigurationError(
+                    f"tools: two are named {name!r}, yours and the recall tool. Fix: rename "
+                    'yours, or pass recall="look_back".'
+                )
+            self._added = self._recall_tool()
+            tools.append(self._added)
+        if self.tools is not None or tools:
             # Among the agent's own tools, because a workflow of several agents looks there only.
-            self.__dict__["tools"] = [*others, self._recall_tool()]
+            self.__dict__["tools"] = tools
 
     def _own_options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"name": self.name, "recall": self.recall}
@@ -77,16 +88,18 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
         }
 
     @property
-    def _recalls(self) -> bool:
+    def _recalls(self) -> bool | str:
         if self.curator is not None or self.config is None:
             return self.recall
-        return bool(self._own_options().get("recall", self.config.recall))
+        recall: bool | str = self._own_options().get("recall", self.config.recall)
+        return recall
 
     def _recall_tool(self) -> BaseTool:
         return recall_tool(
             counter=self.counter or counter_for_llm(self.llm),
             scratchpad_key=getattr(self, "scratchpad_key", "scratchpad"),
             reasoning_key=getattr(self, "reasoning_key", "current_reasoning"),
+            name=recall_tool_name(self._recalls),
         )
 
     @span
@@ -150,7 +163,8 @@ class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
         managers: history managers, in order.
         provider: whose rules hold; ``"auto"`` finds out from the LLM.
         counter: an encoding, a model name or a `TokenCounter`; by default the LLM's.
-        recall: placeholders name a handle, and the agent gets the tool that takes it.
+        recall: placeholders name a handle, and the agent gets the tool that takes it; a text is
+            its name.
         mark_cache: put a `CachePoint` at the end of the stable prefix.
         curator: a curator made elsewhere, instead of all of the above but the mark.
         config: a `CuratorConfig`, a mapping or a file; limit, provider, counter and recall win
@@ -196,7 +210,8 @@ class CuratedReActAgent(CuratedAgent, ReActAgent):
         managers: history managers, in order.
         provider: whose rules hold; ``"auto"`` finds out from the LLM.
         counter: an encoding, a model name or a `TokenCounter`; by default the LLM's.
-        recall: placeholders name a handle, and the agent gets the tool that takes it.
+        recall: placeholders name a handle, and the agent gets the tool that takes it; a text is
+            its name.
         mark_cache: put a `CachePoint` at the end of the stable prefix.
         curator: a curator made elsewhere, instead of all of the above but the mark.
         config: a `CuratorConfig`, a mapping or a file; limit, provider, counter and recall win

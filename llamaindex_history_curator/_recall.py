@@ -17,6 +17,7 @@ from history_curator.record.recall import (
     Recall,
     RecallRequest,
 )
+from history_curator.sockets import entries_of
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._react import observed
 
@@ -34,6 +35,7 @@ def recall_tool(
     max_tokens: int = 2_000,
     scratchpad_key: str = "scratchpad",
     reasoning_key: str = "current_reasoning",
+    name: str = RECALL_TOOL_NAME,
 ) -> FunctionTool:
     """Return a tool that answers from one conversation's record, and from nothing else.
 
@@ -44,6 +46,8 @@ def recall_tool(
         max_tokens: the most one answer may cost.
         scratchpad_key: where a `FunctionAgent` keeps its steps.
         reasoning_key: where a `ReActAgent` keeps its steps.
+        name: what the model calls it, where a tool of yours is named ``recall`` already; views
+            say so where the curator has ``recall=name``.
 
     Example:
         >>> tool = recall_tool([ChatMessage("the code is 4711"), ChatMessage("and now?")])
@@ -51,7 +55,7 @@ def recall_tool(
         True
     """
     if record is not None:
-        return _bound_tool(record, counter, max_tokens)
+        return _bound_tool(record, counter, max_tokens, name)
 
     async def recall(
         ctx: Context, handle: str | None = None, lines: str | None = None, query: str | None = None
@@ -59,26 +63,28 @@ def recall_tool(
         memory: BaseMemory = await ctx.store.get("memory")
         said = [*await _everything(memory), *await ctx.store.get(scratchpad_key, default=[])]
         said += observed(await ctx.store.get(reasoning_key, default=[]))
-        answer = Recall(_entries(said), counter=counter, max_tokens=max_tokens)
+        answer = Recall(
+            entries_of(_DIALECT, said), counter=counter, max_tokens=max_tokens, name=name
+        )
         return answer(handle=handle, lines=lines, query=query)
 
     # LlamaIndex finds the parameter that wants the context by its type, not by the type's name.
     recall.__annotations__["ctx"] = Context
     return FunctionTool.from_defaults(
         async_fn=recall,
-        name=RECALL_TOOL_NAME,
+        name=name,
         description=RECALL_DESCRIPTION,
         fn_schema=RecallRequest,
     )
 
 
-def _bound_tool(record: Record, counter: Any, max_tokens: int) -> FunctionTool:
+def _bound_tool(record: Record, counter: Any, max_tokens: int, name: str) -> FunctionTool:
     def read() -> list[ConversationEntry]:
         if isinstance(record, BaseMemory):
-            return _entries(record.get_all())
-        return _entries(record() if callable(record) else record)
+            return entries_of(_DIALECT, record.get_all())
+        return entries_of(_DIALECT, record() if callable(record) else record)
 
-    answer = Recall(read, counter=counter, max_tokens=max_tokens)
+    answer = Recall(read, counter=counter, max_tokens=max_tokens, name=name)
 
     def recall(
         handle: str | None = None, lines: str | None = None, query: str | None = None
@@ -87,7 +93,7 @@ def _bound_tool(record: Record, counter: Any, max_tokens: int) -> FunctionTool:
 
     return FunctionTool.from_defaults(
         fn=recall,
-        name=RECALL_TOOL_NAME,
+        name=name,
         description=RECALL_DESCRIPTION,
         fn_schema=RecallRequest,
     )
@@ -103,9 +109,3 @@ async def _everything(memory: BaseMemory) -> list[ChatMessage]:
     view = await memory.aget()
     known = {(message.role, message.content) for message in record}
     return [*record, *(item for item in view if (item.role, item.content) not in known)]
-
-
-def _entries(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
-    return [
-        entry for index, message in enumerate(messages) for entry in _DIALECT.read(message, index)
-    ]

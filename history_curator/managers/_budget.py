@@ -22,7 +22,7 @@ class TokenBudgetManager:
         max_tokens: the budget of the messages.
         low_water: how full a jump of the cut leaves the view; None is 0.7.
         ledger: whether a marked entry tells what was said and done before the cut.
-        recall: placeholders name the handle that the recall tool takes.
+        recall: placeholders name the handle that the recall tool takes; a text is its name.
 
     Raises:
         BudgetUnsatisfiableError: when what must stay does not fit.
@@ -36,7 +36,7 @@ class TokenBudgetManager:
 
     max_tokens: int
     low_water: float | None = None
-    recall: bool = False
+    recall: bool | str = False
     ledger: bool = True
 
     def curate(

@@ -25,7 +25,7 @@ def seal_for(
     *,
     low_water: float | None = None,
     ledger: bool = False,
-    recall: bool = False,
+    recall: bool | str = False,
     preserve_last_n: int | None = None,
 ) -> Seal:
     """Return the seal for a budget of messages, made once."""

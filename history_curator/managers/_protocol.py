@@ -27,7 +27,8 @@ class CurationContext:
         tail: ``"request"`` when the view is about to be sent, ``"history"`` when the caller will
             append to it.
         record: the recorded entries, before any manager.
-        recall: whether placeholders should name the handle that the recall tool takes.
+        recall: whether placeholders should name the handle that the recall tool takes; a text is
+            its name.
         low_water: how full a jump of the cut leaves the view, as the curator was told.
         ledger: whether the curator tells what was said and done before the cut.
         query: what the user asks now, where it is not among the entries yet.
@@ -42,7 +43,7 @@ class CurationContext:
     preserve_last_n: int | None = None
     tail: Literal["request", "history"] = "request"
     record: Sequence[ConversationEntry] = ()
-    recall: bool = False
+    recall: bool | str = False
     low_water: float | None = None
     ledger: bool = True
     query: str | None = None

@@ -17,6 +17,7 @@ from history_curator.model._handles import (
     handle_of,
     is_handle,
     recall_hint,
+    recall_tool_name,
     span_handle,
 )
 from history_curator.model._marks import looks_like_ours, neutralise, one_line, quote
@@ -45,6 +46,7 @@ __all__ = [
     "provider_message_to_entry",
     "quote",
     "recall_hint",
+    "recall_tool_name",
     "span_handle",
     "write_private",
 ]

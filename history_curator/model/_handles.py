@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from hashlib import blake2b
 
+from history_curator.errors import ConfigurationError
 from history_curator.model._entry import ConversationEntry
 
 __all__ = [
@@ -19,12 +20,14 @@ __all__ = [
     "handle_of",
     "is_handle",
     "recall_hint",
+    "recall_tool_name",
     "span_handle",
 ]
 
 RECALL_TOOL_NAME = "recall"
-"""The name both adapters give the tool, and the one placeholders mention."""
+"""The name of the tool, and the one placeholders mention, where no other is given."""
 
+_TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _HANDLE = re.compile(r"r[0-9a-f]{16}(?:-[0-9a-f]{16})?")
 
 
@@ -99,6 +102,21 @@ def is_handle(text: str) -> bool:
     return _HANDLE.fullmatch(text) is not None
 
 
-def recall_hint(handle: str) -> str:
+def recall_tool_name(recall: bool | str) -> str:
+    """Return what the recall tool is called, from the option ``recall``.
+
+    Raises:
+        ConfigurationError: when no provider would take the name.
+    """
+    name = recall if isinstance(recall, str) else RECALL_TOOL_NAME
+    if _TOOL_NAME.fullmatch(name) is None:
+        raise ConfigurationError(
+            f"recall is {name!r}. Fix: True, False, or a name for the tool: letters, digits, _ and "
+            "-, at most 64."
+        )
+    return name
+
+
+def recall_hint(handle: str, recall: bool | str = True) -> str:
     """Return the words a placeholder uses to say how to get the original back."""
-    return f'{RECALL_TOOL_NAME}(handle="{handle}")'
+    return f'{recall_tool_name(recall)}(handle="{handle}")'

@@ -41,6 +41,7 @@ _PHRASES = (
     r"(?:system|user|assistant|tool|result)\b[^\]\n]{0,80}, (?:message|lines|handle) ",
     r"messages \d+-\d+",
     r"more: ",
+    r"how it was done, ",
 )
 _OURS = re.compile(
     rf"\[\s*(?=(?:{'|'.join(_PHRASES)}))"  # an opening

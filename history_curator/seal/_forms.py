@@ -53,7 +53,7 @@ class Forms:
         counter: counts the tokens.
         profile: whose rules hold in each unit by itself.
         cap: tokens above which a tool result is capped, head and tail kept; None for no cap.
-        recall: whether placeholders name the handle that the recall tool takes.
+        recall: whether placeholders name the handle that the recall tool takes; a text is its name.
         dialect: writes what is shown, so that what is written is what was counted; None where
             entries are the end of it.
     """
@@ -64,7 +64,7 @@ class Forms:
         profile: ProviderProfile,
         cap: int | None,
         *,
-        recall: bool = False,
+        recall: bool | str = False,
         dialect: Dialect | None = None,
     ) -> None:
         self.counter = counter
@@ -137,7 +137,7 @@ class Forms:
         if entry.role is not _TOOL or entry.pinned or not text or len(text) < cap // 4:
             return entry
         handle = self._handle(entry)
-        note = f"; {recall_hint(handle)}" if handle else ""
+        note = f"; {recall_hint(handle, self.recall)}" if handle else ""
         marker = f"\n[… {len(text):,} characters in all, middle left out{note} …]\n"
         found = cap_text(text, cap, self.counter, marker)
         if found is None:
@@ -175,7 +175,7 @@ class Forms:
         if len(text) <= SHORT_RESULT and not entry.has_media:
             return entry
         handle = self._handle(entry)
-        note = f"; {recall_hint(handle)} returns it" if handle else ""
+        note = f"; {recall_hint(handle, self.recall)} returns it" if handle else ""
         return entry.evolve(
             content=f"[cleared: {len(text):,} characters{note}]",
             parts=None,

@@ -69,14 +69,16 @@ class Ledger:
     Args:
         counter: counts the tokens.
         budget: the budget of the view, in tokens.
-        recall: whether it names the handle of what left.
+        recall: whether it names the handle of what left; a text is the recall tool's name.
     """
 
-    def __init__(self, counter: TokenCounter, budget: int, *, recall: bool = False) -> None:
+    def __init__(self, counter: TokenCounter, budget: int, *, recall: bool | str = False) -> None:
         self._counter = counter
         self._reach = LOOK_BACK * budget * 4
         self._recall = recall
-        self._heading = HEADING + HANDLE * recall
+        self._heading = HEADING + HANDLE * bool(recall)
+        if isinstance(recall, str):
+            self._heading += counter.count(recall)
 
     def room(self, timeline: Timeline, cut: int, room: int) -> int:
         """Return the tokens it takes at most when what is before a cut has left."""
@@ -183,7 +185,7 @@ class Ledger:
         count, handle = end - start - shown, None
         if self._recall:
             handle = span_handle(timeline.entries[start:end])
-        hint = f"; {recall_hint(handle)} returns them" if handle else ""
+        hint = f"; {recall_hint(handle, self._recall)} returns them" if handle else ""
         text = "\n".join(
             [
                 f"[Earlier in this conversation, no longer shown: {count:,} messages{hint}]",

@@ -67,7 +67,7 @@ class Seal:
         max_tokens: the budget that the cut is laid for; None for no budget.
         low_water: how full a jump leaves the view; None is `LOW_WATER`.
         ledger: whether what left the view is told.
-        recall: whether placeholders and the ledger name handles.
+        recall: whether placeholders and the ledger name handles; a text is the recall tool's name.
         preserve_last_n: the last n entries are never left out.
         dialect: writes the view; None where entries are the end of it.
     """
@@ -80,7 +80,7 @@ class Seal:
         *,
         low_water: float | None = None,
         ledger: bool = True,
-        recall: bool = False,
+        recall: bool | str = False,
         preserve_last_n: int | None = None,
         dialect: Dialect | None = None,
     ) -> None:

@@ -26,7 +26,7 @@ class CuratorFields(BaseModel):
     recollect: bool = declared("recollect")
     cache_bytes: int = declared("cache_bytes")
     reasoning: Literal["strip", "keep", "refuse"] | None = declared("reasoning")
-    recall: bool = declared("recall")
+    recall: bool | str = declared("recall")
     mode: Literal["enforce", "shadow"] = declared("mode")
     preserve_last_n: int | None = declared("preserve_last_n")
 

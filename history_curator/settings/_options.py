@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from history_curator.errors import ConfigurationError
+from history_curator.model import recall_tool_name
 from history_curator.settings._hints import did_you_mean
 
 if TYPE_CHECKING:
@@ -77,6 +78,13 @@ def _truth(value: Any) -> str | None:
     return None if isinstance(value, bool) else "True or False"
 
 
+def _recall(value: Any) -> str | None:
+    if not isinstance(value, (bool, str)):
+        return "True, False, or a name for the tool"
+    recall_tool_name(value)  # refuses a name in its own words
+    return None
+
+
 class SharedOptions(TypedDict, total=False):
     """What every socket takes and hands to its curator as it is."""
 
@@ -134,8 +142,13 @@ class SharedOptions(TypedDict, total=False):
         ),
     ]
     recall: Annotated[
-        bool,
-        Option(False, "Whether what was left out can be asked for by its handle.", _truth),
+        bool | str,
+        Option(
+            False,
+            "Whether what was left out can be asked for by its handle; a text is what the recall "
+            "tool is called.",
+            _recall,
+        ),
     ]
     mode: Annotated[
         Literal["enforce", "shadow"],

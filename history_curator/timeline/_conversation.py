@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
 from copy import deepcopy
-from operator import is_
+from operator import attrgetter, is_
 from sys import getsizeof
 from typing import Any
 
@@ -130,6 +131,12 @@ class Conversation:
         """Return the entries that a message was read as."""
         end = self._firsts[at + 1] if at + 1 < len(self._firsts) else len(self.record.entries)
         return self.record.entries[self._firsts[at] : end]
+
+    def size_before(self, at: int) -> int:
+        """Return the cheap size of all that was said before the unit a message stands in."""
+        units = self.record.pairing.units
+        place = bisect_right(units, self._firsts[at], key=attrgetter("start"))
+        return units[place - 1].offset if place else 0
 
     def _message_at(self, position: int) -> int:
         """The message an entry was read from."""

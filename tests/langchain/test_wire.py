@@ -113,6 +113,14 @@ class TestStructuredAnswers:
         assert Weather.model_fields["place"].description in "".join(texts(wire.last))
         assert sum(map(get_counter("o200k_base").count, texts(wire.last))) <= 3_000
 
+    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("method", ["json_schema", "function_calling"])
+    def test_in_a_chain_it_counts_too(self, name: str, method: str) -> None:
+        model = Wire(name).model.with_structured_output(Weather, method=method)
+        step = HistoryCurator.for_model(model, max_tokens=3_000)
+        bare = HistoryCurator.for_model(Wire(name).model, max_tokens=3_000)
+        assert step.curate("hi").tokens > bare.curate("hi").tokens + 600
+
     def test_whichever_way_it_is_asked_for(self) -> None:
         from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 
@@ -223,13 +231,15 @@ class TestNames:
         wire = Wire("openai")
         ours = HistoryCuratorMiddleware(max_tokens=2_000, recall=True)
         agent = agents.create_agent(wire.model, [recall], middleware=[ours])
-        with pytest.raises(ConfigurationError, match="recall_name"):
+        with pytest.raises(ConfigurationError, match="look_back"):
             agent.invoke({"messages": [HumanMessage("hi")]})
-        ours = HistoryCuratorMiddleware(max_tokens=2_000, recall=True, recall_name="look_back")
+        ours = HistoryCuratorMiddleware(max_tokens=2_000, recall="look_back")
         agent = agents.create_agent(wire.model, [recall], middleware=[ours])
-        agent.invoke({"messages": [HumanMessage("hi")]})
+        agent.invoke({"messages": [*history_of(60), HumanMessage("hi")]})
         names = [each["function"]["name"] for each in wire.last["tools"]]
         assert sorted(names) == ["look_back", "recall"]
+        assert '; look_back(handle=\\"r' in said(wire.last)
+        assert "recall(handle" not in said(wire.last)
 
     def test_a_role_of_the_models_own_stays(self) -> None:
         control = ChatMessage(role="control", content="thinking")

@@ -52,7 +52,7 @@ def test_each_says_what_it_does() -> None:
         ("preserve_last_n", -1, "at least 0"),
         ("reserve", None, "a whole number, at least 0"),
         ("tail", "end", "'request' or 'history'"),
-        ("recall", "yes", "True or False"),
+        ("recall", 3, "True, False, or a name for the tool"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_fix(name: str, value: Any, fix: str) -> None:

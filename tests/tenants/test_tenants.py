@@ -55,6 +55,7 @@ MANAGERS: dict[str, Callable[[EventBus], tuple[Any, ...]]] = {
     "none": lambda bus: (),
     "SummarizingManager": lambda bus: (SummarizingManager(summarise, max_tokens=90),),
     "RelevanceManager": lambda bus: (RelevanceManager(),),
+    "recollect=True": lambda bus: (),
     "AdaptiveManager": lambda bus: (AdaptiveManager(batch=2),),
     "ComposedManager": lambda bus: (
         ComposedManager((ToolResultTruncator(max_tokens=30), RelevanceManager())),
@@ -70,8 +71,9 @@ MANAGERS: dict[str, Callable[[EventBus], tuple[Any, ...]]] = {
     "PinManager": lambda bus: (PinManager(),),
     "ObservableManager": lambda bus: (ObservableManager(RelevanceManager(), bus),),
 }
-STATEFUL = ("none", "SummarizingManager", "RelevanceManager")
-"""Looked at with all conversations; the others, which remember nothing, with some of them."""
+STATEFUL = ("none", "SummarizingManager", "recollect=True")
+"""They remember something between calls: looked at with all conversations. What `RelevanceManager`
+remembers is what ``recollect=True`` does."""
 
 
 @pytest.fixture(scope="module")
@@ -104,14 +106,18 @@ def seen_of(curation: Any) -> list[Any]:
     return [curation.messages, report.explain(), [repr(one) for one in report.decisions]]
 
 
+def options_of(name: str) -> dict[str, Any]:
+    return {"recollect": True} if name.startswith("recollect") else {}
+
+
 def some(tenants: list[Tenant], name: str) -> list[tuple[Tenant, list[Any]]]:
-    """All conversations where something is remembered between calls; otherwise a few."""
+    """All conversations, every fourth as it was and as it is; fewer where nothing is remembered."""
     if name == "none":
         return requests(tenants)
-    if name in STATEFUL:  # dear: every fourth as it was and as it is, the others as they are
-        once = [(tenant, tenant.messages) for tenant in tenants if tenant.number % 4]
-        return [*requests(tenants[::4]), *once]
-    return requests(tenants[:60])
+    if name not in STATEFUL:
+        tenants = tenants[:60]
+    once = [(tenant, tenant.messages) for tenant in tenants if tenant.number % 4]
+    return [*requests(tenants[::4]), *once]
 
 
 def test_every_manager_is_looked_at() -> None:
@@ -133,7 +139,9 @@ def test_threads(name: str, tenants: list[Tenant], log: Listener) -> None:
     bus = EventBus()
     events: list[Any] = []
     bus.subscribe(object, events.append)
-    curator = Curator(*MANAGERS[name](bus), max_tokens=BUDGET, recall=True, bus=bus)
+    curator = Curator(
+        *MANAGERS[name](bus), max_tokens=BUDGET, recall=True, bus=bus, **options_of(name)
+    )
 
     def ask(request: tuple[Tenant, list[Any]]) -> set[str]:
         tenant, messages = request
@@ -148,7 +156,7 @@ def test_threads(name: str, tenants: list[Tenant], log: Listener) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["none", "SummarizingManager", "RelevanceManager", "AdaptiveManager"]
+    "name", ["none", "SummarizingManager", "recollect=True", "AdaptiveManager"]
 )
 async def test_tasks(name: str, tenants: list[Tenant], log: Listener) -> None:
     prompts: list[str] = []
@@ -163,7 +171,7 @@ async def test_tasks(name: str, tenants: list[Tenant], log: Listener) -> None:
         if "Summ" in name
         else MANAGERS[name](EventBus())
     )
-    curator = Curator(*made, max_tokens=BUDGET)
+    curator = Curator(*made, max_tokens=BUDGET, **options_of(name))
 
     async def ask(tenant: Tenant, messages: list[Any]) -> set[str]:
         return foreign(seen_of(await curator.acurate(messages)), tenant)
@@ -185,7 +193,7 @@ class TestLangChain:
         from langchain_history_curator import HistoryCurator
 
         made = MANAGERS[name](EventBus())
-        curator = HistoryCurator(managers=list(made), max_tokens=BUDGET)
+        curator = HistoryCurator(managers=list(made), max_tokens=BUDGET, **options_of(name))
         many = tenants[: 300 if name in STATEFUL else 30]
         for said in (requests(many)[: len(many)], requests(many)[len(many) :]):
             given = [core.convert_to_messages(messages) for _, messages in said]
@@ -210,7 +218,8 @@ class TestLangChain:
                 if name == EVENT_NAME:
                     events.append(data)
 
-        curator = HistoryCurator(managers=list(MANAGERS[name](EventBus())), max_tokens=BUDGET)
+        made = MANAGERS[name](EventBus())
+        curator = HistoryCurator(managers=list(made), max_tokens=BUDGET, **options_of(name))
         said = requests(tenants[:60], seed=2)
         given = [core.convert_to_messages(messages) for _, messages in said]
         views = await curator.abatch(given, {"callbacks": [Hears()]})
@@ -241,7 +250,7 @@ class TestLangChain:
         agent = agents.create_agent(
             Model(messages=repeat(core.AIMessage("ok"))),
             tools=[],
-            middleware=[HistoryCuratorMiddleware(*made, max_tokens=BUDGET)],
+            middleware=[HistoryCuratorMiddleware(*made, max_tokens=BUDGET, **options_of(name))],
         )
 
         def ask(tenant: Tenant) -> set[str]:
@@ -312,7 +321,8 @@ class TestLlamaIndex:
         from llamaindex_history_curator import CuratedMemory
 
         store = SimpleChatStore()
-        curator = Curator(*MANAGERS[name](EventBus()), max_tokens=BUDGET)
+        made = MANAGERS[name](EventBus())
+        curator = Curator(*made, max_tokens=BUDGET, **options_of(name))
 
         async def live(tenant: Tenant) -> set[str]:
             memory = CuratedMemory.from_defaults(
@@ -354,7 +364,8 @@ class TestLlamaIndex:
         root, hears = get_dispatcher(), Hears()
         root.add_event_handler(hears)
         store = SimpleChatStore()
-        curator = Curator(*MANAGERS[name](EventBus()), max_tokens=BUDGET, recall=True)
+        made = MANAGERS[name](EventBus())
+        curator = Curator(*made, max_tokens=BUDGET, recall=True, **options_of(name))
 
         def live(tenant: Tenant) -> set[str]:
             memory = CuratedMemory.from_defaults(
@@ -404,6 +415,22 @@ def test_sessions_their_forks_and_their_events(tenants: list[Tenant], log: Liste
         assert words(repr(event.entry)) <= owners[event.session_id].own
     assert words([event.to_dict() for event in curated]) == set()
     assert words(log.lines) == set()
+
+
+def test_numbers_reported_for_one_are_not_taken_for_another() -> None:
+    """Both begin alike, are equally long and end on the same words; neither has a key."""
+    curator = Curator(max_tokens=8_000)
+    said = [
+        [
+            *[{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello!"}],
+            *[{"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}],
+            {"role": "user", "content": "yes"},
+        ]
+        for text in ("a long story " * 900, "a short one")
+    ]
+    first = curator.curate(said[0])
+    first.observe({"prompt_tokens": 2 * first.tokens})
+    assert curator.curate(said[1]).tokens == Curator(max_tokens=8_000).curate(said[1]).tokens
 
 
 def test_recall_answers_from_its_own_conversation(tenants: list[Tenant], log: Listener) -> None:

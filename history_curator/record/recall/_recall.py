@@ -49,6 +49,7 @@ class Recall:
         max_tokens: the most one answer may cost.
         scorer: how texts are matched with a query, as for `RelevanceManager`.
         folder: where the index of a long record is kept; None keeps it in memory.
+        name: what the tool is called; what it answered before is not found again.
 
     Example:
         >>> from history_curator.model import ConversationEntry as E, MessageRole as R
@@ -70,6 +71,7 @@ class Recall:
         max_tokens: int = 2_000,
         scorer: Any = None,
         folder: Any = None,
+        name: str = RECALL_TOOL_NAME,
     ) -> None:
         from history_curator.tokens import get_counter
 
@@ -80,6 +82,7 @@ class Recall:
         self.max_tokens = max_tokens
         self._scorer = scorer
         self._folder = folder
+        self._name = name
         self._known: list[ConversationEntry] = []
         self._handles: list[str] = []
         self._finder: Finder | None = None
@@ -166,32 +169,27 @@ class Recall:
         if self._finder is None:
             self._finder = Finder(resolve_scorer(self._scorer, folder=self._folder))
         finder, entries = self._finder, self._known
-        finder.add([_searched(entry) for entry in entries[len(finder) :]])
+        finder.add([self._searched(entry) for entry in entries[len(finder) :]])
         scores = finder.scores({query: 1.0}, len(entries))
-        hits = [at for at in scores.nonzero()[0].tolist() if not _is_hidden(entries[at])]
+        hits = [at for at in scores.nonzero()[0].tolist() if not self._is_hidden(entries[at])]
         sizes = numpy().array([len(entries[at].content or "") for at in hits])
         return [hits[place] for place in rank(scores[hits], sizes)[:_HITS]] if hits else []
 
     def _fit(self, text: str) -> str:
         return shorten_tokens(text, self.max_tokens, self._counter, keep="head")
 
+    def _searched(self, entry: ConversationEntry) -> ConversationEntry:
+        """An entry as it is indexed: what may not be found has no words."""
+        return ConversationEntry(entry.role) if self._is_hidden(entry) else entry
 
-def _searched(entry: ConversationEntry) -> ConversationEntry:
-    """An entry as it is indexed: what may not be found has no words."""
-    return ConversationEntry(entry.role) if _is_hidden(entry) else entry
-
-
-def _is_hidden(entry: ConversationEntry) -> bool:
-    """Whether no query finds an entry: the system prompt, and what was recalled before."""
-    return _is_system(entry) or _is_recall(entry)
+    def _is_hidden(self, entry: ConversationEntry) -> bool:
+        """Whether no query finds an entry: the system prompt, and what was recalled before."""
+        if entry.role is MessageRole.TOOL:
+            return entry.tool_name == self._name
+        calls = entry.tool_calls or ()
+        recalled = bool(calls) and all(call.name == self._name for call in calls)
+        return recalled or _is_system(entry)
 
 
 def _is_system(entry: ConversationEntry) -> bool:
     return entry.role is MessageRole.SYSTEM
-
-
-def _is_recall(entry: ConversationEntry) -> bool:
-    if entry.role is MessageRole.TOOL:
-        return entry.tool_name == RECALL_TOOL_NAME
-    calls = entry.tool_calls or ()
-    return bool(calls) and all(call.name == RECALL_TOOL_NAME for call in calls)
