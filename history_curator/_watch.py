@@ -58,10 +58,12 @@ class Watch:
         cold: list[int] = []
         if len(self._reports):
             observed, cold = self._reports.of(self.name, self._mark)
-        known = None if self._calibration is None else self._calibration.known
+        known = asked = None
+        if self._calibration is not None:
+            known, asked = self._calibration.known, self._calibration.model
         return Along(
             known, limit, priced, self._ttl, observed, cold,
-            self._options.idle, self._note_cold,
+            self._options.idle, self._note_cold, asked,
         )  # fmt: skip
 
     @property

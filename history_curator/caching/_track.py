@@ -18,6 +18,7 @@ from history_curator.caching._clock import time_of
 from history_curator.caching._prices import sheet_for
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.tokens import Report, read_usage
+from history_curator.tokens._families import kinship
 from history_curator.tokens._meter import Learned, Meter
 
 __all__ = [
@@ -37,6 +38,10 @@ _LONG = 3600.0
 """Seconds a provider's longest cache lives; for one that does not say how long its own does."""
 _LATE = 15.0
 """Seconds after its time in which a prefix was still found, in real logs."""
+_SILENT = 1.7
+"""How far beyond the limit a view may turn out when a model begins to count otherwise unsaid."""
+_ODD = 1.25
+"""A prompt so many times larger than expected is believed when the next one is so, too."""
 
 
 class Facts(NamedTuple):
@@ -129,6 +134,8 @@ class State(NamedTuple):
         answered: when the model answered last.
         late: whether it was cold since then already.
         ttl: seconds the cached prefix survives.
+        gone: counted tokens that jumps have left out since the last report that was believed.
+        odd: the view as we count it and its prompt, of a report just before that was not.
     """
 
     room: int
@@ -139,42 +146,78 @@ class State(NamedTuple):
     answered: float | None = None
     late: bool = False
     ttl: float = _LONG
+    gone: float = 0
+    odd: tuple[int, int] | None = None
+
+
+class Along(NamedTuple):
+    """What is known of a conversation beside its messages when a view of it is asked for.
+
+    Attributes:
+        known: returns what is known about a model before this history, to be learned further; None
+            where counts are taken as they are.
+        limit: the provider's limit for this view, less what is to be left free.
+        priced: what is sent beside all messages, as we count it: tools and priming.
+        ttl: seconds a cached prefix survives, where the provider is known.
+        observed: what was reported for views of this history that its messages do not carry, by
+            how many entries the record had.
+        cold: positions of the units for which a caller said that the cache was cold.
+        idle: seconds since the last request, where the caller says so.
+        note: told where the cache was cold because of that, to be remembered.
+        asked: the model that gets the view, where it is known.
+    """
+
+    known: Callable[[str | None], Learned] | None
+    limit: int = 0
+    priced: int = 0
+    ttl: float | None = None
+    observed: Mapping[int, Report] = {}
+    cold: Sequence[int] = ()
+    idle: float | None = None
+    note: Callable[[int], None] | None = None
+    asked: str | None = None
+
+    def track(self, limit: int, overhead: int, room: int) -> Track:
+        """Return what goes along with the fold of one budget."""
+        return Track(self, limit=limit, overhead=overhead, room=room)
+
+    def is_cold(self, state: State | None) -> bool:
+        """Return whether the caller's word makes the newest unit one that finds a cold cache."""
+        return (
+            self.idle is not None
+            and state is not None
+            and state.place > 0
+            and not state.cold
+            and self.idle >= state.ttl
+        )
+
+    def went_cold(self, place: int) -> Along:
+        """Return the same, with the cache cold at a place; it is noted."""
+        if self.note is not None:
+            self.note(place)
+        return self._replace(cold=(*self.cold, place))
 
 
 class Track:
     """Goes along with a fold; see the module.
 
     Args:
-        known: returns what is known about a model before this history, to be learned further; None
-            where counts are taken as they are.
+        along: what is known of the conversation.
         limit: the provider's limit.
         overhead: what is sent beside the units, as we count it: system, tools, priming.
         room: counted tokens the units may take until something is reported.
-        ttl: seconds a cached prefix survives, where the provider is known.
-        observed: what was reported for views of this history that its messages do not carry, by
-            how many entries the record had.
-        cold: positions of the units for which a caller said that the cache was cold.
     """
 
-    def __init__(
-        self,
-        known: Callable[[str | None], Learned] | None,
-        *,
-        limit: int,
-        overhead: int,
-        room: int,
-        ttl: float | None = None,
-        observed: Mapping[int, Report] | None = None,
-        cold: Iterable[int] = (),
-    ) -> None:
-        self._known = known
+    def __init__(self, along: Along, *, limit: int, overhead: int, room: int) -> None:
+        self._known = along.known
+        self._asked = along.asked
         self._limit = limit
         self._overhead = overhead
         self._room = room
-        self._ttl = _LONG if ttl is None else ttl
-        self._observed = dict(observed or {})
+        self._ttl = _LONG if along.ttl is None else along.ttl
+        self._observed = dict(along.observed)
         self._places = sorted(self._observed)
-        self._cold = sorted(cold)
+        self._cold = sorted(along.cold)
 
     def start(self) -> State:
         """Return what is known before the first unit."""
@@ -185,7 +228,7 @@ class Track:
         meter = Meter(known)
         return state._replace(meter=meter, room=self._left(meter))
 
-    def restart(self, opening: Iterable[Step], before: Iterable[Step]) -> State:
+    def restart(self, opening: Iterable[Step], before: Iterable[Step], gone: float = 0) -> State:
         """Return what is known at a place where the fold does not ask what it was before.
 
         What is hidden follows from the first prompt of the history, the ratio from how the
@@ -194,6 +237,7 @@ class Track:
         Args:
             opening: the units from the start of the history; gone through up to the first report.
             before: the units of the stretch just before the place.
+            gone: about how many tokens the history has before the place.
         """
         first, size = self.start(), 0
         for start, cost, facts in opening:
@@ -215,8 +259,9 @@ class Track:
             grown += cost
         if learned is None:
             return state._replace(cold=False)
-        meter = Meter(learned)
-        return state._replace(meter=meter, room=self._left(meter), cold=False)
+        bare = learned.ratio * self._overhead + learned.hidden
+        meter = Meter(learned, self._overhead, bare)
+        return state._replace(meter=meter, room=self._left(meter), cold=False, gone=gone)
 
     def reach(self, state: State, start: int, size: int, facts: Facts) -> State:
         """Go to the next unit, before it is added.
@@ -237,8 +282,9 @@ class Track:
         if state.meter is None or not state.meter.anchored:
             return state
         meter = state.meter.copy()
-        meter.place(meter.counted - before + after)
-        return state._replace(meter=meter)
+        meter.place(self._overhead + before)
+        meter.place(self._overhead + after)
+        return state._replace(meter=meter, gone=state.gone + before - after)
 
     def room_for(self, state: State, limit: int, overhead: int) -> int:
         """Return the counted tokens that the units of one view may take.
@@ -263,8 +309,14 @@ class Track:
     def _taken(self, state: State, report: Report, size: int, *, sure: bool) -> State:
         reported, shown = report.usage.input, self._overhead + size
         state = self._lasting(state, report)
-        if self._known is None or (not sure and reported > self._limit):
-            return state  # None of our views, which fit.
+        if self._known is None:
+            return state
+        if not sure and self._asked is not None and report.model is not None:
+            kin = kinship(self._asked, report.model)
+            if kin != "same":
+                return self._warned(state, report, shown) if kin == "version" else state
+        if not sure and not self._ours(state, report, shown):
+            return state._replace(odd=(shown, reported))
         counted = shown if report.counted is None else report.counted
         if state.meter is None or (report.model != state.model and report.model is not None):
             meter = Meter(self._known(report.model))
@@ -274,7 +326,40 @@ class Track:
             return state
         if counted != shown:
             meter.place(shown)
-        return state._replace(meter=meter, model=report.model, room=self._left(meter))
+        return state._replace(
+            meter=meter, model=report.model, room=self._left(meter), gone=0, odd=None
+        )
+
+    def _warned(self, state: State, report: Report, shown: int) -> State:
+        """Another version answered so far: this one may count otherwise until it has answered."""
+        if state.meter is not None or self._known is None:
+            return state
+        learned, other = self._known(self._asked), self._known(report.model)
+        learned.hidden = max(learned.hidden, report.usage.input - other.ratio * shown)
+        meter = Meter(learned)
+        return state._replace(meter=meter, room=self._left(meter))
+
+    def _ours(self, state: State, report: Report, shown: int) -> bool:
+        """Whether a report that a message carries is about a view of ours, as far as can be told.
+
+        What somebody else was sent, or this conversation before we came, did not get shorter when
+        our view did, and may be any number of times the limit. A prompt much larger than expected
+        may be another agent's; a second one that goes on from it says that the model has begun to
+        count otherwise.
+        """
+        meter, reported = state.meter, report.usage.input
+        if meter is None or not meter.anchored or report.model != state.model:
+            return reported <= self._limit * (1 if meter is None or meter.anchored else _SILENT)
+        expected, ratio = meter.tokens(shown), meter.learned.ratio
+        uncut = expected + ratio * state.gone
+        if abs(reported - uncut) < abs(reported - expected) or reported > self._limit * _SILENT:
+            return False
+        if reported <= expected * _ODD + meter.error(shown):
+            return True
+        if state.odd is None:
+            return False
+        following = state.odd[1] + ratio * (shown - state.odd[0])
+        return abs(reported - following) <= (_ODD - 1) / 2 * reported
 
     def _left(self, meter: Meter) -> int:
         return max(0, meter.room(self._limit) - self._overhead)
@@ -298,55 +383,3 @@ class Track:
         if facts.said is not None and answered is not None and not late:
             cold = cold or facts.said - answered >= state.ttl + _LATE
         return state._replace(place=place, cold=cold, answered=answered, late=late or cold)
-
-
-class Along(NamedTuple):
-    """What is known of a conversation beside its messages when a view of it is asked for.
-
-    Attributes:
-        known: returns what is known about a model, as `Track` takes it, or None.
-        limit: the provider's limit for this view, less what is to be left free.
-        priced: what is sent beside all messages, as we count it: tools and priming.
-        ttl: seconds a cached prefix survives, where the provider is known.
-        observed: what was reported for its views.
-        cold: where a caller said that the cache was cold.
-        idle: seconds since the last request, where the caller says so.
-        note: told where the cache was cold because of that, to be remembered.
-    """
-
-    known: Callable[[str | None], Learned] | None
-    limit: int
-    priced: int
-    ttl: float | None = None
-    observed: Mapping[int, Report] = {}
-    cold: Sequence[int] = ()
-    idle: float | None = None
-    note: Callable[[int], None] | None = None
-
-    def track(self, limit: int, overhead: int, room: int) -> Track:
-        """Return what goes along with the fold of one budget."""
-        return Track(
-            self.known,
-            limit=limit,
-            overhead=overhead,
-            room=room,
-            ttl=self.ttl,
-            observed=self.observed,
-            cold=self.cold,
-        )
-
-    def is_cold(self, state: State | None) -> bool:
-        """Return whether the caller's word makes the newest unit one that finds a cold cache."""
-        return (
-            self.idle is not None
-            and state is not None
-            and state.place > 0
-            and not state.cold
-            and self.idle >= state.ttl
-        )
-
-    def went_cold(self, place: int) -> Along:
-        """Return the same, with the cache cold at a place; it is noted."""
-        if self.note is not None:
-            self.note(place)
-        return self._replace(cold=(*self.cold, place))

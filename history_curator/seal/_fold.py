@@ -195,7 +195,8 @@ class Fold:
                 _place_of(units[at])
             ):
                 opening = map(self._told_by, range(min(at, OPENING)))
-                return track.restart(opening, map(self._told_by, range(begin, at)))
+                before = map(self._told_by, range(begin, at))
+                return track.restart(opening, before, units[at].offset / 4)
             return track.start()._replace(place=_place_of(units[at - 1]))
         state = cut.state or track.start()
         return track.reach(state, _place_of(units[at]), cut.size, _facts(units[at]))

@@ -76,10 +76,38 @@ def find_family(model: str) -> ModelFamily | None:
         >>> find_family("us.anthropic.claude-sonnet-4-20250514-v1:0").factor
         1.25
     """
-    name = model.strip().lower()
+    return _find(model)[0]
+
+
+def kinship(asked: str, answered: str) -> str:
+    """Return what a model that answered is to the one that is asked, by their names.
+
+    A date or a version behind a name is part of the same model where the other name has none.
+
+    Returns:
+        ``"same"``, ``"version"`` of the same family, ``"other"`` family; ``"same"`` as well where
+        a name tells nothing, such as that of a deployment, or one that means the latest.
+
+    Example:
+        >>> kinship("openai/gpt-4o", "gpt-4o-2024-08-06"), kinship("gpt-4o", "claude-opus-4-6")
+        ('same', 'other')
+        >>> kinship("mistral-large-2512", "mistral-large-2411")
+        'version'
+    """
+    (family, one), (other, two) = _find(asked), _find(answered)
+    if family is None or other is None or one.endswith("latest") or two.endswith("latest"):
+        return "same"
+    if one.startswith(two) or two.startswith(one):
+        return "same"
+    return "version" if family.name == other.name else "other"
+
+
+def _find(model: str) -> tuple[ModelFamily | None, str]:
+    """The family, and the name from where it begins."""
+    name = model.strip().lower().replace("@", "-")
     starts = [0, *(found.end() for found in _SEPARATOR.finditer(name))]
     for start in starts:
         for family in FAMILIES:
             if re.match(family.pattern, name[start:]):
-                return family
-    return None
+                return family, name[start:]
+    return None, name

@@ -96,7 +96,8 @@ class Learned:
         ratio, grown = self.ratio, now[0] - before[0]
         expected = before[1] + ratio * grown
         within = self.spread * ratio * moved
-        self._note(max(0, math.ceil(now[1] - expected - within)))
+        surplus = min(now[1] - expected - within, _SURPRISE * expected)
+        self._note(max(0, math.ceil(surplus)))
         self.calls += 1
         if grown > 0:
             # A reminder slipped in, or a cache that was cleared, says nothing about the ratio.
@@ -218,7 +219,7 @@ class Meter:
         known = self.learned
         least = known.start * LEAST
         if not sure and known.calls >= _EARLY:
-            least = max(least, known.ratio * _OTHER)
+            least = max(least, min(known.ratio, known.start) * _OTHER)
         if counted <= 0 or reported < least * counted:
             return False
         if self.anchored:
@@ -229,8 +230,9 @@ class Meter:
         return True
 
     def place(self, counted: float) -> None:
-        """Take note that the view of the last report is counted otherwise by now."""
-        moved = self.learned.ratio * (counted - self.counted)
+        """Go on from a view that we count so, for which nothing was reported."""
+        known = self.learned
+        moved = known.ratio * (counted - self.counted)
         self.counted = float(counted)
         self.reported = max(1.0, self.reported + moved)
-        self.slack += self.learned.spread * abs(moved)
+        self.slack = min(self.slack + known.spread * abs(moved), known.spread * self.reported)

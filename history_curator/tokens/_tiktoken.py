@@ -96,6 +96,12 @@ class TiktokenCounter(CachingCounter):
         self._exact: bool | None = None
 
     @property
+    def model(self) -> str | None:
+        """The model it was made for; None for an encoding."""
+        given: str = self._options["encoding"]
+        return None if given in ENCODINGS else given
+
+    @property
     def exact(self) -> bool:
         """Whether the encoding is at hand; loads it."""
         if self._exact is None:

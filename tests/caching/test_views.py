@@ -13,15 +13,9 @@ import pytest
 
 from history_curator import BudgetUnsatisfiableError, ConfigurationError, Curator
 from history_curator.tokens import Calibration, count_tokens
+from tests.support.providers import KINDS, tokenizer
 
 Message = dict[str, Any]
-TEXTS = (
-    "The engineers met on Tuesday to talk about the rollout, and nobody had read the report. ",
-    "for index, entry in enumerate(entries):\n    total += counter.count_entry(entry)  # exact\n",
-    '{"id": 48213, "status": "open", "labels": ["bug", "p1"], "score": 0.8125, "url": null}\n',
-    "昨天晚上工程师们发现冷却系统出现故障，今天早上已经修好了。",
-    "2024-05-03T12:04:55.123Z ERROR [w-7] o.a.k.Consumer - failed 0x7f3a91 after 1500 ms\n",
-)
 
 
 class Provider:
@@ -29,27 +23,19 @@ class Provider:
 
     def __init__(self, stretch: float = 1.0, hidden: int = 0) -> None:
         self.stretch, self.hidden = stretch, hidden
-        self.known: dict[str, int] = {}
-        self.encode: Any = None
 
     def count(self, messages: Sequence[Message]) -> int:
-        if self.encode is None:
-            mistral = pytest.importorskip("mistral_common.tokens.tokenizers.mistral")
-            tokenizer = mistral.MistralTokenizer.v3(is_tekken=True).instruct_tokenizer.tokenizer
-            self.encode = lambda text: len(tokenizer.encode(text, bos=False, eos=False))
+        count = tokenizer("mistral")
         total = 0
         for message in messages:
-            text = json.dumps(
-                {key: message[key] for key in ("role", "content", "tool_calls") if key in message},
-                ensure_ascii=False,
-            )
-            if text not in self.known:
-                self.known[text] = self.encode(text)
-            total += self.known[text]
+            kept = {
+                key: message[key] for key in ("role", "content", "tool_calls") if key in message
+            }
+            total += count(json.dumps(kept, ensure_ascii=False))
         return self.hidden + round(total * self.stretch)
 
 
-def turn(number: int, choose: random.Random, kinds: Sequence[str] = TEXTS) -> list[Message]:
+def turn(number: int, choose: random.Random, kinds: Sequence[str] = KINDS) -> list[Message]:
     """A question, or a call and its result."""
     text = f"{number} " + choose.choice(kinds) * choose.randint(1, 3)
     if number % 5 == 0:
@@ -96,8 +82,10 @@ def talk(
     return record, curations, reports
 
 
-@pytest.mark.parametrize("tell", [observed, carried])
-@pytest.mark.parametrize(("stretch", "hidden"), [(0.85, 0), (1.0, 1_500), (1.4, 0), (1.3, 2_000)])
+@pytest.mark.parametrize(
+    ("tell", "stretch", "hidden"),
+    [(observed, 0.85, 0), (carried, 1.0, 1_500), (carried, 1.4, 0), (observed, 1.3, 2_000)],
+)
 class TestScriptedProvider:
     limit = 10_000
 
@@ -119,10 +107,6 @@ class TestScriptedProvider:
             for curation, reported in zip(curations[6:], reports[6:], strict=True)
         )
         assert beyond <= 0.01 * len(curations)
-
-    def test_the_cut_moves_only_at_jumps(self, tell: Tell, stretch: float, hidden: int) -> None:
-        curator = Curator(max_tokens=self.limit)
-        _, curations, _ = talk(curator, Provider(stretch, hidden), tell)
         for before, now in pairwise(curations):
             if not now.report.jumped:
                 prefix = before.report.prefix_entries
@@ -144,6 +128,45 @@ class TestScriptedProvider:
                 curations[number].tokens,
                 curations[number].error,
             )
+
+
+class TestReportsOfSomethingElse:
+    """Usage found in a history need not be about a view of ours."""
+
+    def test_a_history_that_was_sent_whole_so_far(self) -> None:
+        def whole(curation: Any, answer: Message, _reported: int) -> None:
+            record = [entry.root.source for entry in curation.report._record]
+            answer["usage"] = {"prompt_tokens": provider.count(record), "completion_tokens": 9}
+
+        provider = Provider(1.2)
+        _, curations, reports = talk(Curator(max_tokens=5_000), provider, whole)
+        assert provider.count([each.root.source for each in curations[-1].report._record]) > 15_000
+        assert max(reports) <= 5_000
+        assert min(reports[80:]) > 0.4 * 5_000
+
+    def test_another_agent_that_answers_now_and_then(self) -> None:
+        def mixed(_curation: Any, answer: Message, reported: int) -> None:
+            count = {3: 4_900, 5: 700}.get(len(told) % 7, reported)
+            told.append(count)
+            answer["usage"] = {"prompt_tokens": count, "completion_tokens": 9}
+
+        told: list[int] = []
+        _, _, reports = talk(Curator(max_tokens=5_000), Provider(1.2), mixed)
+        assert max(reports) <= 5_000
+        assert min(reports[80:]) > 0.35 * 5_000
+
+    @pytest.mark.parametrize(("before", "after"), [(1.0, 1.4), (1.3, 0.9)])
+    def test_a_model_that_begins_to_count_otherwise(self, before: float, after: float) -> None:
+        def changing(curation: Any, answer: Message, reported: int) -> None:
+            carried(curation, answer, reported)
+            told.append(reported)
+            provider.stretch = before if len(told) < 100 else after
+
+        told: list[int] = []
+        provider = Provider(before)
+        _, _, reports = talk(Curator(max_tokens=5_000), provider, changing)
+        assert sum(reported > 5_000 for reported in reports) <= 2
+        assert max(reports[-60:]) > 0.9 * 5_000
 
 
 class TestWithoutUsage:
@@ -177,7 +200,7 @@ class TestCalibration:
         calibration = Calibration()
         talk(Curator(max_tokens=9_000, calibration=calibration), Provider(1.4), observed, calls=60)
         loaded = Calibration.from_dict(calibration.to_dict())
-        first = [{"role": "user", "content": "".join(TEXTS) * 60}]
+        first = [{"role": "user", "content": "".join(KINDS) * 60}]
         curation = Curator(max_tokens=40_000, calibration=loaded).curate(first)
         assert curation.error is not None
         assert 1.4 < curation.tokens / count_tokens(first) < 2.5

@@ -1,0 +1,114 @@
+"""A model that counts otherwise than we do: every socket fills its window and never exceeds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from langchain_history_curator import HistoryCurator, HistoryCuratorMiddleware
+from tests.support.providers import Provider, said
+
+LIMIT = 4_000
+
+
+class Metered(BaseChatModel):
+    """Looks something up on every call, and reports what the provider counted."""
+
+    model_name: str
+    provider: Any
+    stop_at: int = 10**9
+
+    @property
+    def _llm_type(self) -> str:
+        return "metered"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self.bind(tools=[convert_to_openai_tool(one) for one in tools], **kwargs)
+
+    def _generate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        request = [[m.type, m.content, *_calls(m)] for m in messages]
+        prompt = self.provider.count(self.model_name, request, kwargs.get("tools") or ())
+        number = len(self.provider.counts)
+        call = {"name": "look", "args": {"number": number}, "id": f"call_{number}"}
+        answer = AIMessage(
+            "" if number < self.stop_at else f"done after {number}",
+            tool_calls=[call] if number < self.stop_at else [],
+            usage_metadata={
+                "input_tokens": prompt,
+                "output_tokens": 9,
+                "total_tokens": prompt + 9,
+            },
+            response_metadata={"model_name": self.model_name},
+        )
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+
+def _calls(message: BaseMessage) -> list[Any]:
+    return [[call["name"], call["args"]] for call in getattr(message, "tool_calls", ())]
+
+
+@tool
+def look(number: int) -> str:
+    """Look something up."""
+    return said(number)
+
+
+def agent(models: list[Metered], upto: list[int]) -> None:
+    """Run an agent, one model after the other, each up to a number of requests."""
+    middleware = HistoryCuratorMiddleware(max_tokens=LIMIT)
+    messages: list[Any] = []
+    for model, last in zip(models, upto, strict=True):
+        model.stop_at = last
+        running = create_agent(model, [look], system_prompt="Look.", middleware=[middleware])
+        messages.append(HumanMessage("look it up"))
+        messages = running.invoke({"messages": messages}, {"recursion_limit": 5_000})["messages"]
+
+
+def chain(models: list[Metered], upto: list[int]) -> None:
+    """Ask a chain, one model after the other, each up to a number of requests."""
+    messages: list[Any] = [HumanMessage("look it up")]
+    for model, last in zip(models, upto, strict=True):
+        asking = HistoryCurator.for_model(model, max_tokens=LIMIT, tools=[look]) | model.bind_tools(
+            [look]
+        )
+        while len(model.provider.counts) < last:
+            answer = asking.invoke(messages)
+            (call,) = answer.tool_calls
+            result = look.invoke(call["args"])
+            messages += [answer, ToolMessage(result, tool_call_id=call["id"])]
+
+
+@pytest.mark.parametrize(
+    ("talk", "name", "encoding", "stretch", "hidden"),
+    [
+        (agent, "mistral-large", "mistral", 0.9, 0),
+        (agent, "oracle-7", "llama3", 1.6, 500),
+        (chain, "mistral-large", "mistral", 1.4, 1_000),
+        (chain, "qwen-max", "qwen2", 1.0, 0),
+    ],
+)
+def test_the_window_is_used_and_never_exceeded(talk, name, encoding, stretch, hidden):
+    provider = Provider(LIMIT, encoding, hidden=hidden, versions={name: stretch})
+
+    talk([Metered(model_name=name, provider=provider)], [110])
+
+    provider.check()
+
+
+@pytest.mark.parametrize(("talk", "before", "after"), [(agent, 0.9, 1.4), (chain, 1.4, 0.9)])
+def test_another_version_of_the_model_may_count_otherwise(talk, before, after):
+    versions = {"mistral-large-2411": before, "mistral-large-2512": after}
+    provider = Provider(LIMIT, "mistral", versions=versions)
+
+    talk([Metered(model_name=name, provider=provider) for name in versions], [115, 225])
+
+    provider.check(versions=(0, 115))
