@@ -44,7 +44,7 @@ def run_demo(max_tokens: int, output: Path | None = None, *, full: bool = False)
         screen.print(decision_table(report))
         screen.print()
     screen.print(_last_request(report))
-    screen.print(_whole_session(results, len(page.data["calls"])))
+    screen.print(_whole_session(results, len(page.data["calls"]), narrow=screen.width < 60))
     screen.print(_call_by_call(page.data["policies"][0], max_tokens))
     if output is None:
         output = Path(tempfile.mkdtemp(prefix="history-curator-")) / "demo.html"
@@ -96,22 +96,21 @@ def _left_out(report: CurationReport) -> list[_Line]:
     return [_Line(text, first=not number) for number, text in enumerate(said or ["nothing"])]
 
 
-def _whole_session(results: ReplayResults, calls: int) -> Table:
+def _whole_session(results: ReplayResults, calls: int, *, narrow: bool) -> Table:
     """Return what the session costs, beside what one would do instead."""
     table = Table(
         title=f"\nThe whole session, {many(calls, 'call')}", title_justify="left", box=None,
         pad_edge=False, header_style="bright_black",
     )  # fmt: skip
-    table.add_column("")
-    for head in ("tokens", "cached", "cost", "lost", "faults"):
+    table.add_column("", overflow="fold")
+    for head in ("tokens", "cached", "cost", "lost", "faults")[2 * narrow :]:
         table.add_column(head, justify="right", no_wrap=True)
     for name, each in results.policies.items():
         needed = each.identifiers + each.repeats
         lost = each.lost_identifiers + each.repeated_calls
-        table.add_row(
-            name, short_number(each.tokens_sent), f"{each.cached_share:.0%}", f"{each.cost:.3f}",
-            f"{lost} of {needed}", f"{each.faults}", style="bold" if name == "curator" else None,
-        )  # fmt: skip
+        cells = (short_number(each.tokens_sent), f"{each.cached_share:.0%}", f"{each.cost:.3f}",
+                 f"{lost} of {needed}", f"{each.faults}")  # fmt: skip
+        table.add_row(name, *cells[2 * narrow :], style="bold" if name == "curator" else None)
     table.caption = (
         "cached repeats the request before and costs a tenth; cost in millions of tokens at full "
         "price (Anthropic); lost was needed by a later call and out of view; faults are requests "

@@ -20,10 +20,13 @@ from history_curator.lab._needs import (
 )
 from history_curator.lab._policies import Policy, PolicyUnavailableError, View
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.rules import get_profile
+from history_curator.rules import ProviderProfile, Violation, get_profile
 from history_curator.tokens import TokenCounter, get_counter
 
-__all__ = ["Settings", "Tally", "measure_conversation", "repeated", "shown_in", "tally_to_dict"]
+__all__ = [
+    "Settings", "Tally", "faults_in", "measure_conversation", "repeated", "shown_in",
+    "tally_to_dict",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +171,11 @@ def _measure_calls(tally: Tally, run: _Run) -> None:
         for sheet in settings.prices:
             cost = sheet.cost(total, cached, idle)
             tally.costs[sheet.name] = tally.costs.get(sheet.name, 0.0) + cost
-        over = False
+        known = total - record.hidden
+        over, found = faults_in(sent, known, policy.max_tokens, profile)
+        tally.over_budget += over
         if policy.max_tokens:
-            known = total - record.hidden
-            over = known > policy.max_tokens
             tally.budget_use += known / policy.max_tokens
-            tally.over_budget += over
-        found = profile.find(list(sent), "request") if profile else ()
         tally.invalid += bool(found)
         tally.faulty += over or bool(found)
         for violation in found:
@@ -226,6 +227,18 @@ def _measure_questions(tally: Tally, record: ReadConversation, view: View) -> No
             index in shown and still_shows(record.entries[index], shown[index])
             for index in question.evidence
         )
+
+
+def faults_in(
+    sent: Sequence[ConversationEntry],
+    tokens: int,
+    max_tokens: int | None,
+    profile: ProviderProfile | None,
+) -> tuple[bool, list[Violation]]:
+    """Return whether a request is over its budget, and what the rules refuse in it."""
+    over = max_tokens is not None and tokens > max_tokens
+    sound = profile is None or profile.holds(sent)
+    return over, [] if sound or profile is None else profile.find(list(sent))
 
 
 def shown_in(

@@ -9,10 +9,11 @@ from typing import Any
 from history_curator.caching import PriceSheet, get_prices
 from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.lab._conversation import LabConversation, ReadConversation, searchable
-from history_curator.lab._measure import repeated, shown_in
+from history_curator.lab._measure import faults_in, repeated, shown_in
 from history_curator.lab._needs import Need, find_needs, is_met
 from history_curator.lab._policies import Policy, as_policies
 from history_curator.model import ConversationEntry, write_private
+from history_curator.rules import get_profile
 from history_curator.tokens import TokenCounter, get_counter
 
 __all__ = ["SessionPage"]
@@ -54,16 +55,16 @@ class SessionPage:
             )
         record = LabConversation("session", messages, tools=tools).read()
         counting, sheet = get_counter(counter), get_prices(pricing)
+        replay = _Replay(record, counting, sheet, provider)
         self.data: dict[str, Any] = {
             "kind": "session",
             "provider": provider,
             "counter": counting.name,
             "pricing": sheet.name,
-            "entries": [_entry(entry, counting) for entry in record.entries],
+            "entries": _entries(record, counting),
             "calls": _calls(record),
             "policies": [
-                {"name": name, **_Replayed(record, policy, counting, sheet).run()}
-                for name, policy in chosen.items()
+                {"name": name, **replay.under(policy)} for name, policy in chosen.items()
             ],
         }
 
@@ -86,7 +87,14 @@ def _calls(record: ReadConversation) -> list[int]:
     return calls if ends_on_call else [*calls, len(record.entries)]
 
 
-def _entry(entry: ConversationEntry, counter: TokenCounter) -> dict[str, Any]:
+def _entries(record: ReadConversation, counter: TokenCounter) -> list[dict[str, Any]]:
+    tools = {call.id: call.name for entry in record.entries for call in entry.tool_calls or ()}
+    return [_entry(entry, counter, tools) for entry in record.entries]
+
+
+def _entry(
+    entry: ConversationEntry, counter: TokenCounter, tools: Mapping[str, str]
+) -> dict[str, Any]:
     calls = [
         {"id": call.id, "name": call.name, "arguments": call.arguments}
         for call in entry.tool_calls or ()
@@ -95,28 +103,28 @@ def _entry(entry: ConversationEntry, counter: TokenCounter) -> dict[str, Any]:
         "role": entry.role.value,
         "tokens": counter.count_entry(entry),
         "text": entry.content or "",
-        "name": entry.tool_name or entry.name,
+        "name": entry.tool_name or entry.name or tools.get(entry.tool_call_id or ""),
         "calls": calls,
     }
     return {key: value for key, value in data.items() if value not in (None, [], "")}
 
 
-class _Replayed:
-    """One policy on one conversation: views as what they keep and what they add."""
+class _Replay:
+    """A conversation call by call: views as what they keep and what they add."""
 
     def __init__(
-        self, record: ReadConversation, policy: Policy, counter: TokenCounter, sheet: PriceSheet
+        self, record: ReadConversation, counter: TokenCounter, sheet: PriceSheet, provider: str
     ) -> None:
-        self._record, self._policy, self._counter, self._sheet = record, policy, counter, sheet
+        self._record, self._counter, self._sheet = record, counter, sheet
+        self._profile = get_profile(provider)
+        self._needs = find_needs(record)
         self._index_of = {id(entry): index for index, entry in enumerate(record.entries)}
-        self._forms: list[dict[str, Any]] = []
-        self._known: dict[tuple[Any, ...], int] = {}
         tools = counter.count_tools(record.tools) if record.tools else 0
         self._overhead = counter.priming + record.hidden + tools
 
-    def run(self) -> dict[str, Any]:
-        view = self._policy.start(self._record, self._counter)
-        needs = find_needs(self._record)
+    def under(self, policy: Policy) -> dict[str, Any]:
+        view = policy.start(self._record, self._counter)
+        forms = _Forms(self._index_of, self._counter)
         views, lost = [], []
         before: Sequence[ConversationEntry] = ()
         answered = 0
@@ -129,53 +137,40 @@ class _Replayed:
                 before, sent = (), ()
             else:
                 idle = self._record.idle(answered, at) if answered else None
-                views.append(self._call(before, sent, idle))
+                views.append(self._call(before, sent, idle, policy.max_tokens, forms))
                 before = sent
             answered = at
-            lost += self._lost(number, needs.get(at, ()), sent)
+            lost += self._lost(number, self._needs.get(at, ()), sent)
         return {
-            "max_tokens": self._policy.max_tokens,
-            "forms": self._forms,
-            "views": views,
-            "lost": lost,
-        }
+            "max_tokens": policy.max_tokens, "forms": forms.all, "views": views, "lost": lost,
+        }  # fmt: skip
 
     def _call(
         self,
         before: Sequence[ConversationEntry],
         sent: Sequence[ConversationEntry],
         idle: float | None,
+        max_tokens: int | None,
+        forms: _Forms,
     ) -> dict[str, Any]:
         sizes = [self._counter.count_entry(entry) for entry in sent]
         keep = repeated(before, sent)
         total = sum(sizes) + self._overhead
         cached = sum(sizes[:keep]) + (self._overhead - self._counter.priming if before else 0)
         had, has = shown_in(before, self._index_of), shown_in(sent, self._index_of)
-        return {
+        call = {
             "keep": keep,
-            "add": [self._reference(entry) for entry in sent[keep:]],
+            "add": [forms.reference(entry) for entry in sent[keep:]],
             "tokens": total,
             "cached": cached,
-            "cost": round(self._sheet.cost(total, cached, idle), 9),
+            "cost": round(self._sheet.cost(total, cached, idle), 7),
             "jumped": not had.keys() <= has.keys(),
         }
-
-    def _reference(self, entry: ConversationEntry) -> int:
-        """Return the index of a recorded entry, or -1, -2, … for one that is none."""
-        index = self._index_of.get(id(entry))
-        if index is not None:
-            return index
-        root = self._index_of.get(id(entry.root))
-        key = (root, entry.role, entry.content, entry.action)
-        if key not in self._known:
-            self._forms.append({
-                "index": root, "role": entry.role.value, "text": entry.content or "",
-                "action": entry.action or ("truncated" if root is not None else "inserted"),
-                "reason": entry.reason or "", "origin": entry.origin,
-                "tokens": self._counter.count_entry(entry),
-            })  # fmt: skip
-            self._known[key] = -len(self._forms)
-        return self._known[key]
+        over, broken = faults_in(sent, total - self._record.hidden, max_tokens, self._profile)
+        faults = ["over the budget"] if over else []
+        if faults := faults + [each.message for each in broken[:3]]:
+            call["fault"] = "; ".join(faults)[:300]
+        return call
 
     def _lost(
         self, number: int, needs: Sequence[Need], sent: Sequence[ConversationEntry]
@@ -191,3 +186,29 @@ class _Replayed:
             for need in needs
             if not is_met(need, shown, self._record, inserted)
         ]
+
+
+class _Forms:
+    """What a policy sent that is not on record: edited messages and notes, each once."""
+
+    def __init__(self, index_of: Mapping[int, int], counter: TokenCounter) -> None:
+        self.all: list[dict[str, Any]] = []
+        self._index_of, self._counter = index_of, counter
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def reference(self, entry: ConversationEntry) -> int:
+        """Return the index of a recorded entry, or -1, -2, … for one that is none."""
+        index = self._index_of.get(id(entry))
+        if index is not None:
+            return index
+        root = self._index_of.get(id(entry.root))
+        key = (root, entry.role, entry.content, entry.action)
+        if key not in self._known:
+            self.all.append({
+                "index": root, "role": entry.role.value, "text": entry.content or "",
+                "action": entry.action or ("truncated" if root is not None else "inserted"),
+                "reason": entry.reason or "", "origin": entry.origin,
+                "tokens": self._counter.count_entry(entry),
+            })  # fmt: skip
+            self._known[key] = -len(self.all)
+        return self._known[key]

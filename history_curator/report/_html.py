@@ -21,6 +21,8 @@ __all__ = ["as_frame", "render_frame", "render_html", "render_session"]
 
 # Above this many characters the data is compressed; the browser unpacks it in a few milliseconds.
 _LARGE = 256_000
+# Base 85 takes a sixteenth less room than base 64, but its alphabet has what HTML reads.
+_HARMLESS = str.maketrans("<>&", ",.:")
 
 
 def render_html(report: Any, *, title: str | None = None) -> str:
@@ -151,11 +153,13 @@ def _policy(style: str, script: str) -> str:
 
 def _embed(data: Mapping[str, Any]) -> tuple[str, str]:
     """Return data that cannot end the block it sits in, and the block's attribute for it."""
-    text = json.dumps(data, ensure_ascii=True, default=str, separators=(",", ":"))
+    text = json.dumps(data, ensure_ascii=False, default=str, separators=(",", ":"))
     if len(text) > _LARGE:
-        packed = gzip.compress(text.encode(), mtime=0)
-        return base64.b64encode(packed).decode(), ' data-encoding="gzip"'
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"), ""
+        packed = gzip.compress(text.encode("utf-8", "replace"), mtime=0)
+        dense = base64.b85encode(packed, pad=True).decode().translate(_HARMLESS)
+        return dense, f' data-bytes="{len(packed)}"'
+    plain = json.dumps(data, ensure_ascii=True, default=str, separators=(",", ":"))
+    return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"), ""
 
 
 def _compact(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,6 +181,11 @@ def _compact(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _number(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else "–"
+
+
+def _share(part: int, whole: int) -> str:
+    """Return a share as it is read: 100% is all of it."""
+    return f"{100 * part // whole}%"
 
 
 def _tokens_before(data: Mapping[str, Any]) -> int:
@@ -206,10 +215,10 @@ def _subline(data: Mapping[str, Any]) -> str:
 
 def _stats(data: Mapping[str, Any]) -> str:
     before, now, budget = _tokens_before(data), data.get("tokens"), data.get("max_tokens")
-    used = f"{now / budget:.0%} of {budget:,}" if isinstance(now, int) and budget else "no budget"
+    used = f"{_share(now, budget)} of {budget:,}" if isinstance(now, int) and budget else "no budget"
     changed = sum(n for action, n in (data.get("actions") or {}).items() if action != "kept")
     prefix = data.get("prefix_tokens") or 0
-    share = f"{prefix / now:.0%} of the view" if now else "nothing sent"
+    share = f"{_share(prefix, now)} of the view" if now else "nothing sent"
     cards = [
         ("Tokens on record", _number(before), ""),
         ("Tokens sent", _number(now), used),

@@ -73,7 +73,7 @@ class TestTheSlider:
         jumps = [n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
                  if view["jumped"]]  # fmt: skip
         assert jumps
-        assert opened.page.locator(".chart").first.locator(".jumped").count() == len(jumps)
+        assert opened.page.locator(".chart").first.locator(".jump").count() == len(jumps)
         slide(opened, 1)
         opened.page.click("#jump-on")
         assert opened.page.locator("#call").input_value() == str(jumps[0])
@@ -94,6 +94,19 @@ class TestComparing:
         actions = {chips.nth(n).get_attribute("data-action") for n in range(chips.count())}
         assert {"left", "entered"} <= actions
         assert actions <= {"left", "entered", "rewritten", "same"}
+        shown = opened.page.locator(".timeline .badge").all_text_contents()
+        assert "left" in shown
+        assert "same" not in shown  # until it is asked for
+
+    def test_a_faulty_request_says_so(self, show: Any) -> None:
+        opened = show(policies={"mine": Curator(max_tokens=1_000), "all": NoCuration(1_000)})
+        rows = opened.page.locator("#numbers tr")
+        assert rows.nth(0).locator("td").last.text_content() == "0"
+        over = sum("fault" in view for view in opened.data["policies"][1]["views"])
+        assert over > 0
+        assert rows.nth(1).locator("td").last.text_content() == str(over)
+        opened.page.click(".chart button >> text=all")
+        assert "over the budget" in opened.page.locator("#fault").text_content()
 
     def test_two_policies_side_by_side(self, show: Any) -> None:
         opened = show()
@@ -142,7 +155,7 @@ class TestLooks:
     def test_large_sessions_are_compressed_and_open(self, show: Any) -> None:
         opened = show(conversation(300, words=300), {"mine": Curator(max_tokens=20_000)})
         text = opened.path.read_text(encoding="utf-8")
-        assert 'data-encoding="gzip"' in text
+        assert ' data-bytes="' in text
         assert len(text) < 400_000
         assert opened.page.locator(".row").count() < 300
         opened.clean()

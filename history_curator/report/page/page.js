@@ -34,7 +34,7 @@ const Timeline = () => {
   let blocks = [];
   let other = "";          /* the name of a second policy, when there is one */
   const open = new Set();
-  const hidden = new Set();
+  const hidden = new Set(["same"]);   /* between two calls, what changed */
   const haystacks = new Map();
 
   const tokens = (d) => {
@@ -389,6 +389,7 @@ const Timeline = () => {
       if (getComputedStyle(scroller).overflowY !== "auto") return;
       if (!goTo("cut") && !goTo("prefix-end")) scroller.scrollTop = scroller.scrollHeight;
     },
+    top() { scroller.scrollTop = 0; },
     goTo, focusRow, toggle,
   };
 };
@@ -425,11 +426,21 @@ const themeButton = () => {
   });
 };
 
-/* Large pages carry their data compressed. */
+/* Large pages carry their data compressed, in base 85 without what HTML reads. */
+const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%:()*+-;,=.?@^_`{|}~";
 const readData = async () => {
   const block = $("report");
-  if (block.dataset.encoding !== "gzip") return JSON.parse(block.textContent);
-  const bytes = Uint8Array.from(atob(block.textContent), (c) => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const text = block.textContent;
+  if (!block.dataset.bytes) return JSON.parse(text);
+  const value = new Uint8Array(128);
+  [...DIGITS].forEach((digit, at) => { value[digit.charCodeAt(0)] = at; });
+  const bytes = new DataView(new ArrayBuffer(text.length / 5 * 4));
+  for (let at = 0; at < text.length; at += 5) {
+    let four = 0;
+    for (let k = at; k < at + 5; k++) four = four * 85 + value[text.charCodeAt(k)];
+    bytes.setUint32(at / 5 * 4, four);
+  }
+  const packed = bytes.buffer.slice(0, Number(block.dataset.bytes));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 };

@@ -6,6 +6,7 @@ const showSession = (data) => {
   let call = last;
   let since = -1;
   let main = 0;
+  const times = (n, what) => num(n) + " " + what + (n === 1 ? "" : "s");
   const money = (n) => n < 1 ? n.toFixed(3) : n.toFixed(2);
 
   /* A view is what it keeps of the view before it and what it adds: 3 is message 3 as recorded,
@@ -81,7 +82,7 @@ const showSession = (data) => {
         const { form, position } = shape.inserted[at++];
         rows.push({ index: null, position, role: form.role, origin: form.origin || "note",
           action: form.action === "kept" ? "inserted" : form.action, reason: form.reason,
-          after: form.text, tokens_before: 0, tokens_after: form.tokens, form });
+          after: form.text, tokens_after: form.tokens, form });
       }
     };
     put(-1);
@@ -143,9 +144,10 @@ const showSession = (data) => {
     return [next, sum];
   };
 
-  /* The calls as bars: cached below, new above, a tick where the cut jumped. */
-  const peak = policies.reduce((m, p) => Math.max(m, p.max_tokens || 0,
-    ...p.views.map((each) => each.tokens || 0)), 1);
+  /* The calls as bars: cached below, new above, a tick where the cut jumped. Where there are more
+     calls than bars, a bar shows the call that jumped, or else the largest. */
+  const peak = 1.06 * policies.reduce((m, p) => p.views.reduce((most, each) =>
+    Math.max(most, each.tokens || 0), Math.max(m, p.max_tokens || 0)), 1);
   const charts = policies.map((policy, number) => {
     const box = make("figure", "chart");
     const title = make("figcaption", "");
@@ -153,19 +155,28 @@ const showSession = (data) => {
     pick.type = "button";
     pick.setAttribute("aria-pressed", String(number === main));
     pick.addEventListener("click", () => { main = number; update(); });
-    title.append(pick, " " + num(policy.jumps.length) + " jumps");
+    title.append(pick, " " + times(policy.jumps.length, "jump"));
     const bars = make("div", "bars");
     bars.setAttribute("role", "img");
     bars.setAttribute("aria-label", policy.name + ": tokens of each call, cached and new");
-    const perBar = Math.max(1, Math.ceil(policy.views.length / 400));
+    const perBar = Math.max(1, Math.ceil(policy.views.length / 320));
+    const count = Math.ceil(policy.views.length / perBar);
+    if (count > 100) bars.classList.add("close");
     for (let k = 0; k < policy.views.length; k += perBar) {
       const some = policy.views.slice(k, k + perBar);
+      const jumped = some.findIndex((each) => each.jumped);
       const tallest = some.reduce((w, each) => (each.tokens || 0) > (w.tokens || 0) ? each : w);
-      const bar = make("b", some.some((each) => each.jumped) ? "jumped" : "");
-      bar.dataset.call = Math.min(k + perBar - 1, last);
-      bar.style.setProperty("--cached", percent(tallest.cached || 0, peak));
-      bar.style.setProperty("--all", percent(tallest.tokens || 0, peak));
+      const drawn = jumped < 0 ? tallest : some[jumped];
+      const bar = make("b", "");
+      bar.dataset.call = k + some.indexOf(drawn);
+      bar.style.setProperty("--cached", percent(drawn.cached || 0, peak));
+      bar.style.setProperty("--all", percent(drawn.tokens || 0, peak));
       bars.append(bar);
+    }
+    for (const k of policy.jumps) {
+      const tick = make("i", "jump");
+      tick.style.left = percent(Math.floor(k / perBar) + 0.5, count);
+      bars.append(tick);
     }
     if (policy.max_tokens) {
       const line = make("i", "limit");
@@ -187,24 +198,29 @@ const showSession = (data) => {
       const view = policy.views[call];
       const row = make("tr", number === main ? "main" : "");
       const lost = policy.lost.filter((need) => need.call <= call).length;
+      const faults = policy.views.filter((each) => each.fault || each.failed).length;
       const cells = view.failed ? ["refused: " + view.failed, "–", "–"] :
         [num(view.tokens) + (policy.max_tokens ? " of " + num(policy.max_tokens) : ""),
-          num(view.cached) + " (" + Math.round(100 * view.cached / Math.max(1, view.tokens)) + " %)",
+          num(view.cached) + " (" + Math.floor(100 * view.cached / Math.max(1, view.tokens)) + "%)",
           num(view.tokens - view.cached)];
       row.append(make("th", "", policy.name), ...cells.map((text) => make("td", "", text)),
         make("td", "", money(view.sofar)), make("td", "", money(policy.views[last].sofar)),
-        make("td", "", num(lost) + " of " + num(policy.lost.length)));
+        make("td", "", num(lost) + " of " + num(policy.lost.length)),
+        make("td", faults ? "bad" : "", num(faults)));
+      for (const cell of row.children) cell.setAttribute("role", "cell");
+      row.firstChild.setAttribute("role", "rowheader");
+      row.setAttribute("role", "row");
       return row;
     }));
   };
   const lostList = () => {
     const policy = policies[main];
     $("lost").hidden = !policy.lost.length;
-    $("lost-title").textContent = num(policy.lost.length) +
-      " times something had left the view of " + policy.name + " and was needed later";
+    $("lost-title").textContent = times(policy.lost.length, "time") +
+      " something had left the view of " + policy.name + " and was needed later";
     $("lost-list").replaceChildren(...policy.lost.slice(0, 300).map((need) => {
       const button = make("button", "ghost",
-        "call " + (need.call + 1) + ": " + need.value.slice(0, 60));
+        "call " + num(need.call + 1) + ": " + need.value.slice(0, 60));
       button.type = "button";
       button.addEventListener("click", () => {
         call = need.call;
@@ -223,11 +239,12 @@ const showSession = (data) => {
     const policy = policies[main];
     const view = policy.views[call];
     $("call").value = call + 1;
-    $("call").setAttribute("aria-valuetext", "call " + (call + 1) + " of " + (last + 1));
-    $("call-name").textContent = "call " + (call + 1) + " of " + (last + 1) +
-      (view.jumped ? " · the cut jumped" : "");
+    const name = "call " + num(call + 1) + " of " + num(last + 1);
+    $("call").setAttribute("aria-valuetext", name);
+    $("call-name").textContent = name + (view.jumped ? " · the cut jumped" : "");
+    $("fault").textContent = view.fault ? policy.name + ", this call: " + view.fault : "";
     $("since").max = last + 1;
-    $("since").value = since + 1;
+    $("since").value = since < 0 ? "" : since + 1;
     charts.forEach((chart, number) => {
       chart.pick.setAttribute("aria-pressed", String(number === main));
       for (const bar of chart.bars.querySelectorAll(".here")) bar.classList.remove("here");
@@ -242,7 +259,7 @@ const showSession = (data) => {
       marks.length = 0;
     } else if (policies.length > 1) beside(shownRows, policies[main ? 0 : 1], call);
     timeline.show(shownRows, marks, policies.length > 1 ? policies[main ? 0 : 1].name : "");
-    timeline.open();
+    if (marks.length || since < 0) timeline.open(); else timeline.top();
   };
   const go = (to) => { call = Math.max(0, Math.min(last, to)); update(); };
   const jump = (by) => {
@@ -250,6 +267,8 @@ const showSession = (data) => {
     const to = by > 0 ? jumps.find((k) => k > call) : jumps.filter((k) => k < call).pop();
     if (to != null) go(to);
   };
+  if (policies.length > 1) $("legend").append(make("li", "",
+    "two marks on a row: the policy that is picked, then the other"));
   $("call").max = last + 1;
   $("call").addEventListener("input", (event) => go(Number(event.target.value) - 1));
   $("since").addEventListener("change", (event) => {
