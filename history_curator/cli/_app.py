@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from history_curator import __version__
 from history_curator.cli._doctor import doctor
-from history_curator.cli._files import (
-    StoredConversation,
-    naming,
-    read_conversations,
-    read_file,
-    write_text,
+from history_curator.cli._files import read_conversations, read_file, write_text
+from history_curator.cli._friendly import friendly
+from history_curator.cli._options import (
+    Budget,
+    Config,
+    Counter,
+    File,
+    Files,
+    Output,
+    OwnCounter,
+    OwnProvider,
+    Pricing,
+    Provider,
+    ReplayBudget,
+    Which,
+    about,
+    curator_of,
+    pick,
+    policies_of,
+    policy_names,
 )
 from history_curator.cli._show import (
     console,
@@ -29,7 +41,6 @@ from history_curator.cli._show import (
     summary_panel,
     violation_table,
 )
-from history_curator.errors import HistoryCuratorError
 
 __all__ = ["app"]
 
@@ -41,56 +52,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _providers(incomplete: str) -> list[str]:
-    from history_curator.rules._providers import PROVIDERS
-
-    return [name for name in PROVIDERS if name.startswith(incomplete)]
-
-
-def _sheets(incomplete: str) -> list[str]:
-    from history_curator.lab import price_sheets
-
-    return [name for name in price_sheets() if name.startswith(incomplete)]
-
-
-def _policies(incomplete: str) -> list[str]:
-    from history_curator.lab import peer_names
-
-    return [name for name in peer_names() if name.startswith(incomplete)]
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-File = Annotated[str, typer.Argument(help="JSON, JSON lines or gzip; - is standard input.")]
-Files = Annotated[list[str], typer.Argument(help="JSON, JSON lines or gzip; - is standard input.")]
-Budget = Annotated[int | None, typer.Option("--max-tokens", "-n", min=1, help="The budget.")]
-Provider = Annotated[
-    str,
-    typer.Option("--provider", "-p", help="Whose rules hold.", autocompletion=_providers),
-]
-Counter = Annotated[str, typer.Option("--counter", help="An encoding or a model name.")]
-OwnProvider = Annotated[
-    str | None,
-    typer.Option(
-        "--provider",
-        "-p",
-        help="Whose rules hold.",
-        show_default="core, or --config",
-        autocompletion=_providers,
-    ),
-]
-OwnCounter = Annotated[
-    str | None,
-    typer.Option(
-        "--counter", help="An encoding or a model name.", show_default="o200k_base, or --config"
-    ),
-]
-Config = Annotated[
-    Path | None, typer.Option("--config", "-c", help="YAML or TOML of a whole curator.")
-]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write.")]
-Which = Annotated[int, typer.Option("--which", "-w", min=0, help="Which conversation of the file.")]
 
 
 def _version(asked: bool) -> None:
@@ -109,61 +70,8 @@ def _about_all(
     pass
 
 
-def _friendly(command: Command) -> Command:
-    """Turn the library's errors and missing files into one line and exit code 2."""
-
-    @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return command(*args, **kwargs)
-        except BrokenPipeError:
-            raise
-        except (HistoryCuratorError, OSError, ImportError, RecursionError) as error:
-            console(stderr=True).print(f"[red]error:[/red] {_plain(error)}", soft_wrap=True)
-            raise typer.Exit(2) from error
-
-    return run  # type: ignore[return-value]
-
-
-def _plain(error: Exception) -> str:
-    from rich.markup import escape
-
-    if isinstance(error, OSError) and error.strerror:
-        named = f"{error.filename}: " if error.filename is not None else ""
-        return escape(f"{named}{error.strerror}.")
-    if isinstance(error, RecursionError):
-        return "the JSON is nested too deeply. Fix: pass messages, not what they were wrapped in."
-    return escape(str(error))
-
-
-def _curator(
-    max_tokens: int | None, provider: str | None, counter: str | None, config: Path | None
-) -> Any:
-    """Return the curator; a provider or counter that was asked for wins over the file's."""
-    from history_curator.curator import Curator
-
-    asked = {"provider": provider, "counter": counter}
-    options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    if config is not None:
-        return Curator.from_config(config, **options)
-    return Curator(max_tokens=max_tokens, **options)
-
-
-def _about(
-    stored: StoredConversation, among: Sequence[StoredConversation]
-) -> AbstractContextManager[None]:
-    """Name the conversation in errors when there are several."""
-    return naming(stored.id) if len(among) > 1 else nullcontext()
-
-
-def _pick(conversations: Sequence[StoredConversation], which: int) -> StoredConversation:
-    if which >= len(conversations):
-        raise typer.BadParameter(f"the file holds {many(len(conversations), 'conversation')}.")
-    return conversations[which]
-
-
 @app.command(epilog="Example: history-curator curate talk.json -n 16000 -o view.json")
-@_friendly
+@friendly
 def curate(
     file: File,
     *,
@@ -178,11 +86,11 @@ def curate(
 ) -> None:
     """Write the view of every conversation in FILE, in the dialect it came in."""
     source = read_file(file)
-    curator = _curator(max_tokens, provider, counter, config)
+    curator = curator_of(max_tokens, provider, counter, config)
     tail = "history" if history else "request"
     views = []
     for each in source.conversations:
-        with _about(each, source.conversations):
+        with about(each, source.conversations):
             curation = curator.curate(
                 each.messages, tools=each.tools, tail=tail, max_tokens=max_tokens
             )
@@ -193,7 +101,7 @@ def curate(
 
 
 @app.command(epilog="Example: history-curator check logs/*.jsonl --provider anthropic")
-@_friendly
+@friendly
 def check(
     files: Files,
     *,
@@ -209,7 +117,7 @@ def check(
     tail = "history" if history else "request"
     found: list[tuple[str, Any]] = []
     for each in conversations:
-        with _about(each, conversations):
+        with about(each, conversations):
             violations = check_conversation(each.messages, provider, tail=tail)  # type: ignore[arg-type]
         found.extend((each.id, violation) for violation in violations)
     screen = console()
@@ -225,7 +133,7 @@ def check(
 
 
 @app.command(epilog="Example: history-curator explain talk.json -n 16000")
-@_friendly
+@friendly
 def explain(
     file: File,
     *,
@@ -237,8 +145,8 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
     """Say what happens to each message of a conversation and why."""
-    stored = _pick(read_file(file).conversations, which)
-    curator = _curator(max_tokens, provider, counter, config)
+    stored = pick(read_file(file).conversations, which)
+    curator = curator_of(max_tokens, provider, counter, config)
     report = curator.curate(stored.messages, tools=stored.tools, max_tokens=max_tokens).report
     if as_json:
         sys.stdout.write(report.to_json(indent=2) + "\n")
@@ -248,7 +156,7 @@ def explain(
 
 
 @app.command(epilog="Example: history-curator report talk.json -n 16000 -o page.html")
-@_friendly
+@friendly
 def report(
     file: File,
     *,
@@ -260,45 +168,40 @@ def report(
     which: Which = 0,
 ) -> None:
     """Write one self-contained page that shows the conversation as a timeline."""
-    stored = _pick(read_file(file).conversations, which)
-    curator = _curator(max_tokens, provider, counter, config)
+    stored = pick(read_file(file).conversations, which)
+    curator = curator_of(max_tokens, provider, counter, config)
     curation = curator.curate(stored.messages, tools=stored.tools, max_tokens=max_tokens)
     path = curation.report.to_html(output or Path("curation.html"))
     console().print(f"Page written: {path}", soft_wrap=True)
 
 
 @app.command(epilog="Example: history-curator session talk.json -n 16000 --policy trim_messages")
-@_friendly
+@friendly
 def session(
     file: File,
     *,
     output: Output = Path("session.html"),
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", "-n", min=1, help="The budget.")
-    ] = 32_000,
+    max_tokens: ReplayBudget = 32_000,
     policy: Annotated[
         str | None,
         typer.Option(
             help="A known policy, or NAME=config.yaml, to show beside the curator.",
-            autocompletion=_policies,
+            autocompletion=policy_names,
         ),
     ] = None,
     provider: OwnProvider = None,
     counter: OwnCounter = None,
     config: Config = None,
-    pricing: Annotated[
-        str, typer.Option(help="Price sheet behind the cost.", autocompletion=_sheets)
-    ] = "anthropic",
+    pricing: Pricing = "anthropic",
     which: Which = 0,
 ) -> None:
     """Write one page with every call of a conversation: a slider, jumps, cached tokens, cost."""
     from history_curator.lab import SessionPage
 
-    stored = _pick(read_file(file).conversations, which)
-    policies: dict[str, Any] = {"curator": _curator(max_tokens, provider, counter, config)}
+    stored = pick(read_file(file).conversations, which)
+    policies: dict[str, Any] = {"curator": curator_of(max_tokens, provider, counter, config)}
     if policy:
-        label, _, path = policy.partition("=")
-        policies[label] = _curator(max_tokens, provider, counter, Path(path)) if path else label
+        policies.update(policies_of([policy], max_tokens, provider, counter))
     page = SessionPage(
         stored.messages, policies, max_tokens=max_tokens, tools=stored.tools, pricing=pricing,
         provider=provider or "core", counter=counter or "o200k_base",
@@ -308,7 +211,7 @@ def session(
 
 
 @app.command(epilog="Example: history-curator count talk.json --counter gpt-4o")
-@_friendly
+@friendly
 def count(
     files: Files,
     *,
@@ -321,7 +224,7 @@ def count(
     rows = []
     conversations = read_conversations(files)
     for each in conversations:
-        with _about(each, conversations):
+        with about(each, conversations):
             tokens = count_tokens(each.messages, counter, tools=each.tools)
         rows.append((each.id, len(each.messages), tokens))
     if as_json:
@@ -343,7 +246,7 @@ def count(
 
 
 @app.command(epilog="Example: history-curator compare logs/ -n 32000 --html page.html")
-@_friendly
+@friendly
 def compare(
     sources: Annotated[
         list[str], typer.Argument(help="Files, folders, patterns or URLs of conversations.")
@@ -353,16 +256,12 @@ def compare(
         list[str] | None,
         typer.Option(
             help="A known policy, or NAME=config.yaml; repeat for several.",
-            autocompletion=_policies,
+            autocompletion=policy_names,
         ),
     ] = None,
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", "-n", min=1, help="The budget.")
-    ] = 32_000,
+    max_tokens: ReplayBudget = 32_000,
     provider: OwnProvider = None,
-    pricing: Annotated[
-        str, typer.Option(help="Price sheet behind the cost column.", autocompletion=_sheets)
-    ] = "anthropic",
+    pricing: Pricing = "anthropic",
     counter: OwnCounter = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first conversations.")] = None,
     finished: Annotated[
@@ -380,12 +279,7 @@ def compare(
     from history_curator.cli._compare import print_results
     from history_curator.lab import load_conversations, peer_names, replay
 
-    policies: dict[str, Any] = {}
-    for name in policy or peer_names():
-        label, _, path = name.partition("=")
-        if path and not label:
-            raise typer.BadParameter(f"{name!r} has no name. Write NAME={path}.")
-        policies[label] = _curator(max_tokens, provider, counter, Path(path)) if path else label
+    policies = policies_of(policy or peer_names(), max_tokens, provider, counter)
     results = replay(
         load_conversations(*sources)[:limit], policies, pricing=pricing,
         provider=provider or "core", max_tokens=max_tokens, counter=counter or "o200k_base",
@@ -403,16 +297,14 @@ def compare(
         results.to_html(html)
     for target in (output, html):
         if target is not None:
-            console().print(f"Written: {_plain(Exception(target))}", soft_wrap=True)
+            console().print(f"Written: {escape(str(target))}", soft_wrap=True)
 
 
 @app.command(epilog="Example: history-curator demo --full")
-@_friendly
+@friendly
 def demo(
     output: Output = None,
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", "-n", min=1, help="The budget.")
-    ] = 12_000,
+    max_tokens: ReplayBudget = 12_000,
     full: Annotated[bool, typer.Option("--full", help="Print every decision.")] = False,
 ) -> None:
     """Curate an agent's session in front of you and write its page."""
@@ -422,7 +314,7 @@ def demo(
 
 
 @app.command(epilog="Example: history-curator prune sqlite:///chat.db --apply")
-@_friendly
+@friendly
 def prune(
     store: Annotated[
         str, typer.Argument(help="A database URL such as sqlite:///chat.db, or a file.")
@@ -453,4 +345,4 @@ def prune(
         prune_file(store, config, Path(store) if in_place else output, apply=apply)
 
 
-app.command()(_friendly(doctor))
+app.command()(friendly(doctor))

@@ -20,6 +20,7 @@ __all__ = ["print_results"]
 def print_results(results: ReplayResults, *, full: bool = False) -> None:
     """Print the columns that decide, or all of them, within 80 columns where they fit."""
     screen = console()
+    advice = results.recommend()  # where there is nothing to compare, it says why
     screen.print(results_table(results, full=full))
     legend = results.legend(full=full)
     width = max(map(len, legend), default=0)
@@ -29,7 +30,7 @@ def print_results(results: ReplayResults, *, full: bool = False) -> None:
     for note in results.notes():
         screen.print(Text(f" {note}", "bright_black"), soft_wrap=True)
     screen.print(f"\nOn the cost/regret frontier: {escape(', '.join(results.frontier()))}.")
-    screen.print(escape(results.recommend().why))
+    screen.print(escape(advice.why))
 
 
 def results_table(results: ReplayResults, *, full: bool = False) -> Table:

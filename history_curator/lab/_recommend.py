@@ -65,11 +65,9 @@ def recommend(results: ReplayResults, max_regret: float | None = None) -> Recomm
         >>> recommend(replay([talk], ["no curation"], progress=False, executor="serial")).name
         'no curation'
     """
-    measured = [each for each in results.policies.values() if each.measured]
+    measured = [each for each in results.policies.values() if each.measured and each.tokens_sent]
     if not measured:
-        raise ConfigurationError(
-            "no policy was measured. Fix: install the peers, or add a curator of your own."
-        )
+        raise ConfigurationError(_why_nothing(results))
     sound = [each for each in measured if each.sound]
     ruled_out = tuple((each.name, _fault(each)) for each in measured if not each.sound)
     candidates = sound or measured
@@ -88,6 +86,17 @@ def recommend(results: ReplayResults, max_regret: float | None = None) -> Recomm
         frontier=tuple(each.name for each in line),
         ruled_out=ruled_out,
     )
+
+
+def _why_nothing(results: ReplayResults) -> str:
+    if not any(each.calls for each in results.policies.values()):
+        return (
+            "there was no call to replay: no message of the assistant follows another one. "
+            "Fix: pass conversations that a model has answered."
+        )
+    if refused := next((each for each in results.policies.values() if each.failed), None):
+        return f"no policy made a single request. {refused.name}: {refused.note}"
+    return "no policy was measured. Fix: install the peers, or add a curator of your own."
 
 
 def _beyond(chosen: PolicyResult, max_regret: float) -> str:

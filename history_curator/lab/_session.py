@@ -63,9 +63,7 @@ class SessionPage:
             "pricing": sheet.name,
             "entries": _entries(record, counting),
             "calls": _calls(record),
-            "policies": [
-                {"name": name, **replay.under(policy)} for name, policy in chosen.items()
-            ],
+            "policies": [{"name": name, **replay.under(policy)} for name, policy in chosen.items()],
         }
 
     def to_html(self, path: str | Path) -> Path:

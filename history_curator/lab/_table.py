@@ -51,7 +51,7 @@ COLUMNS = (
         "cached", "sent tokens that repeat the request before", lambda p: _share(p.cached_share),
         True,
     ),
-    Column("cost", "by the price sheet; less is better", lambda p: f"{p.cost:.3f}", True),
+    Column("cost", "millions of input tokens at full price", lambda p: f"{p.cost:.3f}", True),
     Column(
         "regret", "of what later calls used, not in view any more", lambda p: _share(p.regret, 1),
         True,

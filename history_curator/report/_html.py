@@ -215,7 +215,9 @@ def _subline(data: Mapping[str, Any]) -> str:
 
 def _stats(data: Mapping[str, Any]) -> str:
     before, now, budget = _tokens_before(data), data.get("tokens"), data.get("max_tokens")
-    used = f"{_share(now, budget)} of {budget:,}" if isinstance(now, int) and budget else "no budget"
+    used = (
+        f"{_share(now, budget)} of {budget:,}" if isinstance(now, int) and budget else "no budget"
+    )
     changed = sum(n for action, n in (data.get("actions") or {}).items() if action != "kept")
     prefix = data.get("prefix_tokens") or 0
     share = f"{_share(prefix, now)} of the view" if now else "nothing sent"

@@ -73,3 +73,12 @@ class TestRecommend:
     def test_nothing_measured_is_an_error(self) -> None:
         with pytest.raises(ConfigurationError, match="no policy"):
             recommend(results(policy("a", 1, 1, sampled=0.0)))
+
+    def test_a_talk_without_a_call_is_named_as_such(self) -> None:
+        with pytest.raises(ConfigurationError, match="no call to replay"):
+            recommend(results(policy("a", 0, 0, calls=0, sampled=0.0, tokens_sent=0)))
+
+    def test_requests_that_were_all_refused_are_no_choice(self) -> None:
+        nothing = policy("a", 0, 0, failed=10, tokens_sent=0, note="the budget is 20")
+        with pytest.raises(ConfigurationError, match="a: the budget is 20"):
+            recommend(results(nothing))
