@@ -83,6 +83,9 @@ def fields_of(message: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
     for key, value in message.items():
         if key in _WORDS and value is not None and not isinstance(value, str):
             reading.repaired(f"{key}: it was a {type(value).__name__}, not text")
+        elif key == "type" and value != "message":
+            reading.repaired("type: an item with a role is a message")
+            fields[key] = "message"
         elif key != "content":
             fields[key] = value
     return fields

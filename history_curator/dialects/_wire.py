@@ -24,8 +24,8 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
     would be the same in several formats.
     """
     source: Any = entry.root.source
-    if source.__class__ is Gathered:
-        source = source[0]
+    if source.__class__ is Gathered:  # of Responses where any item has a type
+        source = next((each for each in source if "type" in each), source[0])
     if not isinstance(source, Mapping):
         return None
     if "parts" in source:

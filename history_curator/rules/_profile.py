@@ -37,7 +37,6 @@ class ProviderProfile:
         invariants: the rules, in the order they are repaired.
         merges: whether runs of one role are merged.
         hoists: whether later system entries move to the front.
-        bridge: the entry that is put between a result and the user, if one is.
         reasoning: what happens to reasoning after an edited prefix, see `ReasoningStaysBound`.
 
     Example:
@@ -56,12 +55,13 @@ class ProviderProfile:
         "_across",
         "_at",
         "_bound",
+        "_bridge",
+        "_bridging",
         "_in_unit",
         "_in_unit_or_entry",
         "_kinds",
         "_requests",
         "_views",
-        "bridge",
         "hoists",
         "invariants",
         "merges",
@@ -79,7 +79,8 @@ class ProviderProfile:
         )
         alternate = [rule for rule in self.invariants if isinstance(rule, RolesAlternate)]
         self.merges = bool(alternate)
-        self.bridge = bridge() if any(rule.bridges for rule in alternate) else None
+        self._bridging = tuple(rule for rule in alternate if rule.bridges)
+        self._bridge = bridge()
         self.hoists = any(
             isinstance(rule, OneSystemEntryLeads) and rule.later == "hoist"
             for rule in self.invariants
@@ -106,6 +107,11 @@ class ProviderProfile:
     def strips(self) -> bool:
         """Whether reasoning goes, or is refused, where what stood before it has changed."""
         return self.reasoning != "keep"
+
+    def bridge(self, last: ConversationEntry, entry: ConversationEntry) -> ConversationEntry | None:
+        """Return the entry that is put between two that stand side by side, if one is."""
+        needed = any(rule.bridges_between(last, entry) for rule in self._bridging)
+        return self._bridge if needed else None
 
     def __repr__(self) -> str:
         return f"ProviderProfile({self.name!r}, reasoning={self.reasoning!r})"

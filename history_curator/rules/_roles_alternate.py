@@ -78,10 +78,9 @@ class RolesAlternate(Invariant):
                     found.append((index, "users", "two user messages in a row"))
                 elif role is ASSISTANT and self.assistants and not entries[index - 1].tool_calls:
                     found.append((index, "assistants", "two assistant messages in a row"))
-            elif self.bridges and before is TOOL and role is USER:
-                if _is_one_message(entries[index - 1], entry):
-                    before = role
-                    continue
+            elif (
+                before is TOOL and role is USER and self.bridges_between(entries[index - 1], entry)
+            ):
                 found.append((index, "bridge", "a user message right after a tool result"))
             before = role
         return found
@@ -97,17 +96,20 @@ class RolesAlternate(Invariant):
                 run.append(entry)
                 continue
             _close(run, out)
-            if (
-                self.bridges
-                and run
-                and run[-1].role is TOOL
-                and entry.role is USER
-                and not _is_one_message(run[-1], entry)
-            ):
+            if run and self.bridges_between(run[-1], entry):
                 out.append(remembered(run[-1], "bridge", bridge))
             run = [entry]
         _close(run, out)
         return out
+
+    def bridges_between(self, last: ConversationEntry, entry: ConversationEntry) -> bool:
+        """Whether a bridge stands between two entries."""
+        return (
+            self.bridges
+            and last.role is TOOL
+            and entry.role is USER
+            and not _is_one_message(last, entry)
+        )
 
     def _joins(self, last: ConversationEntry, entry: ConversationEntry) -> bool:
         if last.role is not entry.role:

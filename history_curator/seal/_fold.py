@@ -55,7 +55,7 @@ class Cut(NamedTuple):
             what stood before it when it was thought.
         size: tokens of all that is shown so far, but for the system entries.
         moved: position of the unit at whose arrival the cut was laid; -1 while nothing was cut.
-        whole: tokens of everything so far, where it may still fit.
+        whole: tokens of everything so far, or since a barrier, where it may still fit.
         room: tokens for everything but the system entries, as it was known when it was laid.
         state: what the track knows; None without one.
     """
@@ -150,8 +150,7 @@ class Fold:
         units = self.timeline.pairing.units
         start = units[last].offset // self._span * self._span
         at = bisect_left(units, start, hi=last, key=_offset) if start else 0
-        barrier = self._barrier_at(last)
-        at = max(at, barrier)
+        at = max(at, self._barrier_at(last))
         return at, Cut(whole=inf if at else 0)
 
     def _step(self, cut: Cut, at: int) -> Cut:
@@ -162,7 +161,7 @@ class Fold:
         state = self._known(cut, at, anew=barrier or restart)
         room = self.room if state is None else state.room
         if barrier:
-            return Cut(at, (), 0, at, cost, at, inf, room, state)
+            return Cut(at, (), 0, at, cost, at, cost, room, state)
         whole = inf if restart else cut.whole + cost
         full = cut.size + cost > room
         low = self._low_water
@@ -236,7 +235,7 @@ class Fold:
                 cut, kept = cut - 1, kept + cost
             ledger = self._ledger_room(cut, room)
         stay = tuple(sorted({*self._heads(cut, at, room), *pinned[: bisect_left(pinned, cut)]}))
-        if len(stay) == cut:
+        if len(stay) == cut - self._barrier_at(at):
             ledger = 0  # nothing left
         size = kept + ledger + late + sum(self._cost(head, bare) for head in stay)
         return Cut(cut, stay, ledger, bare, size, at)
@@ -270,12 +269,10 @@ class Fold:
         """What a unit costs, with the bridge that a rule puts before it."""
         units = self.timeline.pairing.units
         form = self.forms.bare(units[at]) if at < bare else self.forms.shown(units[at])
-        bridge = self.forms.profile.bridge
-        if bridge is None or not at or units[at].kind != "user":
+        if not at or units[at].kind != "user" or units[at - 1].kind != "exchange":
             return form.tokens
-        if units[at - 1].kind != "exchange":
-            return form.tokens
-        return form.tokens + self.forms.counter.count_entry(bridge)
+        bridge = self.forms.profile.bridge(units[at - 1].entries[-1], units[at].head)
+        return form.tokens + (self.forms.counter.count_entry(bridge) if bridge else 0)
 
     def late_system(self, at: int, *, since: int | None = None) -> list[ConversationEntry]:
         """System entries right before a unit, or since another, where they keep their place."""
@@ -296,6 +293,20 @@ class Fold:
         barriers = self.timeline.pairing.barriers
         found = bisect_right(barriers, at)
         return barriers[found - 1] if found else 0
+
+    @property
+    def first(self) -> int:
+        """The first unit that may be sent."""
+        barriers = self.timeline.pairing.barriers
+        return barriers[-1] if barriers else 0
+
+    def uncut(self, cut: Cut) -> Cut:
+        """Return a cut as it is where everything that may be sent fits."""
+        first = self.first
+        moved = first or -1
+        return cut._replace(
+            at=first, heads=(), ledger=0, bare=first, size=int(cut.whole), moved=moved
+        )
 
     def _running_turn(self, at: int) -> int:
         """Where the turn begins whose tool loop is running; here, where none is."""
@@ -355,7 +366,9 @@ class Fold:
             at -= 1
         if at < 0:
             return False
-        if cut.at and (cut.moved >= max(at, 1) or self._fitted(at, cut, room)):
+        if cut.at and cut.moved >= max(at, 1):
+            return True
+        if cut.at > self.first and self._fitted(at, cut, room):
             return True
         start = pairing.units[at].start
         late = pairing.disturbed[-1:]

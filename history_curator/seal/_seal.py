@@ -267,9 +267,8 @@ class _View:
     def _cut(self, fold: Fold) -> Cut:
         """The cut of a fold; none where everything fits."""
         cut = fold.reach(self._track if fold.tracked else None)
-        if cut.at and cut.whole <= self.room - self.heading.tokens:
-            return cut._replace(at=0, heads=(), ledger=0, bare=0, size=int(cut.whole), moved=-1)
-        return cut
+        fits = cut.at > fold.first and cut.whole <= self.room - self.heading.tokens
+        return fold.uncut(cut) if fits else cut
 
     def shorter(self) -> Sealed | None:
         """A view for this request alone: the cut of a smaller room, then the last rungs."""
@@ -281,7 +280,7 @@ class _View:
         while room > 0:
             fold = self.seal._fold(self.timeline, min(room, most))
             cut = self._cut(fold)
-            if cut.size > max(fold.room, room if not cut.at else 0):
+            if cut.size > max(fold.room, room if cut.at == fold.first else 0):
                 break
             sealed = self._proven(self._pieces(fold, cut), cut, jumped=True)
             if sealed is not None:

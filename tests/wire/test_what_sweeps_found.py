@@ -1,0 +1,95 @@
+"""What the long sweeps found, each as the least conversation that shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from history_curator import Curator, check_conversation, count_tokens
+from history_curator.rules import repair_conversation
+from tests.wire.promises import hold
+from tests.wire.test_pairs_and_barriers import asked, says, text
+
+USER = {"role": "user", "content": "hi"}
+PIXEL = {"type": "image", "source": {"type": "url", "url": "https://x.y/z.png"}}
+
+
+def curate(messages, provider, budget):
+    return Curator(provider=provider, max_tokens=budget).curate(messages, tail="request")
+
+
+class TestBehindABarrier:
+    COMPACTED = says({"type": "compaction", "content": "what was said"}, text("go on"))
+
+    def conversation(self, turns):
+        given = [{"role": "user", "content": "old " * 500}, self.COMPACTED]
+        for turn in range(turns):
+            given += [{"role": "user", "content": f"word {turn} " * 40}, says(text("yes " * 60))]
+        return [*given, USER]
+
+    @pytest.mark.parametrize("provider", ["anthropic", "core", "portable"])
+    def test_everything_is_sent_that_fits_to_the_last_token(self, provider):
+        for turns in (5, 7):
+            given = self.conversation(turns)
+            everything = curate(given, provider, None)
+            view = curate(given, provider, everything.tokens)
+            assert view.messages == everything.messages
+            assert not view.report.jumped
+
+    def test_nothing_is_told_of_what_was_before_it(self):
+        thought = {"type": "thinking", "thinking": "hm " * 800, "signature": "c2ln"}
+        given = self.conversation(2)
+        given[3] = says(thought, text("yes"))
+        view = curate(given, "core", 1_000).messages
+        assert "Earlier in this conversation" not in str(view)
+        assert view[1] == self.COMPACTED
+        assert "hm hm" not in str(view)
+
+
+def test_no_bridge_is_counted_where_results_and_the_user_speak_in_one_message_of_bedrock():
+    use = {"toolUse": {"toolUseId": "t1", "name": "look", "input": {}}}
+    result = {"toolResult": {"toolUseId": "t1", "content": [{"text": "42"}]}}
+    given = [
+        {"role": "user", "content": [{"text": "hi"}]},
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [result, {"text": "and now?"}]},
+    ]
+    tokens = curate(given, "bedrock", None).tokens
+    assert curate(given, "bedrock", tokens).messages == given
+
+
+def test_a_squeezed_result_counts_the_words_that_a_rule_puts_in_place_of_its_image():
+    results = [
+        {"type": "tool_result", "tool_use_id": "t1", "content": [text("word " * 597), PIXEL]},
+        {"type": "tool_result", "tool_use_id": "t2", "content": "word " * 560},
+    ]
+    calls = says(text("why " * 983), asked("t1"), asked("t2"))
+    assert hold([USER, calls, {"role": "user", "content": results}], "portable", 2_000, "") is None
+
+
+class TestAnswersOfResponses:
+    def test_plain_messages_before_a_call_are_one_answer_with_those_a_moved_output_leaves(self):
+        call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+        given = [
+            USER,
+            call,
+            {"role": "user", "content": "and?"},
+            {"role": "assistant", "content": "one"},
+            {"type": "function_call_output", "call_id": "c1", "output": "late"},
+            {"role": "assistant", "content": "two"},
+            call | {"call_id": "c2"},
+            {"type": "function_call_output", "call_id": "c2", "output": "42"},
+        ]
+        for budget in (None, 2_000):
+            curation = curate(given, "openai-responses", budget)
+            assert curation.tokens == count_tokens(curation.messages)
+            assert hold(given, "openai-responses", budget, "moved") is None
+
+    @pytest.mark.parametrize("kind", [" ", "MESSAGE", "text", None])
+    def test_an_item_with_a_role_is_a_message_whatever_its_type_says(self, kind):
+        said = [{"type": "output_text", "text": "yes", "annotations": []}]
+        odd = {"type": kind, "role": "assistant", "content": said}
+        given = [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]}, odd, USER]
+        assert check_conversation(given, "openai-responses")
+        view = repair_conversation(given, "openai-responses")
+        assert view[1].get("type", "message") == "message"
+        assert check_conversation(view, "openai-responses") == []
