@@ -1,8 +1,9 @@
 """Which letters go together, as far as a tokenizer cares: what the heuristic counter knows of it.
 
-Letters that often stand side by side are merged into one token, others are not. Two tables, both
+Letters that often stand side by side are merged into one token, others are not. Three tables, all
 taken from o200k_base: what a pair of Latin letters costs, fitted to words of conversations and of
-code and to random ones; and which pairs of letters of other alphabets occur in its vocabulary.
+code and to random ones; which pairs of letters of other alphabets occur in its vocabulary; and
+which Chinese characters and Korean syllables do.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import zlib
 from base64 import b85decode
 from functools import lru_cache
+from itertools import chain
 
-__all__ = ["LATIN", "known_pairs"]
+__all__ = ["HANGUL", "HANZI", "LATIN", "known_pairs", "single_signs"]
 
 _TENTHS = [
     "71109526263010927010335606",
@@ -69,6 +71,8 @@ BLOCKS = (
     0x21,
 )
 """The blocks of 128 code points that the second table is about: Greek to Georgian."""
+HANZI, HANGUL = range(0x3400, 0xA000), range(0xAC00, 0xD7A4)
+"""What the third table is about."""
 
 # A bit for each pair of code points of a block, block after block, compressed.
 _KNOWN = (
@@ -152,6 +156,37 @@ _KNOWN = (
     "f7F2uX)1K^)0KJ3a%_Cwr51>{{Wh!-Ea"
 )
 
+# A bit for each of `HANZI`, then of `HANGUL`, compressed.
+_SINGLE = (
+    "c-rk(QH)zh6}@*ncE`@9nzwdZ??T1cF^Q9u@^+h|B7Vk>8=SHQrzs*5{V-9G_M@WV2db)qvEwXmQ;BU9q*m>Rvq2CLs6qU"
+    "c4<u*RhzJQ3r2<vrgVG9#A0&|IR}tdgnfJV2CqymZnbq3w&AW5w+;h*p^9*oj+!=Sq|2xh;ef*(QpZxOE^{>8k@eu5=tv`"
+    "Kc<;Jseu=}ZJG7p#DtcxG^e|*$Mk$q?1VqPd`71Yl<<328(5mrd3=lb&so^TFI2Ch2;ARrn7j10RMnm;ADXAj&fN1yxPv)"
+    "zZ}BI=*3#yK#@M);{Ka_!Sgg)2J;H392uHE;meGI!nGcTn3X0g%73AP;w+z54I$_tdL+vS7|wgyGzGZ{Rbp{SM3DzIbi?i"
+    "v9v-0VUQShO!07(#92l6E#Uo5!i(t0CeeAOIQLs1|T!u44R;5majCMPL1|XbKgmuZ}k-BTW1ER?{Ct2rNTpH{hA!_AYhq3"
+    "=Ns%v!LZ4G`rbnp);GH62Vb1exwALGz}veA*lyC^1*<+*B0Kj2zyf<9IMRAR>`|GV_Kw59AHO(#Tmb&`RrmfU+Q;AR=(&;"
+    "2+du#D?~m6si1+utXsmI9%$*Wd<s%W$2yxzebl+{<qaKJF#{TU{#Q^8)$zL5Gys<v6JHM}jvAl0E>LG080PcsD$Sgj%aK?"
+    "(mFPl~4ialja#-21Al1x<=WZ&{ScO)ypNTIQ(nB$>m`Ut>aieQ<<h3@lc<sY8M)dz66cxV&lrK1N`HSSiQe8m*i^)(@2zh"
+    "hF2lh%PMO7$c15B;nXMziM*#2~M8qKO{`Ijg&LU1L7|FyQQO%}af;qL<Kt6MBTp)uDsGK4@jDQ+AaL(2;6R!j+?P0Gj{}u"
+    "i6-3*IW4m?h^c3$j3G_>(vXH@jUbnvS;lUw1GwChJ6sy6;~nwbt1b;`&nWPm6V=)BXt@w7!$JugMd64hNu$-pYlYFvxA;}"
+    "A7l%t$i5?9Q!p2tR^K_OSa0CY5y2YQgmXoJS|QWw=cIaJK4;V(%o{4%wvn=ZqOG(&ybh321$(;YsTZoR45G@MV=R{OjFC0"
+    "t@d!DO+DWHDdd=$yx&e|%z|RhKsbYbP#KOI-?Xd~-BzR3xi}j=z1P_MeP2~Ar#YIq96NxI;Et&NIHAG}khLw~;z;&t|&OO"
+    "T&4cNB#S)RBG<>}Gsc9{CX9KODjq$12*gJ!5Qhq5zDO;eh~7SCNzJlX7To-bS75R2f*o2GwNNR1OXrm9?y<QG~80piOphk"
+    "zw9f#Js!<gsh0Ckf}<&T6Kf>sd!~UFH1>&U&so17VyoA&||Av*c!;*&~z38E=zlr9cGq#Du)iBEljCVgTCm6Q3-#WOVM#5"
+    "Jib1Xu@Hh;^HI_QX(dy*nm2X?dtiTU3~k({$IL1no`!Ly3$;55)RYS7Qqo<gy!}I<pa7GSTE^EU@!nRZ(+Glg6r50b+wA5"
+    ">L7$<O2I>ZGhxp#HL6yYu5x}1B@|u^?!^`tI;<BeFzQnTB1sZyQ)Hn)hYU281+~UrG{pc~Q&mN@MmV1z>FJOYMkf3uy_7e"
+    "%CEt;Zo)&=JP2jnF!*HRxU{bG;2*cdEnW7%5{TL1gY6P&ynPnY<o~~ur99rq5GGEC^VC`lf;a*iJaocDCMX*c-crfdnnl$"
+    "cu5(HYV2`a{W-pgJ+ws)g;a&+#oLSAW!eXtxjk<Dl`MYqsnu+n26{pTl_GxINZR(7d>f|=uN(VrG0=+(m+nA?IV(juz)*p"
+    "1?ef$yzg-_rF}@o2k^cYSN4QTzbrdetwj?OMx2Zej4$8?f($=|yDNZjlF;ZpCb|#hT+%Vma`!@Gr5A8l8O3_7y+xWa?y!@"
+    "LOCdf9Gmeuog5^x?7=WS|27K77h!F;>rcrUoWXDKa$T4Pc0#oa(}7WHzRH)_M1>`&Sl4{XZ+Djd$gKa0aIOrE~vSF1CdL="
+    "46&xh+5LS7HkUji3)ehuUYa88A}N`OiKZh-9Wug0ZP0zGxiEdp*`lH5wEPgSb2^bY&aid6;R<v@hHi}9og4*RF56rqNZ$8"
+    ")#V#2D9eUdmSH!)`TXzxepxv>EvG&jE+6yOz6i3Mmp}*q*i<k-PQ0wVTCJXdUEKPDgBNVN*fzTBqEYex!)54bInz${7QjC"
+    "xbV0s<Ss*Oy1U{Hw{E>q)5caF&qPOLeUumGbF!`3sMnz+P7Yzu|c54RHX{~XgGVo`)0CKPHM#dPQ^`pS5AM^iongPCbBNN"
+    "0F>vxzQ?W4IdQR2n@K5sboJeumv>mL*IRK039aMP|w}rb#eS0+3_Z+w?N6AI7QE9SZo7e!1Lay@fH37?MdUAdZZPICj5eD"
+    "{*Nk#YyI<V|YkJPhhu+A2n68kT7To;$86}iakyf_YaZ{;|z&2WErPLLMD`eAYl=T#8Bc`MDbEg#kE^+{Vbrn*moG6h_<{f"
+    "M<D^*AYmn}I}qO{BJ-g`WG~0?Yw>i7_l4aPNM^PybP6f?$^?@lR%V(2X^Et-CmIyDQ-DvLPA!SEcsgj_b^>q~lHTqm$TZ="
+    "TrC+?MFQKP(%4hlvE3=R$y&xnmlaL$n>n(3o4PTW+nDJI~+ztuATe7773*`!0lm"
+)
+
 
 @lru_cache(maxsize=1)
 def known_pairs() -> frozenset[str]:
@@ -163,4 +198,14 @@ def known_pairs() -> frozenset[str]:
         for first in range(128)
         for second in range(128)
         if bits[place * 2048 + first * 16 + (second >> 3)] >> (second & 7) & 1
+    )
+
+
+@lru_cache(maxsize=1)
+def single_signs() -> frozenset[str]:
+    """Return the Chinese characters and Korean syllables that are a token by themselves."""
+    bits = zlib.decompress(b85decode(_SINGLE))
+    codes = chain(HANZI, HANGUL)
+    return frozenset(
+        chr(code) for place, code in enumerate(codes) if bits[place >> 3] >> (place & 7) & 1
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from history_curator.tokens import HeuristicCounter, TiktokenCounter
 from history_curator.tokens import _encodings as encodings
-from history_curator.tokens._pairs import known_pairs
+from history_curator.tokens._pairs import HANGUL, HANZI, known_pairs, single_signs
 from tests.support.data import load
 from tests.tokens.samples import SAMPLES
 
@@ -66,6 +66,12 @@ def _scripts() -> dict[str, list[str]]:
     return {name: letters for name, letters in found.items() if len(letters) >= 10}
 
 
+def _everyday(charset: str, level: range) -> str:
+    """The characters that a national standard lists in its first, everyday, level."""
+    found = (bytes((first, second)) for first in level for second in range(0x40, 0xFF))
+    return "".join(text for each in found if len(text := each.decode(charset, "ignore")) == 1)
+
+
 ALPHABETS = {
     "lower": string.ascii_lowercase,
     "upper": string.ascii_uppercase,
@@ -84,6 +90,10 @@ ALPHABETS = {
     "arabic": "".join(map(chr, [*range(0x627, 0x63B), *range(0x641, 0x64B)])),
     "hindi": "".join(map(chr, range(0x905, 0x94E))),
     "thai": "".join(map(chr, range(0xE01, 0xE3B))),
+    "everyday hangul": _everyday("euc_kr", range(0xB0, 0xC9)),
+    "everyday hanzi": _everyday("gb2312", range(0xB0, 0xD8)),
+    "traditional hanzi": _everyday("big5", range(0xA4, 0xC7)),
+    "kanji": _everyday("euc_jp", range(0xB0, 0xD0)),
     **{name: "".join(letters) for name, letters in _scripts().items()},
 }
 
@@ -103,14 +113,16 @@ class TestRandomWords:
         )
         assert HeuristicCounter().count(text) >= MARGIN * exact.count(text)
 
-    @given(seed=st.integers(0, 2**32), longest=st.integers(2, 20))
-    def test_of_thirty_words(self, exact: TiktokenCounter, seed: int, longest: int) -> None:
-        dice = random.Random(seed)
-        letters = dice.choice((string.ascii_lowercase, string.ascii_uppercase))
-        text = " ".join(
-            "".join(dice.choices(letters, k=dice.randint(1, longest))) for _ in range(30)
-        )
-        assert HeuristicCounter().count(text) >= 0.93 * exact.count(text)
+    @pytest.mark.parametrize("words", [1, 2, 3, 10, 30])
+    def test_of_few_words(self, exact: TiktokenCounter, words: int) -> None:
+        dice = random.Random(words)
+        for alphabet, letters in ALPHABETS.items():
+            for longest in (1, 2, 4, 8, 16):
+                text = " ".join(
+                    "".join(dice.choices(letters, k=dice.randint(1, longest))) for _ in range(words)
+                )
+                guess, tokens = HeuristicCounter().count(text), exact.count(text)
+                assert guess >= MARGIN * tokens, (alphabet, text)
 
     @given(seed=st.integers(0, 2**32))
     def test_in_every_shape(self, exact: TiktokenCounter, seed: int) -> None:
@@ -146,13 +158,15 @@ class TestRandomWords:
             if set(pair) <= letters and ord(pair[0]) >> 7 == ord(pair[1]) >> 7
         }
         assert known == same
+        signs = {chr(code) for code in (*HANZI, *HANGUL)}
+        assert single_signs() == signs & {token.decode("utf-8", "ignore") for token in ranks}
 
 
 class TestNotFarAbove:
     @pytest.mark.parametrize("name", ["english", "json", "csv", "log", "hex", "base64", "spanish"])
     def test_on_common_text(self, exact: TiktokenCounter, name: str) -> None:
         text = SAMPLES[name]
-        assert HeuristicCounter().count(text) <= 1.65 * exact.count(text)
+        assert HeuristicCounter().count(text) <= 1.75 * exact.count(text)
 
     @pytest.mark.data
     @pytest.mark.parametrize("name", ["tau_bench", "coding_sessions", "misc_agents", "locomo"])
