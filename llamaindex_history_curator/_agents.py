@@ -165,7 +165,7 @@ class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
         counter: an encoding, a model name or a `TokenCounter`; by default the LLM's.
         recall: placeholders name a handle, and the agent gets the tool that takes it; a text is
             its name.
-        mark_cache: put a `CachePoint` at the end of the stable prefix.
+        mark_cache: put a `CachePoint` where the cache plan says it pays.
         curator: a curator made elsewhere, instead of all of the above but the mark.
         config: a `CuratorConfig`, a mapping or a file; limit, provider, counter and recall win
             over it.
@@ -212,7 +212,7 @@ class CuratedReActAgent(CuratedAgent, ReActAgent):
         counter: an encoding, a model name or a `TokenCounter`; by default the LLM's.
         recall: placeholders name a handle, and the agent gets the tool that takes it; a text is
             its name.
-        mark_cache: put a `CachePoint` at the end of the stable prefix.
+        mark_cache: put a `CachePoint` where the cache plan says it pays.
         curator: a curator made elsewhere, instead of all of the above but the mark.
         config: a `CuratorConfig`, a mapping or a file; limit, provider, counter and recall win
             over it.

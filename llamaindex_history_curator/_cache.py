@@ -10,29 +10,41 @@ from llama_index.core.base.llms.types import (
     CacheControl,
     CachePoint,
     ChatMessage,
+    MessageRole,
     ThinkingBlock,
 )
 
-from history_curator.caching import Breakpoint, Mark, place_marks, plan_of, sheet_for, ttl_of
+from history_curator.caching import Mark, place_marks, plan_of, sheet_for, ttl_of
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
 
     from history_curator.curator import Curation
 
-__all__ = ["mark_cache", "mark_curation", "marks_for"]
+__all__ = ["RESULTS", "mark_cache", "mark_curation", "marks_for", "takes_points"]
 
 _MOST = 4
-_TAKERS = ("anthropic", "bedrock_converse", "bedrockconverse")
+
+RESULTS = frozenset((MessageRole.TOOL, MessageRole.FUNCTION))
+"""Roles that carry no point: adapters write it inside the result, where providers refuse it."""
+
+
+def takes_points(llm: LLM) -> bool:
+    """Whether the adapter of an LLM knows a `CachePoint`, and its model a cache."""
+    kind = llm.class_name().lower()
+    if "anthropic" in kind:
+        return True
+    name = llm.metadata.model_name.lower()
+    return "bedrock" in kind and "converse" in kind and ("claude" in name or "nova" in name)
 
 
 def marks_for(llm: LLM | None, wanted: bool) -> bool:
-    """Whether to mark views: wanted, and not for an LLM whose adapter knows no `CachePoint`.
+    """Whether to mark views: wanted, and not for an LLM that takes no `CachePoint`.
 
     Warns:
         UserWarning: when it is wanted for an LLM that does not take it.
     """
-    if not wanted or llm is None or any(taker in llm.class_name().lower() for taker in _TAKERS):
+    if not wanted or llm is None or takes_points(llm):
         return wanted
     warnings.warn(
         f"{llm.class_name()} takes no cache points, so none is placed. "
@@ -71,24 +83,23 @@ def mark_cache(messages: Sequence[ChatMessage], prefix: int) -> list[ChatMessage
     return out
 
 
-def mark_curation(curation: Curation, *, model: str | None = None) -> list[ChatMessage]:
-    """Return the messages of a curation with the breakpoints of its cache plan.
+def mark_curation(
+    messages: Sequence[ChatMessage], curation: Curation, model: str | None = None
+) -> list[ChatMessage]:
+    """Return the messages of a view with the breakpoints of its cache plan.
 
     Args:
-        curation: the view and its report.
+        messages: the view, as it is sent.
+        curation: where it comes from.
         model: who is asked, for the least prefix; without it Anthropic's usual one.
     """
     sheet = sheet_for(model)
     plan = plan_of(
         curation,
         pricing=sheet if sheet is not None and sheet.breakpoints else "anthropic",
-        others=_others(curation.messages),
+        others=_others(messages),
     )
-
-    def mark(message: ChatMessage, point: Breakpoint) -> ChatMessage | None:
-        return _marked(message, point.ttl)
-
-    return place_marks(curation.messages, plan, mark)
+    return place_marks(messages, plan, lambda message, point: _marked(message, point.ttl))
 
 
 def _others(messages: Sequence[ChatMessage]) -> list[Mark]:
@@ -103,7 +114,7 @@ def _others(messages: Sequence[ChatMessage]) -> list[Mark]:
 
 def _marked(message: ChatMessage, ttl: float) -> ChatMessage | None:
     blocks = message.blocks
-    if not blocks or isinstance(blocks[-1], CachePoint) or not _can_carry(blocks[-1]):
+    if message.role in RESULTS or not blocks or not _can_carry(blocks[-1]):
         return None
     control = CacheControl(type="ephemeral", ttl="1h" if ttl >= 3600 else "5m")
     point = CachePoint(cache_control=control)
@@ -112,4 +123,6 @@ def _marked(message: ChatMessage, ttl: float) -> ChatMessage | None:
 
 def _can_carry(block: Any) -> bool:
     # A point marks the block before it, and thinking or an empty text cannot be marked.
-    return not isinstance(block, ThinkingBlock) and getattr(block, "text", "x") != ""
+    if isinstance(block, (CachePoint, ThinkingBlock)):
+        return False
+    return getattr(block, "text", "x") != ""

@@ -40,7 +40,7 @@ class CuratedCodeActAgent(CuratedAgent, CodeActAgent):
         managers: history managers, in order.
         provider: whose rules hold; ``"auto"`` finds out from the LLM.
         counter: an encoding, a model name or a `TokenCounter`; by default the LLM's.
-        mark_cache: put a `CachePoint` at the end of the stable prefix.
+        mark_cache: put a `CachePoint` where the cache plan says it pays.
         curator: a curator made elsewhere, instead of all of the above but the mark.
         config: a `CuratorConfig`, a mapping or a file.
         objects: what ``"@name"`` options of the config stand for.

@@ -126,7 +126,7 @@ class CuratedMemory(ViewMemory):
             reserve: tokens of the budget to leave for what the caller adds to every view, such as
                 the text a chat engine retrieves.
             retention: what the store keeps of older turns' tool details.
-            mark_cache: put a `CachePoint` at the end of the stable prefix.
+            mark_cache: put a `CachePoint` where the cache plan says it pays.
             memory_blocks: say something beside the view, and are given what leaves it. Within the
                 budget: those with the highest priority number give way first, 0 never.
             memory_blocks_template: puts what they say into words.

@@ -11,8 +11,7 @@ from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from history_curator.tokens import read_usage
 from llamaindex_history_curator._budget import tool_schemas
-from llamaindex_history_curator._cache import mark_cache as place_mark
-from llamaindex_history_curator._cache import marks_for
+from llamaindex_history_curator._cache import mark_curation, marks_for
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._events import publish
 from llamaindex_history_curator._steady import Steady
@@ -112,7 +111,7 @@ class Viewer:
     Args:
         curator: decides.
         socket: what events call the place it happens.
-        mark_cache: put a `CachePoint` at the end of the stable prefix.
+        mark_cache: put a `CachePoint` wherever the cache plan says.
         llm: the LLM that gets the view; one that takes no cache points gets no mark.
         steady: whether a message is the same object every time.
         copy: returns a copy of a message, for a socket that gives out copies.
@@ -159,11 +158,11 @@ class Viewer:
 
     def _finish(self, curation: Curation) -> View:
         publish(curation, self.socket)
+        model = None if self._llm is None else self._llm.metadata.model_name
         if self.curator.mode == "shadow":
             messages = self._copied(curation.messages)
         else:
             messages = self._write(curation.messages)
             if self._marks:
-                messages = self._wire(place_mark(messages, curation.report.prefix_entries))
-        model = None if self._llm is None else self._llm.metadata.model_name
+                messages = self._wire(mark_curation(messages, curation, model))
         return View(messages, curation, model)

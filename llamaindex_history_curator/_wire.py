@@ -21,6 +21,7 @@ from llama_index.core.base.llms.types import (
     ToolCallBlock,
 )
 
+from llamaindex_history_curator._cache import RESULTS, takes_points
 from llamaindex_history_curator._calls import read_calls, write_block
 from llamaindex_history_curator._citable import citable_text
 from llamaindex_history_curator._copies import copy_model
@@ -34,7 +35,6 @@ __all__ = ["Wire"]
 _CALLS = ("tool_calls", "function_call")
 _PLAIN = {MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL}
 _ODD = frozenset((*_CALLS, "thought_signatures"))
-_MARKS = ("anthropic", "bedrock")
 _OBJECTS = ("anthropic", "bedrock", "gemini")
 """Providers that want the arguments of a call as an object, not as text."""
 
@@ -53,6 +53,7 @@ class Wire:
     def __init__(self, provider: str, llm: LLM | None = None) -> None:
         self._provider = provider
         self._known = llm is not None or provider not in ("core", "portable")
+        self._marks = provider in ("anthropic", "bedrock") if llm is None else takes_points(llm)
         self._responses = llm is not None and "responses" in llm.class_name().lower()
 
     def __call__(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -108,7 +109,8 @@ class Wire:
             return blocks
         out: list[Any] = []
         for block in blocks:
-            written = block if self._is_plain(block, blocks) else self._block(block, out)
+            plain = self._is_plain(block, blocks)
+            written = block if plain else self._block(block, out, message.role)
             if written is not None:
                 out.append(written)
         if wired and not self._is_own(message):
@@ -123,13 +125,13 @@ class Wire:
             return not (isinstance(block.tool_kwargs, str) and self._provider in _OBJECTS)
         return kind not in (CachePoint, CitableBlock, CitationBlock)
 
-    def _block(self, block: Any, before: Sequence[Any]) -> Any:
+    def _block(self, block: Any, before: Sequence[Any], role: MessageRole) -> Any:
         if isinstance(block, TextBlock):
             return block if self._provider not in _OBJECTS else None
         if isinstance(block, ToolCallBlock):
             return self._call(block)
         if isinstance(block, CachePoint):
-            return self._mark(block, before)
+            return self._mark(block, before, role)
         if self._provider == "anthropic" or not self._known:
             plain = isinstance(block, CitableBlock) and all(
                 isinstance(part, TextBlock) and part.text for part in block.content
@@ -138,10 +140,12 @@ class Wire:
                 return block
         return TextBlock(text=citable_text(block)) if isinstance(block, CitableBlock) else None
 
-    def _mark(self, block: CachePoint, before: Sequence[Any]) -> CachePoint | None:
+    def _mark(
+        self, block: CachePoint, before: Sequence[Any], role: MessageRole
+    ) -> CachePoint | None:
         if not self._known:
             return block
-        if self._provider not in _MARKS or not before:
+        if not self._marks or not before or role in RESULTS:
             return None
         if self._provider == "bedrock" and block.cache_control.type != "default":
             return CachePoint(cache_control=CacheControl(type="default"))

@@ -17,7 +17,6 @@ from llama_index.core.tools import FunctionTool
 
 from history_curator import ConfigurationError
 from llamaindex_history_curator import (
-    CuratedFunctionAgent,
     CuratedLLM,
     budget_for_llm,
     mark_cache,
@@ -89,23 +88,20 @@ class TestMark:
         assert mark_cache([], 0) == []
         assert _points(mark_cache([user()], 0)[0]) == 0
 
-    def test_an_llm_that_takes_it_gets_it(self) -> None:
+    def test_a_result_cannot_carry_it(self) -> None:
+        marked = mark_cache([user("one"), call("c1"), result("c1")], 3)
+        assert [_points(message) for message in marked] == [0, 1, 0]
+
+    def test_where_the_plan_says(self) -> None:
+        inner = RecordingLLM(kind="Anthropic")
+        llm = CuratedLLM(llm=inner, token_limit=9_000, mark_cache=True)
+        llm.chat([system("rule " * 1_500), user("one"), assistant("two"), user("three")])
+        assert [_points(message) for message in inner.sent[0]] == [1, 1, 0, 1]
+
+    def test_not_below_what_a_provider_caches(self) -> None:
         inner = RecordingLLM(kind="Anthropic")
         CuratedLLM(llm=inner, token_limit=900, mark_cache=True).chat([system(), user("one")])
-        assert [_points(message) for message in inner.sent[0]] == [0, 1]
-
-    async def test_an_agent_moves_it_along(self) -> None:
-        inner = RecordingLLM(
-            lambda number, messages: (
-                call(f"c{number}", name="lookup", n=number) if number < 4 else assistant("done")
-            ),
-            kind="Anthropic_LLM",
-        )
-        agent = CuratedFunctionAgent(llm=inner, tools=[lookup], token_limit=9_000, mark_cache=True)
-        await agent.run("go")
-        for sent in inner.sent:
-            assert sum(map(_points, sent)) == 1
-            assert _points(sent[-1]) == 1
+        assert sum(map(_points, inner.sent[0])) == 0
 
     def test_an_llm_that_does_not_is_left_alone_with_a_warning(self) -> None:
         inner = RecordingLLM(kind="OpenAI")

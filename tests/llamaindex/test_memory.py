@@ -399,11 +399,12 @@ class TestConfiguration:
             CuratedMemory.from_defaults(**options)  # type: ignore[arg-type]
 
     def test_a_cache_point_is_placed_on_request(self) -> None:
-        view = memory(system(), user("one"), mark_cache=True).get()
+        said = [system(), user("word " * 2_000)]
+        view = memory(*said, mark_cache=True, limit=9_000).get()
         assert isinstance(view[-1].blocks[-1], CachePoint)
         assert not any(
             isinstance(block, CachePoint)
-            for message in memory(system(), user("one")).get()
+            for message in memory(*said, limit=9_000).get()
             for block in message.blocks
         )
 

@@ -162,6 +162,29 @@ class TestOddMessages:
             sent = said(opened.last)
             counts[name] = sent.count('"cache_control"') + sent.count('"cachePoint"')
         assert counts == {"openai": 0, "responses": 0, "anthropic": 1, "gemini": 0, "bedrock": 2}
+        llama = Wire("bedrock", model="us.meta.llama3-3-70b-instruct-v1:0")
+        CuratedLLM(llama.llm, token_limit=8_000).chat([*marked, user("so?")])
+        assert "cachePoint" not in said(llama.last)
+
+    @pytest.mark.parametrize("name", ["anthropic", "bedrock"])
+    def test_marks_of_a_tool_loop_move_along(self, name: str) -> None:
+        numbers = iter(range(9))
+
+        def script(body: Request) -> Step:
+            number = next(numbers)
+            return Step("done") if number > 5 else Step(calls=((f"c{number}", "look", {"q": "x"}),))
+
+        opened = Wire(name, script)
+        agent = CuratedFunctionAgent(
+            llm=opened.llm, tools=[look], token_limit=9_000, streaming=False, mark_cache=True,
+            system_prompt="Look. " * 3_000,
+        )  # fmt: skip
+        assert str(asyncio.run(_run(agent))) == "done"
+        assert opened.refused == []
+        counts = [said(one).count("cache_control") + said(one).count("cachePoint")
+                  for one in opened.requests]  # fmt: skip
+        # The adapter of Anthropic takes none on the system prompt.
+        assert counts == ([1, 2, 2, 2, 2, 2, 2] if name == "anthropic" else [1, 3, 3, 3, 3, 3, 3])
 
     def test_a_citable_block_is_counted_as_what_it_says(self) -> None:
         opened = Wire("openai")
@@ -192,6 +215,10 @@ class TestOddMessages:
         assert opened.refused == []
         assert "thoughtSignature" in said(opened.last)
         assert answer.role is MessageRole.ASSISTANT
+
+
+async def _run(agent: Any) -> Any:
+    return await agent.run("What is it?")
 
 
 def look(q: str) -> str:

@@ -312,6 +312,13 @@ def _marks(body: Request) -> list[str]:
     if body.get("cache_control"):
         lasting.append(body["cache_control"].get("ttl", "5m"))
     found = [f"{len(lasting)} cache marks, at most 4"] if len(lasting) > 4 else []
+    found += [
+        "invalid_cache: cache_control is not supported inside a tool_result"
+        for block in order
+        if isinstance(block, dict) and block.get("type") == "tool_result"
+        for inner in _listed(block.get("content"))
+        if isinstance(inner, dict) and inner.get("cache_control")
+    ]
     if "5m" in lasting and "1h" in lasting[lasting.index("5m") :]:
         found.append(f"a ttl='1h' mark must not come after a ttl='5m' one: {lasting}")
     return found
