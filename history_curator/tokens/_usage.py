@@ -105,11 +105,18 @@ def _read(given: Any, depth: int) -> Usage | None:
     if depth < _DEPTH:
         for name in _HOLDERS:
             inner = _field(given, name)
+            if name == "additional_kwargs" and _is_partial(_field(inner, "usage")):
+                continue
             if inner is not None and not isinstance(inner, (str, bytes, int, float, list)):
                 usage_inside = _read(inner, depth + 1)
                 if usage_inside is not None:
                     return usage_inside
     return None
+
+
+def _is_partial(usage: Any) -> bool:
+    """Whether this is what LlamaIndex leaves of Anthropic's report: the cached part is lost."""
+    return isinstance(usage, Mapping) and set(usage) == {"input_tokens", "output_tokens"}
 
 
 def _usage(given: Any, whole: int) -> Usage:

@@ -18,12 +18,13 @@ from llama_index.core.chat_engine import (
 from llama_index.core.memory import ChatMemoryBuffer
 from pydantic import PrivateAttr
 
-from llamaindex_history_curator import CuratedMemory
+from llamaindex_history_curator import CuratedLLM, CuratedMemory
 from tests.llamaindex.factories import assistant, texts, user
 from tests.llamaindex.models import RecordingLLM, cost, problems
 
 LIMIT = 700
 TURNS = 100
+MODES = ("chat", "achat", "stream", "astream")
 
 
 class WatchedMemory(CuratedMemory):
@@ -113,7 +114,7 @@ async def ask(engine: Any, mode: str, text: str) -> None:
             pass
 
 
-@pytest.mark.parametrize("mode", ["chat", "achat", "stream", "astream"])
+@pytest.mark.parametrize("mode", MODES)
 async def test_a_hundred_turns(mode: str, index: VectorStoreIndex) -> None:
     # Side by side, because LlamaIndex's streams sleep a tenth of a second at a time.
     await asyncio.gather(*(converse(name, mode, index) for name in ENGINES))
@@ -145,6 +146,27 @@ async def test_the_simple_engine_leaves_room_for_its_system_prompt() -> None:
     for number in range(20):
         await engine.achat(question(number))
     assert max(llm.costs) <= LIMIT + 8
+
+
+async def test_retrieved_text_is_within_the_limit_of_a_curated_llm() -> None:
+    documents = [Document(text=f"Fact {n}: " + "the sky is blue. " * 35) for n in range(3)]
+    index = VectorStoreIndex.from_documents(documents, embed_model=MockEmbedding(embed_dim=8))
+
+    async def sent(name: str, mode: str, *, curated: bool) -> int:
+        llm, memory = answering(), CuratedMemory.from_defaults(token_limit=1_200)
+        around = CuratedLLM(llm, token_limit=1_200) if curated else llm
+        engine = ENGINES[name](index, llm=around, memory=memory)
+        for number in range(12):
+            await ask(engine, mode, question(number))
+            await _settle(memory, 2 * number + 2)
+        assert all(problems(messages) == [] for messages in llm.sent)
+        assert "the sky is blue" in str(llm.sent[-1])
+        return max(llm.costs)
+
+    engines = [(name, mode) for name in ("context", "condense_plus_context") for mode in MODES]
+    costs = await asyncio.gather(*(sent(*one, curated=True) for one in engines))
+    assert max(costs) <= 1_200
+    assert await sent("context", "achat", curated=False) > 1_500  # what the memory cannot see
 
 
 async def test_a_given_history_replaces_the_record_and_leaves_an_audit() -> None:
@@ -189,7 +211,7 @@ async def _settle(memory: CuratedMemory, count: int) -> None:
     raise AssertionError(f"the record has {len(memory.get_all())} messages, not {count}")
 
 
-@pytest.mark.parametrize("mode", ["chat", "achat", "stream", "astream"])
+@pytest.mark.parametrize("mode", MODES)
 async def test_a_reset_engine_starts_again(mode: str, index: VectorStoreIndex) -> None:
     for name, make in ENGINES.items():
         if name == "condense_question" and "stream" in mode:
