@@ -306,7 +306,7 @@ def writers(count: int) -> Callable[[str, Server], Row]:
 
         def writing(number: int) -> Callable[[Connection], None]:
             def write(line: Connection) -> None:
-                talk = Talk(store, server, key)
+                talk = opened(store, server, key)
                 settled(talk)
                 for place in range(EACH):
                     if (place + number) % 4 == 1:
@@ -323,6 +323,15 @@ def writers(count: int) -> Callable[[str, Server], Row]:
         return row
 
     return run
+
+
+def opened(store: str, server: Server, key: str) -> Talk:
+    """Open a store that others may be opening, too: one that makes its table locks the file."""
+    for _ in range(300):
+        with contextlib.suppress(Exception):
+            return Talk(store, server, key)
+        time.sleep(0.1)
+    return Talk(store, server, key)
 
 
 def break_next_write(talk: Talk, *, after: bool) -> None:

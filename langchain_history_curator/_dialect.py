@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from langchain_core.messages import (
 )
 
 from history_curator.dialects import DictDialect, copied, differ
-from history_curator.errors import ConversionError
+from history_curator.errors import ConversionError, named
 from history_curator.model import ConversationEntry
 from langchain_history_curator import _readers as readers
 from langchain_history_curator._rewrite import adopt, invent, message_of, rewrite
@@ -148,17 +149,29 @@ class LangChainDialect:
         return self._read_as_message(message, index)
 
     def _read_as_message(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
-        try:
+        converted = None
+        with suppress(Exception):  # it quotes the message, so it is not part of ours
             converted = message_of(message)
-        except Exception as error:
+        if converted is None:
             raise ConversionError(
-                f"{message!r:.80} is not a message ({error}).",
+                f"{_described(message)} is not a message.",
                 index=index,
                 field="role" if isinstance(message, dict) else None,
                 fix="write a dict with a role, the form messages_to_dict() writes, "
                 "('human', 'hi'), or just the text.",
-            ) from error
+            )
         return tuple(replace(entry, source=message) for entry in self.read(converted, index))
+
+
+def _described(message: Any) -> str:
+    """What was given in the place of a message, without what was said."""
+    if isinstance(message, dict):
+        names = ", ".join(map(named, message)) or "nothing"
+        kind = f" of type {named(message['type'])}" if "type" in message else ""
+        return f"a dict{kind} (it has: {names})"
+    if isinstance(message, (tuple, list)) and message:
+        return f"a {type(message).__name__} of {len(message)} that starts with {named(message[0])}"
+    return named(message)
 
 
 def settle(messages: Iterable[Any]) -> list[Any]:

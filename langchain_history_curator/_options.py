@@ -12,7 +12,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from history_curator.curator import Curator
-from history_curator.errors import ConfigurationError, ConversionError
+from history_curator.errors import ConfigurationError, ConversionError, named
 from history_curator.settings import OPTIONS, SharedOptions
 from history_curator.settings._hints import did_you_mean
 from history_curator.sockets import is_share
@@ -135,7 +135,7 @@ def messages_of(given: Any) -> list[Any]:
         if "role" in given or "type" in given:
             return [given]
         raise ConversionError(
-            f'a dict without "messages" (it has: {", ".join(map(str, given)) or "nothing"}).',
+            f'a dict without "messages" (it has: {", ".join(map(named, given)) or "nothing"}).',
             fix='pass {"messages": [...]}, a list of messages, a PromptValue or a string.',
         )
     if isinstance(given, tuple) and len(given) == 2 and all(isinstance(x, str) for x in given):

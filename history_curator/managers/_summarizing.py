@@ -9,8 +9,7 @@ from typing import Any
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._cut import fits, place_of, window_of
 from history_curator.managers._protocol import CurationContext
-from history_curator.managers.relevance._compose import marked_entry
-from history_curator.managers.relevance._entry_text import entry_text, speaker
+from history_curator.managers.relevance._compose import marked_entry, quote
 from history_curator.managers.relevance._memory import Memories, Memory
 from history_curator.managers.summaries import DEFAULT_PROMPT, RollingSummary, resolve_summarizer
 from history_curator.managers.summaries._prompt import check_prompt
@@ -173,11 +172,7 @@ def _cells(units: Sequence[Unit], size: int) -> list[list[Unit]]:
 
 
 def _written(units: Sequence[Unit]) -> str:
-    return "\n".join(
-        f"{speaker(entry)}: {neutralise(entry_text(entry))}"
-        for unit in units
-        for entry in unit.entries
-    )
+    return "\n".join(quote(entry) for unit in units for entry in unit.entries)
 
 
 def _marked(summary: str, count: int, before: ConversationEntry) -> ConversationEntry:

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 from uuid import UUID, uuid4
 
-from history_curator.errors import ConversionError
+from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.model import ConversationEntry
 from history_curator.record._events import ConversationRecorded, EventBus
 from history_curator.record._sources import dialect_of, dump_entries, load_entries
@@ -170,7 +170,7 @@ class HistorySession:
                 to share; all by default.
 
         Raises:
-            ValueError: when there is no such place in this session.
+            ConfigurationError: when there is no such place in this session.
         """
         with self._lock:
             shared = self._entries[: self._position(at)]
@@ -253,12 +253,14 @@ class HistorySession:
         return replace(entry, evaluation_id=evaluation, sequence=sequence, created_at=created)
 
     def _position(self, at: int | ConversationEntry | None) -> int:
-        if at is None or isinstance(at, int):
+        if not isinstance(at, ConversationEntry):
             return position_of(at, len(self._entries))
         for position, entry in enumerate(self._entries):
             if entry is at or entry.root is at.root:
                 return position
-        raise ValueError("at: the entry is not of this session. Fix: pass one of session.entries.")
+        raise ConfigurationError(
+            "at: the entry is not of this session. Fix: pass one of session.entries."
+        )
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -283,7 +285,7 @@ def position_of(at: int | None, count: int) -> int:
     """Return how many of so many a branch shares; None is all, negative counts from the end.
 
     Raises:
-        ValueError: when there is no such place.
+        ConfigurationError: when there is no such place.
 
     Example:
         >>> position_of(-1, 3), position_of(None, 3)
@@ -291,8 +293,10 @@ def position_of(at: int | None, count: int) -> int:
     """
     if at is None:
         return count
+    if not isinstance(at, int) or isinstance(at, bool):
+        raise ConfigurationError(f"at: is a {type(at).__name__}. Fix: pass a number of messages.")
     if not -count <= at <= count:
-        raise ValueError(
+        raise ConfigurationError(
             f"at: {at} is outside this conversation of {count}. Fix: pass {-count} to {count}."
         )
     return at if at >= 0 else count + at

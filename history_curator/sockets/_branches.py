@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
 from history_curator._drive import Ask, Body, adrive, drive
-from history_curator.errors import HistoryCuratorError
+from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.record._session import position_of
 from history_curator.record.resilience import DEFECTS, WriteBehind
 
@@ -111,7 +111,7 @@ class Branches(Generic[H]):
         """Return the conversation of a branch, the current one by default.
 
         Raises:
-            ValueError: when there is no such branch.
+            ConfigurationError: when there is no such branch.
             HistoryCuratorError: when the store cannot be read.
         """
         return drive(self._open(name))
@@ -137,7 +137,7 @@ class Branches(Generic[H]):
             switch: also make it the current one.
 
         Raises:
-            ValueError: when there is no such place or branch, or the name is taken.
+            ConfigurationError: when there is no such place or branch, or the name is taken.
             HistoryCuratorError: when the store cannot be read or written.
         """
         return drive(self._fork(name, at, of, switch))
@@ -157,7 +157,7 @@ class Branches(Generic[H]):
         """Make a branch the current one, for everybody, and return its conversation.
 
         Raises:
-            ValueError: when there is no such branch.
+            ConfigurationError: when there is no such branch.
             HistoryCuratorError: when the store cannot be read or written.
         """
         return drive(self._switch(name))
@@ -197,7 +197,9 @@ class Branches(Generic[H]):
         known = yield from self._list()
         key = f"{self.key}:{made}"
         if not any(branch.key == key for branch in known):
-            raise ValueError(f"name: somebody else just took {name!r}. Fix: choose another.")
+            raise ConfigurationError(
+                f"name: somebody else just took {name!r}. Fix: choose another."
+            )
         return self._opened(key)
 
     def _switch(self, name: str) -> Body[H]:
@@ -295,11 +297,11 @@ def _find(known: Iterable[Branch], name: str | None) -> Branch:
         if branch.current if name is None else branch.name == name:
             return branch
     names = ", ".join(branch.name for branch in known)
-    raise ValueError(f"there is no branch {name!r}. Fix: use one of {names}.")
+    raise ConfigurationError(f"there is no branch {name!r}. Fix: use one of {names}.")
 
 
 def _check_name(name: str, known: Iterable[Branch]) -> None:
     if not name.strip():
-        raise ValueError("name: is empty. Fix: give one, or leave it out.")
+        raise ConfigurationError("name: is empty. Fix: give one, or leave it out.")
     if any(branch.name == name for branch in known):
-        raise ValueError(f"name: {name!r} is taken. Fix: choose another, or switch to it.")
+        raise ConfigurationError(f"name: {name!r} is taken. Fix: choose another, or switch to it.")

@@ -3,12 +3,13 @@ from __future__ import annotations
 import logging
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from history_curator import Curator, SlidingWindowManager
-from history_curator.errors import ConversionError
+from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.record import (
     ConversationRecorded,
@@ -219,11 +220,18 @@ class TestFork:
     def test_at_a_place_that_does_not_exist_is_refused(self, at: int) -> None:
         session = HistorySession()
         session.record([user("a"), assistant("b"), user("c")])
-        with pytest.raises(ValueError, match=r"outside this conversation of 3.*Fix: pass -3 to 3"):
+        with pytest.raises(
+            ConfigurationError, match=r"outside this conversation of 3.*Fix: pass -3 to 3"
+        ):
             session.fork(at=at)
 
+    @pytest.mark.parametrize("at", ["x", 1.5, True])
+    def test_at_no_place_at_all_is_refused(self, at: Any) -> None:
+        with pytest.raises(ConfigurationError, match=f"at: is a {type(at).__name__}"):
+            HistorySession().fork(at=at)
+
     def test_at_a_stranger_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="not of this session"):
+        with pytest.raises(ConfigurationError, match="not of this session"):
             HistorySession().fork(at=ConversationEntry(MessageRole.USER, "x"))
 
 

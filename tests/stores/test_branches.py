@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from history_curator import HistoryCuratorError
+from history_curator import ConfigurationError, HistoryCuratorError
 from tests.stores.conversations import OPENERS, LangChainConversation
 from tests.stores.servers import Server
 
@@ -113,13 +113,15 @@ async def test_async(reopen: Reopen) -> None:
 def test_what_is_not_there(reopen: Reopen) -> None:
     branches = reopen()
     say(branches.open(), "one")
-    with pytest.raises(ValueError, match=r"at: 2 is outside this conversation of 1.*-1 to 1"):
+    with pytest.raises(
+        ConfigurationError, match=r"at: 2 is outside this conversation of 1.*-1 to 1"
+    ):
         branches.fork(at=2)
-    with pytest.raises(ValueError, match=r"no branch 'other'\. Fix: use one of main"):
+    with pytest.raises(ConfigurationError, match=r"no branch 'other'\. Fix: use one of main"):
         branches.switch("other")
-    with pytest.raises(ValueError, match="'main' is taken"):
+    with pytest.raises(ConfigurationError, match="'main' is taken"):
         branches.fork("main")
-    with pytest.raises(ValueError, match="is empty"):
+    with pytest.raises(ConfigurationError, match="is empty"):
         branches.fork(" ")
     assert described(reopen()) == [("main", None, 0, True)]
 
@@ -154,14 +156,16 @@ def test_many_fork_at_once(reopen: Reopen) -> None:
             try:
                 action()
                 return
-            except HistoryCuratorError:  # noqa: PERF203 - writers of one file wait for each other
+            except ConfigurationError:  # noqa: PERF203 - it is taken: that stays so
+                raise
+            except HistoryCuratorError:  # writers of one file wait for each other
                 time.sleep(0.05)
 
     def fork(number: int) -> None:
         persist(lambda: opened[number].fork(f"own {number}", at=1, of="main"))
         try:
             persist(lambda: opened[number].fork("wanted", of="main"))
-        except ValueError as error:
+        except ConfigurationError as error:
             refused.append(error)
 
     threads = [threading.Thread(target=fork, args=(number,)) for number in range(4)]

@@ -7,6 +7,7 @@ import json
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,31 @@ def test_messages_broken_in_every_place(wire: str, action: str, log: Listener) -
             assert not any(WORD in str(one.message) for one in warned)
     assert raised or action in ("format", "sanitize")
     assert not any(WORD in line for line in log.lines)
+
+
+def test_what_langchain_cannot_read(log: Listener) -> None:
+    """LangChain's own errors quote the message; ours say what kind of thing it is."""
+    core = pytest.importorskip("langchain_core.messages")
+    from langchain_history_curator import HistoryCurator, recall_tool
+
+    given: tuple[Any, ...] = (
+        {SECRET: 1},
+        {"messages": {SECRET: SECRET}},
+        [{"type": SECRET, "content": SECRET}],
+        [{"content": SECRET}],
+        [(SECRET, SECRET)],
+        [(SECRET,)],
+        [SECRET, None],
+        [core.HumanMessage(SECRET), [SECRET]],
+    )
+    for one in given:
+        curator, tool = HistoryCurator(max_tokens=90), recall_tool(one)
+        for ask in (partial(curator.invoke, one), partial(tool.invoke, {"query": "pin"})):
+            with pytest.raises(HistoryCuratorError, match="Fix: ") as caught:
+                ask()
+            texts = [str(one) for one in chain(caught.value)]
+            assert not any(WORD in text for text in texts), texts
+    assert not any(WORD in line for line in log.ours)
 
 
 def test_what_a_warning_of_validation_says() -> None:

@@ -9,17 +9,22 @@ from history_curator.model import ConversationEntry, MessageRole
 __all__ = ["entry_text", "searched_text", "speaker"]
 
 
+_A_ROLE = re.compile(
+    r"(?:system|developer|user|human|assistant|ai|model|tool|result)\b", re.IGNORECASE
+)
 _ODD = re.compile(r"[^\w .@'’/-]")
 
 
 def speaker(entry: ConversationEntry) -> str:
     """Return who speaks: the given name, the tool, or the role.
 
-    What does not belong in a name is shown as a question mark, so that no name ends a label.
+    What does not belong in a name is shown as a question mark, so that no name ends a label, and
+    nobody has a role for a name.
     """
     if entry.role is MessageRole.TOOL:
         return f"result of {_ODD.sub('?', entry.tool_name[:80])}" if entry.tool_name else "result"
-    return _ODD.sub("?", entry.name[:80]) if entry.name else entry.role.value
+    name = _ODD.sub("?", (entry.name or "")[:80]).strip()
+    return name if name and not _A_ROLE.match(name) else entry.role.value
 
 
 def entry_text(entry: ConversationEntry) -> str:
