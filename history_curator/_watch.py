@@ -7,10 +7,11 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from history_curator.caching import Along, State, cache_key, mark_of, model_of
-from history_curator.tokens import Calibration, Report, Reports, Usage, read_usage
+from history_curator.tokens import Report, Usage, read_usage
 
 if TYPE_CHECKING:
     from history_curator._pipeline import Options
+    from history_curator.curator import Curator
     from history_curator.timeline import Conversation
 
 _TTL = {"anthropic": 300.0, "bedrock": 300.0}
@@ -21,30 +22,22 @@ class Watch:
     """What is known of one conversation beside its messages, for one call of `curate`.
 
     Args:
-        calibration: what was learned; None where the counter's word is taken.
-        reports: what was reported.
-        provider: whose rules hold.
+        curator: who makes the view.
         conversation: whose view is made.
         options: what `curate` was called with.
     """
 
-    def __init__(
-        self,
-        calibration: Calibration | None,
-        reports: Reports,
-        provider: str,
-        conversation: Conversation,
-        options: Options,
-    ) -> None:
-        self._calibration = calibration
-        self._ttl = _TTL.get(provider)
+    def __init__(self, curator: Curator, conversation: Conversation, options: Options) -> None:
+        self._calibration = curator.calibration
+        self._asked: str | None = getattr(curator.counter, "model", None)
+        self._ttl = _TTL.get(curator.profile.name)
         self._conversation = conversation
         self._options = options
         # Held, because the conversation may be somebody else's when its name is asked for.
         self._entries = conversation.record.entries
         self._place = len(conversation.seen)
         self._name: Hashable = options.key
-        self._reports = reports
+        self._reports = curator._reports
         self._last = self._mark(self._place)
 
     def along(self, limit: int, priced: int) -> Along:
@@ -58,12 +51,10 @@ class Watch:
         cold: list[int] = []
         if len(self._reports):
             observed, cold = self._reports.of(self.name, self._mark)
-        known = asked = None
-        if self._calibration is not None:
-            known, asked = self._calibration.known, self._calibration.model
+        known = None if self._calibration is None else self._calibration.known
         return Along(
             known, limit, priced, self._ttl, observed, cold,
-            self._options.idle, self._note_cold, asked,
+            self._options.idle, self._note_cold, self._asked,
         )  # fmt: skip
 
     @property

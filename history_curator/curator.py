@@ -210,7 +210,7 @@ class Curator:
                     managed.take(manager, (yield Ask(run_manager, arun_manager, asked)))
                 timeline, steps = managed.timeline(self.preserve_last_n), managed.steps
             edited = timeline is not conversation.record
-            watch = Watch(self.calibration, self._reports, self.profile.name, conversation, options)
+            watch = Watch(self, conversation, options)
             sealed = self._sealed(request, timeline, dialect, watch, edited=edited)
             view = conversation.write(sealed.entries, given)
             orphans = left_out(timeline)

@@ -311,7 +311,7 @@ class Track:
         state = self._lasting(state, report)
         if self._known is None:
             return state
-        if not sure and self._asked is not None and report.model is not None:
+        if self._asked is not None and report.model is not None:
             kin = kinship(self._asked, report.model)
             if kin != "same":
                 return self._warned(state, report, shown) if kin == "version" else state

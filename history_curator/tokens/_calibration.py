@@ -92,7 +92,6 @@ class Calibration:
 
         resolved = get_counter(counter)
         self.counter = resolved.name
-        self.model: str | None = getattr(resolved, "model", None)
         self._applied = float(getattr(resolved, "factor", 1.0))
         self._models: dict[str, Learned] = {}
         self._loaded: dict[str, Learned] = {}
