@@ -301,6 +301,7 @@ class HistoryCuratorMiddleware(
             retries=self.retries,
             shrink=self.shrink,
             curating=curating,
+            usage=lambda response: response.result[-1] if response.result else None,
         )
 
     def _with_view(self, request: ModelRequest[Any], curation: Curation) -> ModelRequest[Any]:

@@ -29,6 +29,9 @@ class CuratedCall:
         retries: how often a refused request is repeated with a smaller view.
         shrink: each repeated view has at most this share of the one before.
         curating: opens around each curation, such as a span of a trace.
+        usage: what of an answer says what was counted. It is asked after a refusal: the view that
+            was accepted is not the one that follows from the conversation, so nobody else knows
+            what the report is about.
     """
 
     curator: Curator
@@ -39,6 +42,7 @@ class CuratedCall:
     retries: int = 0
     shrink: float = 0.7
     curating: Callable[[], AbstractContextManager[Any]] = field(default=nullcontext)
+    usage: Callable[[Any], Any] = lambda answer: answer
 
     def body(self) -> Body[Any]:
         """Return what the model answered.
@@ -61,7 +65,10 @@ class CuratedCall:
                     raise refusal from None
                 raise
             try:
-                return (yield self.send(curation))
+                answer = yield self.send(curation)
+                if refusal is not None:
+                    curation.observe(self.usage(answer))
+                return answer
             except self.too_long as error:
                 if left <= 0:
                     raise

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -112,3 +113,25 @@ def test_another_version_of_the_model_may_count_otherwise(talk, before, after):
     talk([Metered(model_name=name, provider=provider) for name in versions], [115, 225])
 
     provider.check(versions=(0, 115))
+
+
+def test_a_refusal_is_remembered():
+    """What the smaller view was counted as tells how much the next one may hold."""
+    provider = Provider(LIMIT, "mistral", versions={"mistral-large": 0.9})
+    refused = []
+
+    class Strict(Metered):
+        def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> ChatResult:
+            if len(provider.counts) >= 60:
+                provider.versions["mistral-large"] = 1.5  # and nobody says so
+            made = super()._generate(messages, *args, **kwargs)
+            if provider.counts[-1] > LIMIT:
+                refused.append(provider.counts.pop())
+                raise ContextOverflowError("too long")
+            return made
+
+    agent([Strict(model_name="mistral-large", provider=provider)], [140])
+
+    assert len(provider.counts) == 140
+    assert 1 <= len(refused) <= 3
+    assert max(provider.counts[80:]) > 0.9 * LIMIT
