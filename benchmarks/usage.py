@@ -30,7 +30,6 @@ class Call:
 
     model: str
     counted: int
-    changed: int
     usage: Usage
     moment: str
 
@@ -60,10 +59,10 @@ def read_logs() -> list[list[Call]]:
 def _calls(lines: list[dict[str, Any]], counter: TiktokenCounter) -> Iterator[Call]:
     """One answer spans several lines; its last one reports the usage that counts."""
     calls: dict[str, Call] = {}
-    counted = changed = 0
+    counted = 0
     for line in lines:
         if line.get("isCompactSummary") or line.get("subtype") == "compact_boundary":
-            counted, changed = 0, changed + counted
+            counted = 0
         message = line.get("message")
         if line.get("type") not in ("user", "assistant") or not isinstance(message, dict):
             continue
@@ -74,11 +73,9 @@ def _calls(lines: list[dict[str, Any]], counter: TiktokenCounter) -> Iterator[Ca
         if usage is not None and name in calls:
             calls[name].usage = usage
         elif usage is not None and isinstance(name, str):
-            calls[name] = Call(message["model"], counted, changed, usage, line["timestamp"])
-            changed = 0
+            calls[name] = Call(message["model"], counted, usage, line["timestamp"])
         spoken = {key: message[key] for key in ("role", "content") if key in message}
-        size = sum(map(counter.count_entry, _READER.read(spoken, 0)))
-        counted, changed = counted + size, changed + size
+        counted += sum(map(counter.count_entry, _READER.read(spoken, 0)))
     yield from calls.values()
 
 
@@ -114,9 +111,7 @@ def measure(sessions: list[list[Call]]) -> tuple[dict[str, Score], Calibration]:
             family = find_family(call.model)
             factor = family.factor if family else 1.0
             reported = call.usage.input
-            foretold = calibration.predict(
-                call.model, call.counted, changed=call.changed, key=number
-            )
+            foretold = calibration.predict(call.model, call.counted, key=number)
             if before is not None and before.model == call.model:
                 first = calls[0].usage.input - factor * calls[0].counted
                 plain = (factor * call.counted, factor * call.counted + first, foretold.tokens)
@@ -124,9 +119,7 @@ def measure(sessions: list[list[Call]]) -> tuple[dict[str, Score], Calibration]:
                     scores[name].errors.append(abs(tokens - reported) / reported)
                 scores["anchored"].bounds.append(foretold.error / reported)
                 scores["anchored"].exceeded += reported > foretold.bound
-            calibration.observe(
-                call.model, call.counted, call.usage, changed=call.changed, key=number
-            )
+            calibration.observe(call.model, call.counted, call.usage, key=number)
     return scores, calibration
 
 

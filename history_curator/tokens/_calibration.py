@@ -1,9 +1,7 @@
-"""Learn from what providers report how far our counts are from theirs.
+"""What was learned from the usage that providers report, for all conversations of a curator.
 
-What a provider counted for the last request of a conversation is the anchor: the next prompt is
-that number plus a ratio times what the view grew by. Whatever we cannot see (a system prompt that
-a service adds, the framing of tools) is in the anchor and cancels out. The ratio is learned from
-growth alone, so that it is a ratio of tokenizers and nothing else.
+How one conversation is followed is `_meter`; here are the models, shared by all of them, and what
+is saved and loaded.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from typing import Any
 from history_curator.errors import ConfigurationError
 from history_curator.model import write_private
 from history_curator.tokens._families import find_family
-from history_curator.tokens._meter import LEAST, Learned
+from history_curator.tokens._meter import Learned, Meter
 from history_curator.tokens._protocol import TokenCounter
 from history_curator.tokens._reports import Reports
 from history_curator.tokens._usage import Usage, read_usage
@@ -30,9 +28,9 @@ __all__ = ["Calibration", "Prediction"]
 
 _UNKNOWN = 1.3
 """Where a model of no known family starts."""
-_NEW_SPREAD, _EXACT_SPREAD = 0.5, 0.1
-"""How far the first prompt may be from our count, where the encoding is not or is the model's."""
-_ANCHORS = 4_096
+_EXACT_DOUBT = 0.1
+"""How far the first prompt may be from our count, where the encoding is the model's own."""
+_CONVERSATIONS = 4_096
 """Conversations that are remembered."""
 _VERSION = 1
 
@@ -53,13 +51,6 @@ class Prediction:
     def bound(self) -> int:
         """The count that is not exceeded in 99 of 100 calls."""
         return self.tokens + self.error
-
-
-@dataclass(frozen=True, slots=True)
-class _Anchor:
-    model: str
-    counted: int
-    reported: int
 
 
 class Calibration:
@@ -95,7 +86,7 @@ class Calibration:
         self._applied = float(getattr(resolved, "factor", 1.0))
         self._models: dict[str, Learned] = {}
         self._loaded: dict[str, Learned] = {}
-        self._anchors: OrderedDict[Hashable, _Anchor] = OrderedDict()
+        self._last: OrderedDict[Hashable, tuple[str, Meter]] = OrderedDict()
         self._lock = threading.Lock()
         self.reports = Reports()
 
@@ -130,30 +121,24 @@ class Calibration:
             loaded = max(self._loaded.values(), key=attrgetter("calls"))
         return self._new(model) if loaded is None else loaded.copy()
 
-    def predict(
-        self, model: str, counted: int, *, changed: int | None = None, key: Hashable = None
-    ) -> Prediction:
+    def predict(self, model: str, counted: int, *, key: Hashable = None) -> Prediction:
         """Return what the provider will count for a view.
 
         Args:
             model: who is asked.
             counted: tokens of the view as we count them, tools included.
-            changed: how many of them are new or have left since the last call; by default the
-                difference of the totals.
             key: names the conversation, as in `observe`.
         """
         with self._lock:
-            tokens, error = self._predict(model, counted, changed, key)
-        return Prediction(max(0, round(tokens)), math.ceil(error))
+            meter = self._meter(model, key)
+            return Prediction(round(meter.tokens(counted)), math.ceil(meter.error(counted)))
 
-    def bound(
-        self, model: str, counted: int, *, changed: int | None = None, key: Hashable = None
-    ) -> int:
+    def bound(self, model: str, counted: int, *, key: Hashable = None) -> int:
         """Return the count that is not exceeded in 99 of 100 calls: tokens plus error."""
-        return self.predict(model, counted, changed=changed, key=key).bound
+        return self.predict(model, counted, key=key).bound
 
     def room(self, model: str, limit: int, *, key: Hashable = None) -> int:
-        """Return the largest `counted` whose `bound` is within a limit of the provider.
+        """Return a `counted` whose `bound` is within a limit: the largest, but for some tokens.
 
         Example:
             >>> calibration = Calibration()
@@ -161,26 +146,10 @@ class Calibration:
             >>> calibration.bound("claude-sonnet-4-5", room) <= 32_000
             True
         """
-        low, high = 0, 2 * max(1, limit)
         with self._lock:
-            while low < high:  # The bound never falls as the count grows.
-                middle = (low + high + 1) // 2
-                tokens, error = self._predict(model, middle, None, key)
-                if max(0, round(tokens)) + math.ceil(error) <= limit:
-                    low = middle
-                else:
-                    high = middle - 1
-        return low
+            return self._meter(model, key).room(limit)
 
-    def observe(
-        self,
-        model: str,
-        counted: int,
-        usage: Any,
-        *,
-        changed: int | None = None,
-        key: Hashable = None,
-    ) -> None:
+    def observe(self, model: str, counted: int, usage: Any, *, key: Hashable = None) -> None:
         """Learn from what was reported for a view.
 
         Args:
@@ -188,27 +157,23 @@ class Calibration:
             counted: tokens of the view that was sent, as we count them, tools included.
             usage: what was reported, in any form `read_usage` takes. Nothing is learned from
                 None, nor from a report that can only be part of the prompt.
-            changed: as in `predict`.
             key: names the conversation, any hashable value. Conversations that are not named
                 are taken for one.
         """
         given = usage if isinstance(usage, Usage) else read_usage(usage)
-        if given is None or counted <= 0:
+        if given is None:
             return
         with self._lock:
-            known = self._find(model)
-            if given.input < known.start * LEAST * counted:
-                return  # Such as an input without its cached part.
-            self._models[model] = known
-            anchor = self._anchors.get(key)
-            if anchor is not None and anchor.model == model:
-                moved = abs(counted - anchor.counted) if changed is None else changed
-                known.learn((anchor.counted, anchor.reported), (counted, given.input), moved)
-            known.settle(counted, given.input, first=anchor is None)
-            self._anchors[key] = _Anchor(model, counted, given.input)
-            self._anchors.move_to_end(key)
-            while len(self._anchors) > _ANCHORS:
-                self._anchors.popitem(last=False)
+            last, meter = self._last.get(key, (None, None))
+            if meter is None or last != model:
+                meter = Meter(self._find(model))
+            if not meter.observe(counted, given.input):
+                return
+            self._models[model] = meter.learned
+            self._last[key] = (model, meter)
+            self._last.move_to_end(key)
+            while len(self._last) > _CONVERSATIONS:
+                self._last.popitem(last=False)
 
     def _find(self, model: str) -> Learned:
         known = self._models.get(model)
@@ -218,34 +183,27 @@ class Calibration:
         if model is None or model == self.counter:  # a counter of a family counts as it does
             return Learned.at(1.0 if ":" in self.counter else _UNKNOWN / self._applied)
         family = find_family(model)
-        return Learned.at((family.factor if family else _UNKNOWN) / self._applied)
+        if family is None:
+            return Learned.at(_UNKNOWN / self._applied)
+        exact = family.factor == 1.0
+        return Learned.at(family.factor / self._applied, *([_EXACT_DOUBT] if exact else []))
 
-    def _predict(
-        self, model: str, counted: int, changed: int | None, key: Hashable
-    ) -> tuple[float, float]:
+    def _meter(self, model: str, key: Hashable) -> Meter:
+        """What a conversation is measured with, when a model is asked."""
         known = self._find(model)
-        ratio = known.ratio
-        anchor = self._anchors.get(key)
-        if anchor is not None and anchor.model == model:
-            tokens = anchor.reported + ratio * (counted - anchor.counted)
-            moved = abs(counted - anchor.counted) if changed is None else changed
-            return tokens, known.allowance(tokens) + known.spread * ratio * moved
-        if anchor is None:
-            tokens = ratio * counted + known.hidden
-        else:  # What another model was sent beside the view is sent to this one, too.
-            other = self._find(anchor.model).ratio
-            tokens = ratio * (counted + max(0.0, anchor.reported / other - anchor.counted))
-        spread = known.spread if known.calls else self._first_spread(model)
-        return tokens, known.allowance(tokens) + spread * tokens
-
-    def _first_spread(self, model: str) -> float:
-        family = find_family(model)
-        return _EXACT_SPREAD if family is not None and family.factor == 1.0 else _NEW_SPREAD
+        last, meter = self._last.get(key, (None, None))
+        if meter is None:
+            return Meter(known)
+        if last == model:
+            return meter
+        # What another model was sent beside the view is sent to this one, too.
+        beside = meter.reported / meter.learned.ratio - meter.counted
+        return Meter(replace(known, hidden=max(0.0, beside * known.ratio)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return what was learned as plain data, for JSON.
 
-        What was reported for conversations is in it where their name is text. Anchors are not.
+        What was reported for conversations is in it where their name is text.
 
         Example:
             >>> Calibration.from_dict(Calibration().to_dict()).to_dict()["models"]

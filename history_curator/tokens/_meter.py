@@ -46,6 +46,7 @@ class Learned:
         hidden: what a first prompt held that was not counted.
         worst: the largest surpluses over the expected spread, largest first.
         seen: of how many they are the largest.
+        doubt: how far the first prompt may be from the ratio.
     """
 
     start: float
@@ -55,11 +56,12 @@ class Learned:
     hidden: float = 0.0
     worst: list[int] = field(default_factory=list)
     seen: int = 0
+    doubt: float = 0.5
 
     @classmethod
-    def at(cls, start: float) -> Learned:
+    def at(cls, start: float, doubt: float = 0.5) -> Learned:
         """Return what is known of a model of which only the family is."""
-        return cls(start, start * WEIGHT, WEIGHT)
+        return cls(start, start * WEIGHT, WEIGHT, doubt=doubt)
 
     @property
     def ratio(self) -> float:
@@ -69,6 +71,8 @@ class Learned:
     @property
     def spread(self) -> float:
         """How far what is new may be from the ratio."""
+        if not self.calls:
+            return self.doubt
         return _SPREAD if self.calls >= _EARLY else _EARLY_SPREAD
 
     def usual(self) -> int:
