@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from history_curator.dialects._chat import KNOWN_KEYS, entry_of, is_kept
 from history_curator.dialects._fields import Reading, mapping, parse_object
-from history_curator.dialects._parts import arranged, join_text, read_part, text_first, write_part
+from history_curator.dialects._parts import (
+    Known,
+    arranged,
+    join_text,
+    once,
+    read_part,
+    text_first,
+    write_part,
+)
 from history_curator.model import (
     ContentPart,
     ConversationEntry,
@@ -43,10 +51,9 @@ def has_blocks(message: Any) -> bool:
 
 def speaks_blocks(message: Any) -> bool:
     """Whether a message is of this format; others have thoughts among their blocks, too."""
-    kinds = _kinds(message)
-    if any(map(_is_own, kinds)):
+    if any(map(_is_own, _kinds(message))):
         return True
-    return not _REASONING.isdisjoint(kinds) and not message.get("tool_calls")
+    return not _REASONING.isdisjoint(_kinds(message)) and not message.get("tool_calls")
 
 
 def in_blocks(entry: ConversationEntry, others: bool = False) -> bool:
@@ -207,30 +214,37 @@ def _read_result(
     )
 
 
-def write_said(entry: ConversationEntry) -> dict[str, Any]:
+def write_said(entry: ConversationEntry, known: Known | None = None) -> dict[str, Any]:
     """Return a message with the blocks of its source in their order, the edited ones replaced."""
     source = entry.source if speaks_blocks(entry.source) else {}
     message = {key: value for key, value in source.items() if is_kept(key, entry, _KEYS)}
     message["role"] = entry.role.value
-    message["content"] = written_blocks(entry, entry.tool_calls or ())
+    message["content"] = written_blocks(entry, entry.tool_calls or (), known)
     return message
 
 
-def written_blocks(entry: ConversationEntry, calls: Sequence[ToolCall]) -> list[Any]:
+def written_blocks(
+    entry: ConversationEntry, calls: Sequence[ToolCall], known: Known | None = None
+) -> list[Any]:
     """Return what an entry says, and these calls, as blocks."""
     parts: Sequence[ContentPart] = text_first(entry)
     if entry.parts is None and entry.content:
         parts = [ContentPart("text", entry.content)]
     new = {"thought": entry.reasoning or (), "part": parts, "call": calls}
-    recorded = _slots(_own_blocks(entry.root), Reading(0))
+    known, root = {} if known is None else known, entry.root
+    slots = ("slots", id(root))
+    recorded = once(known, slots, lambda: _slots(_own_blocks(root, known), Reading(0)))
     return [_write(kind, item) for kind, item in arranged(recorded, new)]
 
 
-def _own_blocks(root: ConversationEntry) -> Sequence[Any]:
+def _own_blocks(root: ConversationEntry, known: Known) -> Sequence[Any]:
     """The blocks of its message that an entry was read from."""
-    if not has_blocks(root.source):
-        return ()
-    groups = _split(root.source["content"], root.role)
+    source, role = root.source, root.role
+    groups = once(
+        known,
+        ("groups", id(source), role),
+        lambda: _split(source["content"], role) if has_blocks(source) else [],
+    )
     place = (root.span or (0, 1))[0]
     return groups[place][2] if place < len(groups) else ()
 
@@ -249,19 +263,20 @@ def _write(kind: str, item: Any) -> Any:
     }
 
 
-def write_results(entries: Sequence[ConversationEntry]) -> dict[str, Any]:
+def write_results(entries: Sequence[ConversationEntry], known: Known) -> dict[str, Any]:
     """Return one user message with results, and what else their source message held."""
     sources = [entry.source for entry in entries]
     shared = sources[0] if speaks_blocks(sources[0]) else {}
     if any(source is not sources[0] for source in sources):
         shared = {}
     kept = {key: value for key, value in shared.items() if is_kept(key, entries[0], _KEYS)}
-    return {**kept, "role": "user", "content": [_write_result(entry) for entry in entries]}
+    blocks = [_write_result(entry, known) for entry in entries]
+    return {**kept, "role": "user", "content": blocks}
 
 
-def _write_result(entry: ConversationEntry) -> dict[str, Any]:
+def _write_result(entry: ConversationEntry, known: Known) -> dict[str, Any]:
     root = entry.root
-    found = _own_blocks(root) if root.role is MessageRole.TOOL else ()
+    found = _own_blocks(root, known) if root.role is MessageRole.TOOL else ()
     recorded = mapping(found[0]) if found else {}
     block: dict[str, Any] = {
         **recorded,
@@ -284,9 +299,9 @@ def _kind(block: Any) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def _kinds(message: Any) -> list[str]:
+def _kinds(message: Any) -> Iterable[str]:
     content = message.get("content") if isinstance(message, Mapping) else None
-    return [_kind(block) for block in content] if isinstance(content, (list, tuple)) else []
+    return map(_kind, content) if isinstance(content, (list, tuple)) else ()
 
 
 def _is_own(kind: str) -> bool:

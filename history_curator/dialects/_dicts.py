@@ -7,6 +7,7 @@ from typing import Any
 
 from history_curator.dialects import _anthropic, _chat
 from history_curator.dialects._fields import Reading
+from history_curator.dialects._parts import Known
 from history_curator.dialects._protocol import copied
 from history_curator.model import ConversationEntry, MessageRole
 
@@ -54,6 +55,7 @@ class DictDialect:
         out: list[Any] = []
         position, blocks = 0, None
         others = _prefers_blocks(entries)
+        known: Known = {}
         while position < len(entries):
             entry = entries[position]
             if entry.role is not _TOOL:
@@ -64,10 +66,10 @@ class DictDialect:
                 position += whole
             elif entry.role is _TOOL and (_in_block(entry) if blocks is None else blocks):
                 end = _end_of_results(entries, position)
-                out.append(_anthropic.write_results(entries[position:end]))
+                out.append(_anthropic.write_results(entries[position:end], known))
                 position = end
             else:
-                out.append(_write(entry, others))
+                out.append(_write(entry, others, known))
                 position += 1
         return out
 
@@ -114,9 +116,9 @@ def _prefers_blocks(entries: Sequence[ConversationEntry]) -> bool:
     return False
 
 
-def _write(entry: ConversationEntry, others: bool) -> dict[str, Any]:
+def _write(entry: ConversationEntry, others: bool, known: Known) -> dict[str, Any]:
     if entry.role is MessageRole.ASSISTANT and _anthropic.in_blocks(entry, others):
-        return _anthropic.write_said(entry)
+        return _anthropic.write_said(entry, known)
     return _chat.write_message(entry, keep=not _anthropic.speaks_blocks(entry.source))
 
 

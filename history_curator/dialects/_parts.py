@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from history_curator.dialects._fields import Reading
 from history_curator.model import ContentPart, ConversationEntry
 from history_curator.model._entry import PartKind
 
 __all__ = [
+    "Known",
     "arranged",
     "image_size",
     "inline_size",
     "join_text",
+    "once",
     "read_part",
     "text_first",
     "write_part",
@@ -139,6 +141,19 @@ def text_first(entry: ConversationEntry) -> tuple[ContentPart, ...]:
     if not placed and entry.content:
         out.insert(0, ContentPart("text", entry.content))
     return tuple(out)
+
+
+_T = TypeVar("_T")
+Known = dict[Hashable, Any]
+"""What was worked out of messages while a view is written, so that each is looked at once."""
+
+
+def once(known: Known, key: Hashable, make: Callable[[], _T]) -> _T:
+    """Return what is known, or make it."""
+    if key not in known:
+        known[key] = make()
+    found: _T = known[key]
+    return found
 
 
 def arranged(

@@ -7,7 +7,7 @@ from typing import Any
 
 from history_curator.dialects._chat import is_kept, read_role
 from history_curator.dialects._fields import Reading, mapping
-from history_curator.dialects._parts import arranged, read_part, text_first
+from history_curator.dialects._parts import Known, arranged, once, read_part, text_first
 from history_curator.dialects._protocol import Gathered
 from history_curator.dialects._response_calls import (
     CALL_TYPES,
@@ -69,9 +69,8 @@ def own_output(root: ConversationEntry) -> Mapping[str, Any]:
     return mapping(item if root.repairs is None else Reading(0).checked(item, "item"))
 
 
-def spoken(call: ToolCall, results: Sequence[ConversationEntry]) -> ToolCall:
+def spoken(call: ToolCall, answer: ConversationEntry | None) -> ToolCall:
     """A call as it is written: as a function call where its output is no longer of its kind."""
-    answer = next((each for each in results if each.tool_call_id == call.id), None)
     if answer is None or fits_output(call, answer, own_output(answer.root)):
         return call
     return ToolCall(call.id, call.name, call.arguments)
@@ -161,13 +160,14 @@ def _items_of(entry: ConversationEntry) -> Sequence[Any]:
     return () if source is None else (source,)
 
 
-def _made_of(entry: ConversationEntry, items: Sequence[Any]) -> list[tuple[str, Any]]:
+def _made_of(entry: ConversationEntry, items: Sequence[Any], known: Known) -> list[tuple[str, Any]]:
     """What an answer is made of, in the order in which it is written."""
     parts: Sequence[ContentPart] = text_first(entry)
     if entry.parts is None and entry.content:
         parts = [ContentPart("text", entry.content)]
     new = {"thought": entry.reasoning or (), "part": parts, "call": entry.tool_calls or ()}
-    return arranged(read_slots(items, Reading(0)), new)
+    slots = once(known, ("slots", id(entry.root)), lambda: read_slots(items, Reading(0)))
+    return arranged(slots, new)
 
 
 def unfollowed(entry: ConversationEntry) -> int:
@@ -175,7 +175,7 @@ def unfollowed(entry: ConversationEntry) -> int:
     items = _items_of(entry)
     if not entry.reasoning or not any(type_of(item) == "reasoning" for item in items):
         return 0
-    made = _made_of(entry, items)
+    made = _made_of(entry, items, {})
     count = 0
     while count < len(made) and made[-1 - count][0] == "thought":
         count += 1
@@ -183,11 +183,14 @@ def unfollowed(entry: ConversationEntry) -> int:
 
 
 def write_answer(
-    entry: ConversationEntry, results: Sequence[ConversationEntry], asked: Mapping[str, ToolCall]
+    entry: ConversationEntry,
+    results: Sequence[ConversationEntry],
+    asked: Mapping[str, ToolCall],
+    known: Known,
 ) -> tuple[list[Any], int]:
     """Return the items of an edited answer, and how many of the results are among them."""
     items = _items_of(entry)
-    made = _made_of(entry, items)
+    made = _made_of(entry, items, known)
     lost = _without_reasoning(items, entry.reasoning or ())
     inside = [item for item in items if type_of(item) in OUTPUT_TYPES]
     out: list[Any] = []

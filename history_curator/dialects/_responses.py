@@ -8,7 +8,7 @@ from typing import Any
 from history_curator.dialects._chat import ROLES, entry_of, is_kept, read_role
 from history_curator.dialects._dicts import whole_source
 from history_curator.dialects._fields import Reading, mapping
-from history_curator.dialects._parts import join_text, text_first
+from history_curator.dialects._parts import Known, join_text, text_first
 from history_curator.dialects._protocol import Gathered, copied
 from history_curator.dialects._response_answers import (
     MESSAGE_KEYS,
@@ -192,14 +192,16 @@ class ResponsesDialect:
         out: list[Any] = []
         position = 0
         asked: dict[str, ToolCall] = {}
+        known: Known = {}
         while position < len(entries):
             entry = entries[position]
             end = position + 1
             if entry.tool_calls:
                 while end < len(entries) and entries[end].role is _TOOL:
                     end += 1
-                results = entries[position + 1 : end]
-                asked = {call.id: spoken(call, results) for call in entry.tool_calls}
+                results = reversed(entries[position + 1 : end])
+                first = {each.tool_call_id: each for each in results}
+                asked = {call.id: spoken(call, first.get(call.id)) for call in entry.tool_calls}
             whole = whole_source(entries, position)
             call = asked.get(entry.tool_call_id or "")
             if entry.role is _TOOL and not answers(call, own_output(entry.root)):
@@ -211,7 +213,7 @@ class ResponsesDialect:
                 out.append(write_output(entry, own_output(entry.root), call))
                 position += 1
             elif entry.role is _ASSISTANT and type_of(entry.root.source) not in _ALONE:
-                items, used = write_answer(entry, entries[position + 1 : end], asked)
+                items, used = write_answer(entry, entries[position + 1 : end], asked, known)
                 out.append(items[0] if len(items) == 1 else Gathered(items))
                 position += 1 + used
             else:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from history_curator.dialects._dicts import whole_source
 from history_curator.dialects._fields import Reading, mapping
-from history_curator.dialects._parts import arranged, join_text, text_first
+from history_curator.dialects._parts import Known, arranged, join_text, once, text_first
 from history_curator.dialects._protocol import Gathered, copied
 from history_curator.errors import named
 from history_curator.model import (
@@ -322,6 +322,7 @@ class TurnDialect:
         """Return messages; untouched ones are the same objects."""
         out: list[Any] = []
         asked: dict[str, ToolCall] = {}
+        known: Known = {}
         position = 0
         while position < len(entries):
             entry = entries[position]
@@ -337,45 +338,52 @@ class TurnDialect:
                 position += whole
             elif entry.role is _TOOL:
                 results = entries[position:end]
-                message = self._write_results(results, asked)
+                message = self._write_results(results, asked, known)
                 if end < len(entries) and any(
                     _shares_source(each, entries[end]) for each in results
                 ):
                     # What the user said in the same message stays in it: roles have to alternate.
-                    message[self.blocks] += self._write_said(entries[end])[self.blocks]
+                    message[self.blocks] += self._write_said(entries[end], known)[self.blocks]
                     end += 1
                 out.append(message)
                 position = end
             else:
-                out.append(self._write_said(entry))
+                out.append(self._write_said(entry, known))
                 position += 1
         return out
 
     def _write_results(
-        self, entries: Sequence[ConversationEntry], asked: Mapping[str, ToolCall]
+        self,
+        entries: Sequence[ConversationEntry],
+        asked: Mapping[str, ToolCall],
+        known: Known,
     ) -> dict[str, Any]:
-        return {
-            "role": self._role_name(_USER, entries[0]),
-            self.blocks: [block for entry in entries for block in self._answer(entry, asked)],
-        }
+        blocks = [block for entry in entries for block in self._answer(entry, asked, known)]
+        return {"role": self._role_name(_USER, entries[0]), self.blocks: blocks}
 
-    def _answer(self, entry: ConversationEntry, asked: Mapping[str, ToolCall]) -> list[Any]:
+    def _answer(
+        self, entry: ConversationEntry, asked: Mapping[str, ToolCall], known: Known
+    ) -> list[Any]:
         """The block of a result, and the marks behind it."""
-        found = self._own_blocks(entry.root) if entry.root.role is _TOOL else ()
+        found = self._own_blocks(entry.root, known) if entry.root.role is _TOOL else ()
         call = asked.get(entry.tool_call_id or "")
         return [self.write_result(entry, mapping(found[0]) if found else {}, call), *found[1:]]
 
-    def _own_blocks(self, root: ConversationEntry) -> Sequence[Mapping[str, Any]]:
-        source, reading = root.source, Reading(0)
+    def _own_blocks(self, root: ConversationEntry, known: Known) -> Sequence[Mapping[str, Any]]:
+        source = root.source
         first = source[0] if source.__class__ is Gathered else source
         if not isinstance(first, Mapping) or self.blocks not in first:
             return ()
         role = _USER if root.role is _TOOL else root.role
-        groups = self._split(self._blocks_of(source, reading), role)
+        groups = once(
+            known,
+            ("groups", id(source), role),
+            lambda: self._split(self._blocks_of(source, Reading(0)), role),
+        )
         place = (root.span or (0, 1))[0]
         return groups[place][2] if place < len(groups) else ()
 
-    def _write_said(self, entry: ConversationEntry) -> dict[str, Any]:
+    def _write_said(self, entry: ConversationEntry, known: Known) -> dict[str, Any]:
         source = mapping(entry.root.source)
         kept = {
             key: value
@@ -387,7 +395,12 @@ class TurnDialect:
             parts = [ContentPart("text", entry.content)]
         calls = entry.tool_calls if entry.role is _ASSISTANT else None
         new = {"thought": entry.reasoning or (), "part": parts, "call": calls or ()}
-        recorded = self._slots(self._own_blocks(entry.root), entry.root.role, Reading(0))
+        root = entry.root
+        recorded = once(
+            known,
+            ("slots", id(root)),
+            lambda: self._slots(self._own_blocks(root, known), root.role, Reading(0)),
+        )
         blocks = [
             self.write_part(item)
             if kind == "part"

@@ -14,6 +14,8 @@ __all__ = ["Wire", "answers_in_kind", "keeps_objects", "names_its_calls", "wire_
 Wire = Literal["chat", "anthropic", "responses", "gemini", "bedrock"]
 RESPONSE_BLOCKS = frozenset(("input_text", "output_text", "input_image", "input_file"))
 """Blocks that only messages of Responses have."""
+_LOOKED_AT = 16
+"""Blocks of a message that tell its format: in one that has types, they all have one."""
 _OBJECTS: tuple[Wire, ...] = ("anthropic", "gemini", "bedrock")
 
 
@@ -36,10 +38,11 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
     if entry.role is MessageRole.TOOL and entry.span is None:
         return "chat"
     content = source.get("content")
-    if isinstance(content, (list, tuple)) and any(isinstance(each, Mapping) for each in content):
-        if not any(isinstance(each, Mapping) and "type" in each for each in content):
+    if isinstance(content, (list, tuple)):
+        first = [each for each in content[:_LOOKED_AT] if isinstance(each, Mapping)]
+        if first and not any("type" in each for each in first):
             return "bedrock"
-        if entry.role is MessageRole.TOOL:
+        if first and entry.role is MessageRole.TOOL:
             return "anthropic"
     return _wire_of_calls(entry.tool_calls or ())
 
