@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from history_curator import RelevanceManager
+from history_curator.managers import _relevance
 from history_curator.managers.relevance import (
+    Finder,
     LexicalScorer,
     Signals,
     _dates,
@@ -17,8 +21,13 @@ from history_curator.managers.relevance import (
     _soft,
     _speakers,
     entry_text,
+    fuse,
+    rank,
     speaker,
+    spread,
+    terms,
 )
+from history_curator.managers.relevance import _finder as finder
 from history_curator.managers.relevance import _memory as memory
 from history_curator.managers.relevance import _text as text
 from history_curator.tokens import TokenCounter
@@ -52,6 +61,57 @@ def _rough_prices() -> Iterator[None]:
         yield
 
 
+_LIST = re.compile(
+    r"\b(?:which|what|how many)\s+(?:\w+\s+){0,3}?\w+[^su\W]s\b|\border in which|\bsummar|\ball\b"
+    r"|\bthroughout\b|\beach\b|\bdifferent\b",
+    re.IGNORECASE,
+)
+"""Questions whose answer is a list."""
+_PART = re.compile(r"[,;:]|\b(?:and|or|while)\b", re.IGNORECASE)
+
+
+def _asking(change: Callable[[Any, Any, int, Any], Any]) -> Callable[[], Any]:
+    """Every question asked of a conversation's texts, with something done to their scores."""
+    scores = Finder.scores
+
+    def changed(self: Any, query: Any, limit: int) -> Any:
+        texts, made = self._texts, self._texts.scores
+        question = max(query, key=query.__getitem__, default="")
+        with patch.object(texts, "scores", lambda q, n: change(made, q, n, question)):
+            return scores(self, query, limit)
+
+    return lambda: patch.object(Finder, "scores", changed)
+
+
+def _by_parts(made: Any, query: Any, limit: int, question: str) -> Any:
+    """The best match of any part of a question counts beside the match of the whole."""
+    parts = [part for part in _PART.split(question) if terms(part)]
+    found = made(query, limit)
+    for part in parts if len(parts) > 1 else ():
+        found = fuse(found, made({part: 1.0}, limit), 0.3)
+    return found
+
+
+@contextmanager
+def _fewer_neighbours_in_lists() -> Iterator[None]:
+    asked = [""]
+
+    def spread_less(scores: Any, backward: Any, forward: Any, *rest: Any) -> Any:
+        few = 2 if _LIST.search(asked[0]) else 5
+        return spread(scores, backward[:few], forward[:few], *rest)
+
+    def note(made: Any, query: Any, limit: int, question: str) -> Any:
+        asked[0] = question
+        return made(query, limit)
+
+    with _asking(note)(), patch.object(finder, "spread", spread_less):
+        yield
+
+
+def _steeper(made: Any, query: Any, limit: int, question: str) -> Any:
+    return made(query, limit) ** 1.2
+
+
 def _set(module: Any, **values: Any) -> Variant:
     """Everything, with other values for constants of a module."""
     return Variant(_with(), lambda: patch.multiple(module, **values))
@@ -77,6 +137,7 @@ def ideas() -> dict[str, Variant]:
         "without fainter talk words": _set(_scorers, FAINT=1.0),
         "without the turn before": _set(_query, leans=lambda _: False),
         "without soft words": Variant(_with(scorer=LexicalScorer(soft=False))),
+        "soft in long questions too": _set(_soft, ENOUGH=1_000),
         "with share 0.6": Variant(_with(share=0.6)),
         "with share 0.8": Variant(_with(share=0.8)),
         "tried: k1 1.5, b 0.75": Variant(_with(scorer=LexicalScorer(k1=1.5, b=0.75))),
@@ -85,4 +146,9 @@ def ideas() -> dict[str, Variant]:
         "tried: speakers 1.3": _set(_speakers, NAMED=1.3, MEANT=1.3),
         "tried: soft words 0.35 to 0.5": _set(_soft, NEAR_ENOUGH=0.5),
         "tried: soft words as strong": _set(_soft, STRENGTH=1.0),
+        "tried: length counts less": _set(_relevance, rank=partial(rank, density=0.3)),
+        "tried: length counts more": _set(_relevance, rank=partial(rank, density=0.6)),
+        "tried: powers of scores": Variant(_with(), _asking(_steeper)),
+        "tried: parts of a question": Variant(_with(), _asking(_by_parts)),
+        "tried: lists, fewer neighbours": Variant(_with(), _fewer_neighbours_in_lists),
     }

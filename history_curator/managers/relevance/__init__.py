@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from history_curator.managers.relevance._entry_text import entry_text, searched_text, speaker
-from history_curator.managers.relevance._finder import Finder, Signals
+from history_curator.managers.relevance._finder import Finder, Search, Signals
 from history_curator.managers.relevance._index import LexicalIndex
-from history_curator.managers.relevance._query import latest_question, query_at
+from history_curator.managers.relevance._query import query_at
 from history_curator.managers.relevance._scorers import (
     EmbeddingScorer,
     HybridScorer,
@@ -17,7 +17,6 @@ from history_curator.managers.relevance._scorers import (
 )
 from history_curator.managers.relevance._select import rank, spread, take
 from history_curator.managers.relevance._text import terms
-from history_curator.seal._identifiers import identifiers_of, rank_identifiers
 
 __all__ = [
     "EmbeddingScorer",
@@ -27,14 +26,12 @@ __all__ = [
     "LexicalScorer",
     "ScoredTexts",
     "Scorer",
+    "Search",
     "Signals",
     "entry_text",
     "fuse",
-    "identifiers_of",
-    "latest_question",
     "query_at",
     "rank",
-    "rank_identifiers",
     "resolve_scorer",
     "searched_text",
     "speaker",

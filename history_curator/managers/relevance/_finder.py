@@ -6,11 +6,13 @@ around it; who said it; when it was said.
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from history_curator.errors import ConfigurationError
 from history_curator.managers.relevance._dates import Calendar
 from history_curator.managers.relevance._entry_text import searched_text
 from history_curator.managers.relevance._scorers import LexicalScorer, Query, ScoredTexts, Scorer
@@ -19,7 +21,9 @@ from history_curator.managers.relevance._speakers import Speakers
 from history_curator.managers.relevance._text import numpy
 from history_curator.model import ConversationEntry
 
-__all__ = ["Finder", "Signals"]
+__all__ = ["Finder", "Search", "Signals"]
+
+logger = logging.getLogger("history_curator")
 
 _END = 200
 
@@ -98,3 +102,54 @@ class Finder:
             factors = self._calendar.factors(question, limit)
             scores = scores if factors is None else scores * factors
         return scores
+
+
+class Search:
+    """One growing conversation, asked through a scorer, and by its words alone where that fails.
+
+    Args:
+        scorer: matches texts; None for words alone.
+        signals: what counts beside the text.
+    """
+
+    def __init__(self, scorer: Scorer | None = None, signals: Signals | None = None) -> None:
+        self._scorer = scorer
+        self._signals = signals
+        self._finder = Finder(scorer, signals)
+        self._words: Finder | None = None
+
+    def __len__(self) -> int:
+        """How many messages have been indexed."""
+        return max(len(self._finder), len(self._words or ()))
+
+    def scores(
+        self, entries: Sequence[ConversationEntry], query: Query, limit: int
+    ) -> tuple[Any, str]:
+        """Return one score for each of the first `limit` entries, and what failed, if anything.
+
+        Args:
+            entries: the conversation so far; it begins with what was given before.
+            query: what is asked.
+            limit: how many of the entries to look at.
+
+        Raises:
+            ConfigurationError: when something has to be installed or set.
+        """
+        try:
+            return _scored(self._finder, entries, query, limit), ""
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever an embedding model raises
+            failure = (
+                f"{type(self._scorer).__name__} failed ({type(error).__name__}); earlier parts "
+                "were found by their words instead."
+            )
+            logger.warning("%s", failure)
+            if self._words is None:
+                self._words = Finder(signals=self._signals)
+            return _scored(self._words, entries, query, limit), failure
+
+
+def _scored(finder: Finder, entries: Sequence[ConversationEntry], query: Query, limit: int) -> Any:
+    finder.add(entries[len(finder) : limit])
+    return finder.scores(query, limit)

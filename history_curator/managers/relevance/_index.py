@@ -58,10 +58,6 @@ class LexicalIndex:
         """Bytes held in memory."""
         return self._blocks.nbytes
 
-    def add(self, text: str) -> None:
-        """Append one text."""
-        self.extend((text,))
-
     def extend(self, texts: Iterable[str]) -> None:
         """Append texts in order."""
         with self._lock:
@@ -129,10 +125,3 @@ class LexicalIndex:
             before += len(ends)
         both, often = np.unique(np.concatenate(keys), return_counts=True)
         return both // size, both % size, often, np.concatenate(lengths)
-
-    def rarity(self, term: str) -> int:
-        """Return in how many texts a term occurs."""
-        np = numpy()
-        with self._lock:
-            wanted = np.frombuffer(numbered((term,)), dtype=np.uint32)
-            return len(self._hits(wanted, len(self))[0]) if len(self) else 0

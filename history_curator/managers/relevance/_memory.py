@@ -17,8 +17,8 @@ from threading import Lock
 from typing import Any
 
 from history_curator.managers.relevance._compose import label, quote_cost
-from history_curator.managers.relevance._finder import Finder, Signals
-from history_curator.managers.relevance._scorers import Query, Scorer
+from history_curator.managers.relevance._finder import Search, Signals
+from history_curator.managers.relevance._scorers import Scorer
 from history_curator.managers.relevance._text import numpy
 from history_curator.model import ConversationEntry
 from history_curator.seal._identifiers import Mentions, identifiers_of
@@ -34,6 +34,7 @@ class Memory:
     Attributes:
         timeline: its entries, grouped into units.
         calls: how many entries so far call a tool.
+        search: finds what matters for a question.
         made: results worth keeping for the next call, such as a recollection, by what they
             depend on. Only the latest few are kept.
     """
@@ -42,8 +43,7 @@ class Memory:
         self.timeline = Timeline()
         self.calls = 0
         self.made: OrderedDict[Hashable, Any] = OrderedDict()
-        self._finder = Finder(scorer, signals)
-        self._words: Finder | None = None
+        self.search = Search(scorer, signals)
         self._mentions: list[Mentions] = []
         self._starts: array[int] = array("q")
         self._offsets: array[int] = array("q")
@@ -53,7 +53,7 @@ class Memory:
 
     def shared(self, entries: Sequence[ConversationEntry]) -> int:
         """How many leading entries are equal; 0 where what was indexed is not all among them."""
-        known, indexed = self.timeline.entries, max(len(self._finder), 1)
+        known, indexed = self.timeline.entries, max(len(self.search), 1)
         if not indexed <= min(len(known), len(entries)):
             return 0
         # Conversations that open alike differ at the end: look there first.
@@ -70,7 +70,6 @@ class Memory:
             if shared < len(known):
                 del self._mentions[shared:]
                 self.made.clear()
-                self._words = None
             # Of a unit that is not the newest of the shared part, nothing changes any more.
             units = bisect_left(self.timeline.pairing.units, shared, key=attrgetter("start"))
             del self._costs[max(0, units - 1) :]
@@ -81,16 +80,6 @@ class Memory:
         for entry in entries[len(known) :]:
             self.timeline.add(entry)
             self.calls += bool(entry.tool_calls)
-
-    def scores(self, query: Query, limit: int) -> Any:
-        """Return one score for each of the first `limit` entries."""
-        return _scored(self._finder, self.timeline.entries, query, limit)
-
-    def lexical_scores(self, query: Query, limit: int) -> Any:
-        """Return the scores of the words alone, for when the scorer fails."""
-        if self._words is None:
-            self._words = Finder()
-        return _scored(self._words, self.timeline.entries, query, limit)
 
     def costs(self, position: int, counter: TokenCounter) -> tuple[int, int]:
         """Return what it costs to quote a unit, and its label; each is counted once."""
@@ -173,11 +162,6 @@ class Memories:
             shared = [memory.shared(entries) for memory in self._idle]
             most = max(shared, default=0)
             return self._idle.pop(shared.index(most)) if most else None
-
-
-def _scored(finder: Finder, entries: Sequence[ConversationEntry], query: Query, limit: int) -> Any:
-    finder.add(entries[len(finder) : limit])
-    return finder.scores(query, limit)
 
 
 def _shared(known: Sequence[ConversationEntry], given: Sequence[ConversationEntry]) -> int:

@@ -9,7 +9,7 @@ from history_curator.managers.relevance._scorers import Query
 from history_curator.managers.relevance._text import words
 from history_curator.model import ConversationEntry, MessageRole
 
-__all__ = ["latest_question", "leans", "query_at"]
+__all__ = ["leans", "query_at"]
 
 _SENTENCE = re.compile(r"[^.!?\n]*\?")
 _GOES_ON = re.compile(
@@ -30,14 +30,6 @@ _CONTEXT = 0.5
 """What the message before counts, against the question itself."""
 _MAX_CHARS = 4_000
 _MAX_CONTEXT = 400
-
-
-def latest_question(entries: Sequence[ConversationEntry]) -> int | None:
-    """Return the position of the latest entry said by the user, or None."""
-    for position in range(len(entries) - 1, -1, -1):
-        if entries[position].is_real_user:
-            return position
-    return None
 
 
 def leans(said: str) -> bool:

@@ -27,9 +27,12 @@ __all__ = [
 ]
 
 STANDS_OUT = 1.0
-"""Standard deviations above the mean from which a similarity counts."""
+"""Standard deviations above the mean from which a similarity counts, where nothing else does."""
 
-DENSE = 0.5
+FAR_OUT = 2.0
+"""The same beside words, which are right more often than a similarity that stands out little."""
+
+DENSE = 0.4
 """What the best similarity counts in a fusion, against the best match of words."""
 
 FAINT = 0.3
@@ -128,6 +131,7 @@ class EmbeddingScorer:
             LlamaIndex ``BaseEmbedding`` (``get_text_embedding_batch``, ``get_query_embedding``),
             a model with ``encode``, or a function from texts to vectors.
         max_chars: only the head of a longer text is embedded; models read no further anyway.
+        stands_out: standard deviations above the mean from which a similarity counts.
 
     Example:
         >>> class Letters:
@@ -142,7 +146,9 @@ class EmbeddingScorer:
         1
     """
 
-    def __init__(self, embeddings: Any, *, max_chars: int = 2_000) -> None:
+    def __init__(
+        self, embeddings: Any, *, max_chars: int = 2_000, stands_out: float = STANDS_OUT
+    ) -> None:
         if hasattr(embeddings, "embed_documents") and hasattr(embeddings, "embed_query"):
             self.embed_texts = embeddings.embed_documents
             self.embed_query = embeddings.embed_query
@@ -160,6 +166,7 @@ class EmbeddingScorer:
                 "vectors."
             )
         self.max_chars = max_chars
+        self.stands_out = stands_out
 
     def open(self) -> ScoredTexts:
         """Return an empty memory for one conversation."""
@@ -210,14 +217,15 @@ class _EmbeddedTexts:
         spread = float(total.std())
         if not spread:
             return np.maximum(total, 0.0)
-        return np.maximum((total - total.mean()) / spread - STANDS_OUT, 0.0)
+        return np.maximum((total - total.mean()) / spread - self._scorer.stands_out, 0.0)
 
 
 class HybridScorer:
-    """Words and meaning together: the match of words, and half as much the similarity.
+    """Words and meaning together: the match of words, and less so the similarity.
 
-    Each is taken relative to the best of the conversation, and a similarity counts only as far as
-    it stands out, so that where meaning says nothing the ranking by words stays as it is.
+    Each is taken relative to the best of the conversation. ``scorer="hybrid"`` lets a similarity
+    count only as far as it stands out by two standard deviations, so that where meaning says
+    little the ranking by words stays as it is.
 
     Example:
         >>> texts = HybridScorer(LexicalScorer(), LexicalScorer(b=0.0)).open()
@@ -263,7 +271,7 @@ def fuse(words: Any, meaning: Any, share: float = DENSE) -> Any:
     Example:
         >>> import numpy as np
         >>> fuse(np.array([4.0, 2.0, 0.0]), np.array([0.0, 9.0, 0.0])).tolist()
-        [1.0, 1.0, 0.0]
+        [1.0, 0.9, 0.0]
     """
     first, second = (array / (float(array.max(initial=0.0)) or 1.0) for array in (words, meaning))
     return first + share * second
@@ -281,9 +289,10 @@ def resolve_scorer(scorer: Any, embeddings: Any = None, folder: Any = None) -> S
                 f"scorer={scorer!r} needs embeddings=…: a LangChain Embeddings, a LlamaIndex "
                 "BaseEmbedding or a function from texts to vectors."
             )
-        embedded = EmbeddingScorer(embeddings)
+        if scorer == "embeddings":
+            return EmbeddingScorer(embeddings)
         words = LexicalScorer(folder=folder)
-        return embedded if scorer == "embeddings" else HybridScorer(words, embedded)
+        return HybridScorer(words, EmbeddingScorer(embeddings, stands_out=FAR_OUT))
     if isinstance(scorer, str):
         raise ConfigurationError(
             f"scorer={scorer!r} is unknown. Fix: 'lexical', 'soft', 'embeddings', 'hybrid', an "

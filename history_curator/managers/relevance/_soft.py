@@ -20,7 +20,14 @@ from history_curator.errors import ConfigurationError
 from history_curator.managers.relevance._english import ABOUT_THE_TALK, STOPWORDS
 from history_curator.managers.relevance._text import numbered, numpy, stems, words
 
-__all__ = ["SoftVectors", "Vocabulary", "has_vectors", "soft_vectors"]
+__all__ = [
+    "SoftVectors",
+    "Vocabulary",
+    "asked_words",
+    "has_vectors",
+    "says_enough",
+    "soft_vectors",
+]
 
 NEAR_ENOUGH = 0.35
 """Cosine, after the mean is taken off, from which a word counts as near."""
@@ -28,6 +35,8 @@ STRENGTH = 0.5
 """What a near word counts, times its cosine, against the word itself."""
 MOST = 60
 """Near words named for each word of a question; of those that occur the nearest are taken."""
+ENOUGH = 6
+"""A question with more words than these finds what it is about without near ones."""
 DIMENSIONS = 128
 """How many of the directions in which words differ most are kept."""
 
@@ -112,13 +121,13 @@ class Vocabulary:
         self._known = np.union1d(self._known, numbers[new])
 
     def near(self, question: str) -> Mapping[str, Sequence[tuple[int, float]]]:
-        """Return, for the words of a question, the numbers of words that mean about the same."""
+        """Return, for the words of a question, the numbers of words that mean about the same.
+
+        None for a question that says enough, so that it finds what its own words find.
+        """
         np = numpy()
-        asked: dict[str, str] = {}
-        for word, stem in zip(found := words(question), stems(found), strict=True):
-            if _is_word(word) and word not in ABOUT_THE_TALK:
-                asked.setdefault(stem, word)
-        if not asked or not len(self):
+        asked = asked_words(question)
+        if not asked or says_enough(asked) or not len(self):
             return {}
         rows = self._vectors.rows
         wanted = np.stack([rows[p].sum(axis=0) for p in self._vectors.pieces(list(asked.values()))])
@@ -144,6 +153,32 @@ class Vocabulary:
         numbers = [self._numbers[at] for at in near.tolist()]
         factors = (STRENGTH * cosines[near]).tolist()
         return [each for each in zip(numbers, factors, strict=True) if each[0] != own]
+
+
+def asked_words(question: str) -> dict[str, str]:
+    """Return, by their stems, the words by which a question says what it is about."""
+    asked: dict[str, str] = {}
+    for word, stem in zip(found := words(question), stems(found), strict=True):
+        if _is_word(word) and word not in ABOUT_THE_TALK:
+            asked.setdefault(stem, word)
+    return asked
+
+
+def says_enough(asked: Mapping[str, str]) -> bool:
+    """Whether these words find what is asked about without others that mean about the same.
+
+    The more words a question has, the more a text that matters has in common with it, and the more
+    often another word that is near one of them is so by chance.
+
+    Example:
+        >>> says_enough(asked_words("What vehicle did Ann purchase?"))
+        False
+        >>> says_enough(
+        ...     asked_words("How do tests, forms, caching, login, charts, fonts and menus fit?")
+        ... )
+        True
+    """
+    return len(asked) > ENOUGH
 
 
 def has_vectors() -> bool:

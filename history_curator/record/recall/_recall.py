@@ -20,7 +20,7 @@ from history_curator.record.recall._excerpt import excerpt, label_of, passage, q
 from history_curator.tokens import shorten, shorten_tokens
 
 if TYPE_CHECKING:
-    from history_curator.managers.relevance import Finder
+    from history_curator.managers.relevance import Search
     from history_curator.tokens import TokenCounter
 
 __all__ = ["Recall"]
@@ -40,7 +40,8 @@ class Recall:
     of ours. Any number of threads may ask; each is answered from the record as it was returned to
     that thread.
 
-    A query is answered with the ranking of `RelevanceManager`, over the whole record.
+    A query is answered with the ranking of `RelevanceManager`, over the whole record; when an
+    embedding model fails, by words alone.
 
     Args:
         record: the recorded messages or entries, or a callable that returns them, from a store
@@ -85,7 +86,7 @@ class Recall:
         self._name = name
         self._known: list[ConversationEntry] = []
         self._handles: list[str] = []
-        self._finder: Finder | None = None
+        self._index: Search | None = None
         self._lock = Lock()
 
     def __call__(
@@ -157,20 +158,20 @@ class Recall:
         """Make what is known equal to these entries."""
         known = len(self._known)
         if entries[:known] != self._known:
-            known, self._finder = 0, None
+            known, self._index = 0, None
         self._known = entries
         self._handles[known:] = [handle_of(entry) for entry in entries[known:]]
 
     def _search(self, query: str) -> list[int]:
         """Return where the best matches are, the best first."""
-        from history_curator.managers.relevance import Finder, rank, resolve_scorer
+        from history_curator.managers.relevance import Search, rank, resolve_scorer
         from history_curator.managers.relevance._text import numpy
 
-        if self._finder is None:
-            self._finder = Finder(resolve_scorer(self._scorer, folder=self._folder))
-        finder, entries = self._finder, self._known
-        finder.add([self._searched(entry) for entry in entries[len(finder) :]])
-        scores = finder.scores({query: 1.0}, len(entries))
+        if self._index is None:
+            self._index = Search(resolve_scorer(self._scorer, folder=self._folder))
+        entries = self._known
+        searched = [self._searched(entry) for entry in entries]
+        scores, _ = self._index.scores(searched, {query: 1.0}, len(entries))
         hits = [at for at in scores.nonzero()[0].tolist() if not self._is_hidden(entries[at])]
         sizes = numpy().array([len(entries[at].content or "") for at in hits])
         return [hits[place] for place in rank(scores[hits], sizes)[:_HITS]] if hits else []

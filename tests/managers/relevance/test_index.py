@@ -42,7 +42,7 @@ class TestScores:
         grown = index_of(TEXTS[:2])
         grown.scores({"cat": 1.0})
         for text in TEXTS[2:]:
-            grown.add(text)
+            grown.extend([text])
         query = {"monday": 1.0, "cat": 0.5}
         assert np.array_equal(grown.scores(query), index_of(TEXTS).scores(query))
 
