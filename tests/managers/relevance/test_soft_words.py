@@ -73,6 +73,15 @@ class TestVocabulary:
         known.add(["2023 was the year of the dog we mentioned"])
         assert known.near("what did I mention in 2024?") == {}
 
+    def test_a_question_that_says_enough_is_matched_by_its_own_words(
+        self, vectors: SoftVectors
+    ) -> None:
+        known = Vocabulary(vectors)
+        known.add(["a hound"])
+        others = ["alpha", "bravo", "delta", "golf", "hotel"]
+        assert known.near(" ".join(["dog", *others]))["dog"]
+        assert known.near(" ".join(["dog", *others, "india"])) == {}
+
     def test_a_word_takes_a_few_bytes(self, vectors: SoftVectors) -> None:
         known = Vocabulary(vectors)
         known.add([f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(600)])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from history_curator import Curator, SummarizingManager
+from history_curator import Curator, RelevanceManager, SummarizingManager
 from history_curator.errors import ConfigurationError
 from history_curator.model import ConversationEntry, MessageRole, ToolCall
 from history_curator.record.recall import Recall, handle_of, recall_hint, span_handle
@@ -253,6 +253,25 @@ class TestRanking:
     def test_the_answer_to_a_matching_question_comes_along(self) -> None:
         record = [user("which airport do you like?"), user("Gardermoen, by far"), *RECORD]
         assert "Gardermoen" in Recall(record)(query="airport")
+
+    def test_the_ranking_is_that_of_the_view(self) -> None:
+        said = [user(f"note {n}, nothing special, on {n} May") for n in range(300)]
+        said[40] = user("[Session 4, 8 May, 2023] went to the lake, what a swim")
+        said[41] = user("what did you lose there?")
+        said[42] = user("My ring.")
+        said[200] = user("I lose my keys every week, and I lose my phone")
+        asked = user("what was lost on 8 May 2023?")
+        view = Curator(RelevanceManager(), max_tokens=300).curate([*said, asked])
+        assert "My ring." in "\n".join(str(entry.content) for entry in view.entries)
+        assert "My ring." in Recall(said, max_tokens=300)(query=str(asked.content))
+
+    def test_words_take_over_when_an_embedding_model_fails(self) -> None:
+        def broken(texts: object) -> list[list[float]]:
+            raise TimeoutError
+
+        recall = Recall(RECORD, scorer=broken)
+        assert "K123" in recall(query="passport number")
+        assert "Snow" in recall(query="weather in Oslo")
 
     def test_an_index_in_a_folder_answers_the_same(self, tmp_path: Path) -> None:
         record = [user(f"note {n} about item{n}") for n in range(5_000)]
