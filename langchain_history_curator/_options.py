@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import PromptValue
@@ -13,8 +13,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError, ConversionError, named
-from history_curator.settings import OPTIONS, SharedOptions
-from history_curator.settings._hints import did_you_mean
+from history_curator.settings import OPTIONS, SharedOptions, check_names
 from history_curator.sockets import is_share
 from langchain_history_curator._counters import counter_of
 from langchain_history_curator._dialect import LangChainDialect, settle
@@ -33,21 +32,41 @@ _FROM_TRIM_MESSAGES = {
 }
 
 
-def check_given(owner: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+class NodeOptions(SharedOptions, total=False):
+    """What a step of a chain or of a graph takes by name."""
+
+    tail: Literal["auto", "request", "history"]
+    reserve: int
+    mark_cache: bool
+    name: str | None
+
+
+class StepOptions(NodeOptions, total=False):
+    """What `HistoryCurator.for_model` takes beside a budget."""
+
+    managers: Sequence[Any]
+    tools: Sequence[Any] | None
+
+
+class HistoryCuratorOptions(StepOptions, total=False):
+    """What `HistoryCurator` takes by name."""
+
+    max_tokens: int | None
+    budget: str | None
+
+
+def check_given(owner: str, given: Collection[str], known: Collection[str]) -> None:
     """Refuse names nobody knows, those of `trim_messages` with what to use instead.
 
     Raises:
         ConfigurationError: naming the argument and the way out.
     """
-    for name in given:
-        if name in _FROM_TRIM_MESSAGES:
+    for name, fix in _FROM_TRIM_MESSAGES.items():
+        if name in given:
             raise ConfigurationError(
-                f"{owner}: {name} is an argument of trim_messages. "
-                f"Fix: {_FROM_TRIM_MESSAGES[name]}."
+                f"{owner}: {name} is an argument of trim_messages. Fix: {fix}."
             )
-        if name not in known:
-            hint = did_you_mean(name, {*known, *OPTIONS})
-            raise ConfigurationError(f"{owner}: unknown argument {name!r}. Fix: {hint}")
+    check_names(owner, given, known)
 
 
 def check_no_share(owner: str, max_tokens: Any, fix: str) -> None:

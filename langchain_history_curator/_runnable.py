@@ -18,7 +18,7 @@ from typing_extensions import Self, Unpack, override
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
-from history_curator.settings import SharedOptions, check_options
+from history_curator.settings import check_options
 from history_curator.settings._fields import CuratorFields, declared
 from history_curator.sockets import (
     Ask,
@@ -45,6 +45,8 @@ from langchain_history_curator._events import (
 from langchain_history_curator._models import provider_in, provider_of, unwrap
 from langchain_history_curator._options import (
     DIALECT,
+    HistoryCuratorOptions,
+    StepOptions,
     check_given,
     check_no_share,
     is_request,
@@ -69,29 +71,6 @@ _MADE_OF = tuple(
     if name != "max_tokens"
 )
 """The fields a curator is made of; the others are arguments of each view."""
-
-
-class NodeOptions(SharedOptions, total=False):
-    """What a step of a chain or of a graph takes by name."""
-
-    tail: Literal["auto", "request", "history"]
-    reserve: int
-    mark_cache: bool
-    name: str | None
-
-
-class StepOptions(NodeOptions, total=False):
-    """What `HistoryCurator.for_model` takes beside a budget."""
-
-    managers: Sequence[Any]
-    tools: Sequence[Any] | None
-
-
-class HistoryCuratorOptions(StepOptions, total=False):
-    """What `HistoryCurator` takes by name."""
-
-    max_tokens: int | None
-    budget: str | None
 
 
 class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[BaseMessage]]):

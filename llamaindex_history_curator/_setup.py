@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
-from history_curator.settings import CuratorConfig
-from history_curator.settings._hints import did_you_mean
+from history_curator.settings import CuratorConfig, check_names
 from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
 
 if TYPE_CHECKING:
@@ -115,13 +114,7 @@ def check_keywords(owner: str, given: Iterable[str], known: Iterable[str]) -> No
     Raises:
         ConfigurationError: naming the closest known one.
     """
-    names = set(known)
-    for name in given:
-        if name in names:
-            continue
-        # The core's name for the budget is closest to nothing here.
-        hint = "did you mean 'token_limit'?" if name == "max_tokens" else did_you_mean(name, names)
-        raise ConfigurationError(f"{owner}: unknown argument {name!r}. Fix: {hint}")
+    check_names(owner, given, set(known), {"max_tokens": "did you mean 'token_limit'?"})
 
 
 def _together(what: str, names: Sequence[str]) -> ConfigurationError:

@@ -71,6 +71,9 @@ class HistoryManager(Protocol):
     an entry in place (use `ConversationEntry.evolve`), and keep exchanges whole. The seal mends
     what a manager gets wrong, so a simple manager such as ``entries[-10:]`` is a good one.
 
+    One whose ``curate(messages, *, session)`` takes a session instead of a context is given
+    OpenAI-style messages, whatever the conversation is made of, and returns such messages.
+
     A manager that calls a model may define ``async acurate(entries, *, context)`` as well.
     """
 

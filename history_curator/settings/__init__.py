@@ -11,6 +11,7 @@ from history_curator.settings._options import (
     Option,
     SharedOptions,
     ViewOptions,
+    check_names,
     check_options,
 )
 
@@ -29,6 +30,7 @@ __all__ = [
     "RetentionConfig",
     "SharedOptions",
     "ViewOptions",
+    "check_names",
     "check_options",
     "manager_names",
     "register_manager",

@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations`: what is annotated here is read at run time.
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
@@ -234,14 +234,21 @@ def check_options(given: Mapping[str, Any]) -> None:
             raise ConfigurationError(f"{name} is {value!r}. Fix: {wanted}.")
 
 
-def check_names(owner: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def check_names(
+    owner: str, given: Iterable[str], known: Collection[str], fixes: Mapping[str, str] | None = None
+) -> None:
     """Refuse names nobody knows.
 
+    Args:
+        owner: whose arguments they are.
+        given: the names.
+        known: those it takes.
+        fixes: what to use instead of names of other libraries.
+
     Raises:
-        ConfigurationError: naming the closest known one.
+        ConfigurationError: naming what to use instead, or the closest known one.
     """
     for name in given:
         if name not in known:
-            raise ConfigurationError(
-                f"{owner}: unknown argument {name!r}. Fix: {did_you_mean(name, known)}"
-            )
+            fix = (fixes or {}).get(name) or did_you_mean(name, {*known, *OPTIONS})
+            raise ConfigurationError(f"{owner}: unknown argument {name!r}. Fix: {fix}")
