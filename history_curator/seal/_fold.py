@@ -19,7 +19,7 @@ whatever the view holds, and where it lies after such a jump follows from the un
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import accumulate
+from collections.abc import Sequence
 from math import inf
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -113,6 +113,7 @@ class Fold:
         self._cut = Cut()  # before it
         self._latest: tuple[object, Cut] = (None, self._cut)  # the newest unit, and after it
         self._disturbed = len(self.timeline.pairing.disturbed)
+        self._sums = ([0], [0])  # tokens of the pinned units so far, as they are and bare
 
     def reach(self, track: Track | None = None) -> Cut:
         """Return the cut for all units there are now.
@@ -210,19 +211,25 @@ class Fold:
         floor = max(floor, self._barrier_at(at))
         bare = self._running_turn(at) if self.forms.profile.strips else 0
         pins = pairing.pinned
-        pinned = pins[bisect_left(pins, self._barrier_at(at)) : bisect_left(pins, at)]
-        fixed = set(pinned)
-        sums = [0, *accumulate(self._cost(each, bare) for each in pinned)]
+        first = bisect_left(pins, self._barrier_at(at))
         keep = self._preserved(at)
         late = sum(map(self.forms.counter.count_entry, self.late_system(at - 1, since=0)))
-        ledger = self._ledger_room(at, room)
+
+        def heads(cut: int) -> list[int]:
+            return [each for each in self._heads(cut, at, room) if not _holds(pins, each)]
+
+        def front(cut: int) -> int:
+            pinned = self._pinned_cost(first, bisect_left(pins, cut), bare)
+            return pinned + sum(self._cost(head, bare) for head in heads(cut))
+
+        def told(cut: int) -> int:  # nothing where what must stay does not even fit
+            fits = front(cut) + late + newest <= room
+            return self._ledger_room(cut, room) if fits else 0
 
         def total(cut: int, kept: int) -> int:
-            heads = (head for head in self._heads(cut, at, room) if head not in fixed)
-            front = sum(self._cost(head, bare) for head in heads) + sums[bisect_left(pinned, cut)]
-            return front + ledger + kept + late + newest
+            return front(cut) + ledger + kept + late + newest
 
-        cut, kept = at, 0
+        cut, kept, ledger = at, 0, told(at)
         for _ in range(2):  # the ledger of what really left is smaller than that of everything
             while cut > floor:
                 cost = self._cost(cut - 1, bare)
@@ -233,12 +240,23 @@ class Fold:
                     if not nearer or full > room:
                         break
                 cut, kept = cut - 1, kept + cost
-            ledger = self._ledger_room(cut, room)
-        stay = tuple(sorted({*self._heads(cut, at, room), *pinned[: bisect_left(pinned, cut)]}))
+            ledger = told(cut)
+        stay = tuple(sorted([*pins[first : bisect_left(pins, cut)], *heads(cut)]))
         if len(stay) == cut - self._barrier_at(at):
             ledger = 0  # nothing left
-        size = kept + ledger + late + sum(self._cost(head, bare) for head in stay)
-        return Cut(cut, stay, ledger, bare, size, at)
+        return Cut(cut, stay, ledger, bare, kept + ledger + late + front(cut), at)
+
+    def _pinned_cost(self, first: int, end: int, bare: int) -> int:
+        """What the pinned units cost, from one place among them to another."""
+        middle = max(first, min(end, bisect_left(self.timeline.pairing.pinned, bare)))
+        return self._summed(1, first, middle) + self._summed(0, middle, end)
+
+    def _summed(self, bare: int, first: int, end: int) -> int:
+        sums, pins = self._sums[bare], self.timeline.pairing.pinned
+        while len(sums) <= end:
+            at = pins[len(sums) - 1]
+            sums.append(sums[-1] + self._cost(at, at + bare))
+        return sums[end] - sums[first]
 
     def _heads(self, cut: int, at: int, room: int) -> list[int]:
         """The first user entry, and the one in whose turn the cut falls, where they are small.
@@ -381,6 +399,11 @@ class Fold:
         if cut.whole == inf:
             return False
         return cut.whole - sum(map(self._arrives, range(at, self._next + 1))) <= room
+
+
+def _holds(ordered: Sequence[int], number: int) -> bool:
+    place = bisect_left(ordered, number)
+    return place < len(ordered) and ordered[place] == number
 
 
 def _place_of(unit: Unit) -> int:
