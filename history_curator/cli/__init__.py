@@ -33,7 +33,10 @@ def main() -> None:
     try:
         app(prog_name="history-curator")
         sys.stdout.flush()
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as error:
+        cause = error.__context__ if isinstance(error, SystemExit) else error
+        if not isinstance(cause, BrokenPipeError):
+            raise
         # What is still buffered would be written, and fail again, when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)

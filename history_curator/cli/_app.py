@@ -35,6 +35,7 @@ from history_curator.cli._options import (
     policy_names,
 )
 from history_curator.cli._show import (
+    NARROW,
     console,
     decision_table,
     many,
@@ -152,7 +153,7 @@ def explain(
         sys.stdout.write(report.to_json(indent=2) + "\n")
         return
     console().print(summary_panel(report, stored.id))
-    console().print(decision_table(report))
+    console().print(decision_table(report, narrow=console().width < NARROW))
 
 
 @app.command(epilog="Example: history-curator report talk.json -n 16000 -o page.html")
@@ -249,7 +250,10 @@ def count(
 @friendly
 def compare(
     sources: Annotated[
-        list[str], typer.Argument(help="Files, folders, patterns or URLs of conversations.")
+        list[str],
+        typer.Argument(
+            metavar="SOURCE", help="Files, folders, patterns or URLs of conversations."
+        ),
     ],
     *,
     policy: Annotated[
@@ -317,7 +321,10 @@ def demo(
 @friendly
 def prune(
     store: Annotated[
-        str, typer.Argument(help="A database URL such as sqlite:///chat.db, or a file.")
+        str,
+        typer.Argument(
+            metavar="STORE", help="A database URL such as sqlite:///chat.db, or a file."
+        ),
     ],
     *,
     config: Config = None,
@@ -345,4 +352,6 @@ def prune(
         prune_file(store, config, Path(store) if in_place else output, apply=apply)
 
 
-app.command()(friendly(doctor))
+app.command(epilog="Example: history-curator doctor ~/.claude/projects --html cost.html")(
+    friendly(doctor)
+)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from history_curator.cli._show import budget_bar, console, decision_table, many
+from history_curator.cli._show import NARROW, budget_bar, console, decision_table, many
 from history_curator.curator import Curator
 from history_curator.lab import NoCuration, SessionPage, replay, sample_conversation
 from history_curator.lab._newest import NewestThatFit
@@ -41,10 +41,10 @@ def run_demo(max_tokens: int, output: Path | None = None, *, full: bool = False)
     page = SessionPage(messages, {name: policies[name] for name in ("curator", _NEWEST)})
     screen.rule("An agent looks for a slow checkout", align="left")
     if full:
-        screen.print(decision_table(report))
+        screen.print(decision_table(report, narrow=screen.width < NARROW))
         screen.print()
     screen.print(_last_request(report))
-    screen.print(_whole_session(results, len(page.data["calls"]), narrow=screen.width < 60))
+    screen.print(_whole_session(results, len(page.data["calls"]), narrow=screen.width < NARROW))
     screen.print(_call_by_call(page.data["policies"][0], max_tokens))
     if output is None:
         output = Path(tempfile.mkdtemp(prefix="history-curator-")) / "demo.html"

@@ -37,8 +37,13 @@ def policy_names(incomplete: str) -> list[str]:
     return [name for name in peer_names() if name.startswith(incomplete)]
 
 
-File = Annotated[str, typer.Argument(help="JSON, JSON lines or gzip; - is standard input.")]
-Files = Annotated[list[str], typer.Argument(help="JSON, JSON lines or gzip; - is standard input.")]
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="JSON, JSON lines or gzip; - is standard input.")
+]
+Files = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE", help="JSON, JSON lines or gzip; - is standard input."),
+]
 Budget = Annotated[int | None, typer.Option("--max-tokens", "-n", min=1, help="The budget.")]
 Provider = Annotated[
     str,

@@ -15,7 +15,11 @@ from rich.text import Text
 if TYPE_CHECKING:
     from history_curator.report import CurationReport
 
-__all__ = ["budget_bar", "console", "decision_table", "many", "summary_panel", "violation_table"]
+__all__ = [
+    "NARROW", "budget_bar", "console", "decision_table", "many", "summary_panel", "violation_table",
+]  # fmt: skip
+
+NARROW = 60  # below this many columns a table leaves some out
 
 COLOURS = {
     "kept": "green", "truncated": "yellow", "cleared": "dark_orange", "dropped": "red",
@@ -55,18 +59,19 @@ def budget_bar(report: CurationReport, width: int = 56) -> Text:
     return bar
 
 
-def decision_table(report: CurationReport) -> Table:
-    """Return one row per decision."""
+def decision_table(report: CurationReport, *, narrow: bool = False) -> Table:
+    """Return one row per decision; a narrow one says neither why nor what."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right", no_wrap=True, min_width=3)
     table.add_column("role", no_wrap=True, min_width=9)
     table.add_column("decision", no_wrap=True, min_width=10)
-    table.add_column("tokens", justify="right", no_wrap=True, min_width=13)
-    table.add_column("why", no_wrap=True, overflow="ellipsis", max_width=36)
-    table.add_column("text")  # the only column that gives way on a narrow terminal
+    table.add_column("tokens", justify="right", no_wrap=True, min_width=12)
+    if not narrow:
+        table.add_column("why", no_wrap=True, overflow="ellipsis", max_width=36)
+        table.add_column("text")  # the only column that gives way
     for row in report.to_dict()["decisions"]:
         action = row["action"]
-        table.add_row(
+        cells = (
             "+" if row["index"] is None else str(row["index"]),
             row["role"],
             Text(action, COLOURS.get(action, "white")),
@@ -79,6 +84,7 @@ def decision_table(report: CurationReport) -> Table:
                 overflow="ellipsis",
             ),
         )
+        table.add_row(*cells[: len(table.columns)])
     return table
 
 

@@ -319,9 +319,9 @@ class TestTheCommandItself:
         )
         assert self.shell("--version", env={"PYTHONPATH": path}).returncode == 0
 
-    @pytest.mark.parametrize("command", ["explain", "curate"])
+    @pytest.mark.parametrize("command", ["explain {} -n 6000", "curate {} -n 6000", "--help"])
     def test_a_closed_pipe_ends_quietly(self, talk: Path, command: str) -> None:
-        line = f"{sys.executable} -m history_curator.cli {command} {talk} -n 6000 | head -n 1"
+        line = f"{sys.executable} -m history_curator.cli {command.format(talk)} | head -n 1"
         done = subprocess.run(
             ["bash", "-c", line + "; echo ${PIPESTATUS[0]}"], capture_output=True, text=True,
             check=False, env={"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1",
