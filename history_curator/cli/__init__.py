@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from typing import Any
 
 __all__ = ["main"]
+
+
+def _one_line(message: Warning | str, *_: Any) -> None:
+    sys.stderr.write(f"warning: {message}\n")
 
 
 def main() -> None:
@@ -30,6 +36,7 @@ def main() -> None:
             'Fix: pip install "history-curator[cli]"\n'
         )
         sys.exit(2)
+    warnings.showwarning = _one_line
     try:
         app(prog_name="history-curator")
         sys.stdout.flush()
