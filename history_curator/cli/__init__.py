@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["main"]
 
 
-def _one_line(message: Warning | str, *_: Any) -> None:
+def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:
     sys.stderr.write(f"warning: {message}\n")
 
 

@@ -251,9 +251,7 @@ def count(
 def compare(
     sources: Annotated[
         list[str],
-        typer.Argument(
-            metavar="SOURCE", help="Files, folders, patterns or URLs of conversations."
-        ),
+        typer.Argument(metavar="SOURCE", help="Files, folders, patterns or URLs of conversations."),
     ],
     *,
     policy: Annotated[

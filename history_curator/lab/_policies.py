@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Protocol, runtime_checkable
@@ -72,7 +73,8 @@ class CuratorPolicy:
 
     def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
         """Return the view function for one conversation."""
-        curator = self.curator if hasattr(self.curator, "curate") else self.curator()
+        # A copy knows no other conversation: an equal entry of one would be taken for this one's.
+        curator = copy(self.curator) if hasattr(self.curator, "curate") else self.curator()
         entries, tools = conversation.entries, conversation.tools
 
         def view(upto: int, question: ConversationEntry | None) -> Sequence[ConversationEntry]:

@@ -6,6 +6,7 @@ from html import unescape
 from typing import Any
 
 from history_curator import Curator
+from history_curator.lab import SessionPage, sample_conversation
 from history_curator.report._html import render_frame, render_html
 from tests.support.messages import assistant, exchange, system, user
 
@@ -88,3 +89,9 @@ class TestInANotebook:
         report = curated(user("hi"))
         path = report.to_html(tmp_path / "page.html")
         assert path.read_text(encoding="utf-8") == render_html(report)
+
+
+def test_a_curator_that_saw_the_session_before_gives_the_same_page() -> None:
+    curator = Curator(max_tokens=12_000)
+    first, second = (SessionPage(sample_conversation(), {"mine": curator}) for _ in range(2))
+    assert first.data == second.data
