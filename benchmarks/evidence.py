@@ -21,6 +21,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -48,6 +49,8 @@ CHATS = {
     "beam100k": (2_000, 4_000, 8_000, 16_000, 32_000),
     "generated": (2_000, 4_000, 8_000),
 }
+IDEAS = slice(0, 3, 2)
+"""Which of the budgets what each idea contributes is measured at."""
 CODING = (8_000, 32_000)
 TABLES = Path(__file__).parent.parent / "docs" / "generated" / "evidence.md"
 TARGETS = {
@@ -63,12 +66,12 @@ Shares = tuple[float, ...]
 """For each conversation, the share of its questions whose evidence is all inside the view."""
 
 
-def conversations(name: str, *, quick: bool = False) -> list[dict[str, Any]]:
-    """Return the chats of one set; a part of the questions where it has to be quick."""
+def conversations(name: str, *, step: int = 1) -> list[dict[str, Any]]:
+    """Return the chats of one set, with every so many of their questions."""
     chats = [generated_chat(seed) for seed in range(1, 9)] if name == "generated" else load(name)
     for chat in chats:
         asked = [question for question in chat["questions"] if question["evidence"]]
-        chat["questions"] = asked[:: 4 if quick and name == "locomo" else 1]
+        chat["questions"] = asked[::step]
     return chats
 
 
@@ -149,7 +152,7 @@ def _row(name: str, cells: Sequence[str], mark: str = "") -> None:
 def _chat_tables(*, quick: bool) -> int:
     missed = 0
     for name, budgets in CHATS.items():
-        chats = conversations(name, quick=quick)
+        chats = conversations(name, step=4 if quick and name == "locomo" else 1)
         count = sum(len(chat["questions"]) for chat in chats)
         print(
             f"\n{name}: {count} questions, all evidence inside the view (mean/worst conversation)"
@@ -195,17 +198,22 @@ def _against(words: list[Shares], found: list[Shares]) -> None:
 
 def _idea_tables(*, quick: bool) -> None:
     results: dict[str, list[float]] = defaultdict(list)
-    for name, all_budgets in CHATS.items():
-        budgets = all_budgets[:3:2]
-        chats = conversations(name, quick=quick)
-        print(f"\n{name}: what each idea contributes (mean/worst conversation)")
-        _heading(budgets)
-        for idea, variant in ideas().items():
-            found = measured(chats, budgets, variant, alone)
-            results[idea] += [mean(each) for each in zip(*found, strict=True)]
-            _row(idea, list(map(_cell, found)))
+    with ProcessPoolExecutor() as pool:
+        for name, budgets in CHATS.items():
+            part = ", a third of the questions" if name == "locomo" else ""
+            print(f"\n{name}{part}: what each idea contributes (mean/worst conversation)")
+            _heading(budgets[IDEAS])
+            all_found = pool.map(partial(_idea, name, 12 if quick else 3), ideas())
+            for idea, found in zip(ideas(), all_found, strict=True):
+                results[idea] += [mean(each) for each in zip(*found, strict=True)]
+                _row(idea, list(map(_cell, found)))
     sizes = [len(conversations(name)) for name in CHATS]
     _folds(list(CHATS), sizes, results)
+
+
+def _idea(name: str, step: int, idea: str) -> list[Shares]:
+    chats = conversations(name, step=step if name == "locomo" else 1)
+    return measured(chats, CHATS[name][IDEAS], ideas()[idea], alone)
 
 
 def _folds(sets: Sequence[str], sizes: Sequence[int], results: dict[str, list[float]]) -> None:
