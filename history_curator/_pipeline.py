@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -45,6 +45,7 @@ class Request:
         tail: whether the view is about to be sent.
         session: what the caller passed for managers and events.
         warnings: what the report shows.
+        jumps: managers whose cut moved.
     """
 
     record: list[ConversationEntry]
@@ -56,6 +57,7 @@ class Request:
     tail: Tail
     session: Any
     warnings: list[str]
+    jumps: list[str] = field(default_factory=list)
 
 
 def tail_of(record: Sequence[ConversationEntry]) -> Tail:
@@ -222,7 +224,7 @@ def explain(
         strategy=strategy,
         settled=sealed.settled,
         cut=sealed.cut,
-        jumped=sealed.jumped,
+        jumped=sealed.jumped or bool(request.jumps),
         orphans=orphans,
         mode=mode,
         warnings=request.warnings,

@@ -256,6 +256,7 @@ class Curator:
             key=options.key,
             timeline_of=conversation.timeline_of,
             warnings=request.warnings,
+            jumps=request.jumps,
         )
 
     def _count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:

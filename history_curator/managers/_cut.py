@@ -11,7 +11,7 @@ from history_curator.seal import Seal, Sealed
 from history_curator.timeline import Timeline
 from history_curator.tokens import TokenCounter
 
-__all__ = ["fits", "place_of", "seal_for", "window_of"]
+__all__ = ["fits", "place_of", "seal_for", "stopped_fitting", "window_of"]
 
 NO_RULES = ProviderProfile("none", ())
 """Managers leave the provider's rules to the seal of the curator."""
@@ -77,6 +77,13 @@ def fits(timeline: Timeline, counter: TokenCounter, room: int) -> bool:
                 return False
             left -= counter.count_entry(entry)
     return left >= 0
+
+
+def stopped_fitting(timeline: Timeline, counter: TokenCounter, room: int) -> bool:
+    """Whether everything fitted for the request before this one, where it does not any more."""
+    units = timeline.pairing.units[max(timeline.pairing.newest_answer, 0) :]
+    new = sum(counter.count_entry(entry) for unit in units for entry in unit.entries)
+    return fits(timeline, counter, room + new)
 
 
 def place_of(view: Sequence[ConversationEntry], wanted: ConversationEntry) -> int:

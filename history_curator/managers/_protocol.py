@@ -53,10 +53,18 @@ class CurationContext:
     )
     reasons: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
     warnings: list[str] = field(default_factory=list, repr=False, compare=False)
+    jumps: list[str] = field(default_factory=list, repr=False, compare=False)
 
     def explain(self, entry: ConversationEntry, reason: str) -> None:
         """Say why an entry is being left out; the report shows it."""
         self.reasons[id(entry.root)] = reason
+
+    def jump(self, manager: object) -> None:
+        """Say that what this manager shows does not go on from the request before.
+
+        The report says then that the view jumped; otherwise it promises the next one its prefix.
+        """
+        self.jumps.append(type(manager).__name__)
 
     def warn(self, warning: str) -> None:
         """Say something the report should show, such as a summary that failed."""

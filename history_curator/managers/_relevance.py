@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from history_curator.errors import ConfigurationError
-from history_curator.managers._cut import fits, place_of
+from history_curator.managers._cut import fits, place_of, stopped_fitting
 from history_curator.managers._protocol import CurationContext
 from history_curator.managers.relevance import Signals, query_at, rank, resolve_scorer, take
 from history_curator.managers.relevance._compose import (
@@ -105,7 +105,11 @@ class RelevanceManager:
             if fits(memory.timeline, context.counter, room):
                 return entries
             plan = self._plan(memory, context, room)
-            return entries if plan is None else self._compose(memory, plan, context)
+            if plan is None:
+                return entries
+            if plan.window.jumped or stopped_fitting(memory.timeline, context.counter, room):
+                context.jump(self)
+            return self._compose(memory, plan, context)
 
     def _plan(self, memory: Memory, context: CurationContext, room: int) -> _Plan | None:
         """Return the window beside the parts, with less room for them where it has to be."""

@@ -7,7 +7,7 @@ from collections.abc import Generator, MutableMapping, Sequence
 from typing import Any
 
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.managers._cut import fits, place_of, window_of
+from history_curator.managers._cut import fits, place_of, stopped_fitting, window_of
 from history_curator.managers._protocol import CurationContext
 from history_curator.managers.relevance._compose import marked_entry, quote
 from history_curator.managers.relevance._memory import Memories, Memory
@@ -125,6 +125,8 @@ class SummarizingManager:
             except BudgetUnsatisfiableError:
                 context.warn("No room for a summary: the budget is taken by what must stay.")
                 return entries
+            if window.jumped or stopped_fitting(memory.timeline, context.counter, room):
+                context.jump(self)
             cut = self._cut_units(memory, window)
             cells = [_written(cell) for cell in _cells(cut, room)]
             left_out = [entry for unit in cut for entry in unit.entries]

@@ -379,9 +379,7 @@ class Fold:
             room: tokens for everything but the system entries, this time.
         """
         pairing = self.timeline.pairing
-        at = len(pairing.units) - 1
-        while at > 0 and pairing.units[at].kind == "user":
-            at -= 1
+        at = pairing.newest_answer
         if at < 0:
             return False
         if cut.at and cut.moved >= max(at, 1):

@@ -62,6 +62,14 @@ class Pairing:
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._next_slot: tuple[int, int] = (-1, 0)  # for results without an id
 
+    @property
+    def newest_answer(self) -> int:
+        """Position of the unit before which the request before this one was made; -1 for none."""
+        at = len(self.units) - 1
+        while at > 0 and self.units[at].kind == "user":
+            at -= 1
+        return at
+
     def add(self, entry: ConversationEntry, index: int) -> int | None:
         """Take the next entry of the record; return the position of the unit it joined."""
         role = entry.role

@@ -21,12 +21,14 @@ class Window(NamedTuple):
         tokens: what they cost.
         cut: position of the first unit behind the cut.
         kept: positions of the units before the cut that stay.
+        jumped: whether it does not go on from that of the request before.
     """
 
     entries: list[ConversationEntry]
     tokens: int
     cut: int
     kept: tuple[int, ...]
+    jumped: bool
 
 
 def window_of(
@@ -37,4 +39,4 @@ def window_of(
         sealed = sealed_window(timeline, context, room, low_water)
     except BudgetUnsatisfiableError:
         return None
-    return Window(list(sealed.entries), sealed.tokens, sealed.unit, sealed.heads)
+    return Window(list(sealed.entries), sealed.tokens, sealed.unit, sealed.heads, sealed.jumped)

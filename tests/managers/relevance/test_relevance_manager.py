@@ -96,22 +96,26 @@ class TestRecollection:
         asked = [user("what was topic7 about?"), assistant("Let me think."), user("and why that?")]
         assert "matter7" in joined(curator().curate([*chat(), *asked]).messages)
 
-    def test_everything_before_the_block_is_repeated_unless_the_cut_jumps(self) -> None:
-        repeated = 0
-        for length in range(50, 62):
-            messages = [*chat(length), user("what was topic7 about?")]
-            shared = curator()
-            first = shared.curate(messages)
-            more = [*messages, assistant("about matter7"), user("and topic9?")]
-            second = shared.curate(more)
-            block = next(
+    @pytest.mark.parametrize("budget", [1_500, 3_000])
+    def test_everything_before_the_block_is_repeated_unless_the_report_says_jumped(
+        self, budget: int
+    ) -> None:
+        shared, messages, before, jumps = curator(budget), chat(20), None, 0
+        for turn in range(20, 80):
+            messages = [*messages, user(f"what was topic{turn // 2} about?")]
+            now = shared.curate(messages)
+            blocks = [
                 at
-                for at, message in enumerate(first.messages)
-                if str(message["content"]).startswith(RECOLLECTION_HEAD)
-            )
-            repeated += second.messages[:block] == first.messages[:block]
-            assert "matter9" in second.messages[-2]["content"]
-        assert repeated >= 6
+                for at, m in enumerate(now.messages)
+                if m["content"].startswith(RECOLLECTION_HEAD)
+            ]
+            assert now.report.prefix_entries >= (blocks or [len(now.messages)])[0] - 1
+            if before is not None and not now.report.jumped:
+                promised = before.report.prefix_entries
+                assert now.messages[:promised] == before.messages[:promised]
+            before, jumps = now, jumps + now.report.jumped
+            messages = [*messages, assistant(f"topic{turn} is about " + f"matter{turn} " * 15)]
+        assert 0 < jumps < 30
 
 
 class TestQuery:
@@ -161,6 +165,14 @@ class TestAgents:
         messages = agent()
         view = curator().curate(messages).messages
         assert view == Curator(max_tokens=1_500).curate(messages).messages
+
+    def test_with_tools_in_use_the_ledger_takes_the_place_of_the_recollection(self) -> None:
+        messages = [*agent(), user("what was in module3?")]
+        view = curator(2_500).curate(messages)
+        origins = [entry.origin for entry in view.entries]
+        assert "ledger" in origins
+        assert "recollection" not in origins
+        assert "/srv/project/module3/file3.py" in joined(view.messages)
 
     def test_a_share_that_is_given_holds_for_agents_too(self) -> None:
         messages = [*agent(200, turns=100), assistant("all done")]
