@@ -64,17 +64,12 @@ def _last_request(report: CurationReport) -> Table:
     table.add_row("went in", on_record)
     sent = f"{many(report.curated_count, 'message')}, {report.tokens:,} of {report.max_tokens:,} tokens "
     table.add_row("is sent", Text(sent).append_text(budget_bar(report, width=20)))
-    for line in _left_out(report):
-        table.add_row("left out" if line.first else "", line.text)
+    for number, line in enumerate(_left_out(report)):
+        table.add_row("" if number else "left out", line)
     return table
 
 
-class _Line:
-    def __init__(self, text: str, *, first: bool) -> None:
-        self.text, self.first = text, first
-
-
-def _left_out(report: CurationReport) -> list[_Line]:
+def _left_out(report: CurationReport) -> list[str]:
     said = []
     groups: dict[str, list[Any]] = {}
     for decision in report.decisions:
@@ -93,7 +88,7 @@ def _left_out(report: CurationReport) -> list[_Line]:
     for note in groups.get("inserted", ()):
         what = "the ledger" if note.origin == "ledger" else "a note"
         said.append(f"in their place {what}, {note.tokens_after:,} tokens: {note.reason}")
-    return [_Line(text, first=not number) for number, text in enumerate(said or ["nothing"])]
+    return said or ["nothing"]
 
 
 def _whole_session(results: ReplayResults, calls: int, *, narrow: bool) -> Table:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
@@ -179,37 +180,17 @@ def _pool(
     return ProcessPoolExecutor(max_workers=cores, mp_context=get_context("spawn"))
 
 
-class _Silent:
-    def __enter__(self) -> Callable[[int], None]:
-        return lambda _done: None
+@contextmanager
+def _bar(total: int, done: int, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """Hand out ``advance(n)``; silent without rich or when not wanted."""
+    if not (wanted and find_spec("rich")):
+        yield lambda _done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    def __exit__(self, *error: object) -> None:
-        return None
-
-
-class _Bar:
-    def __init__(self, total: int, done: int, rich_progress: Any) -> None:
-        self._progress = rich_progress
-        self._total, self._done = total, done
-
-    def __enter__(self) -> Callable[[int], None]:
-        self._progress.start()
-        task = self._progress.add_task("conversations", total=self._total, completed=self._done)
-        return lambda done: self._progress.advance(task, done)
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.stop()
-
-
-def _bar(total: int, done: int, wanted: bool) -> AbstractContextManager[Callable[[int], None]]:
-    """Return a context that hands out ``advance(n)``; silent without rich or when not wanted."""
-    if not wanted:
-        return _Silent()
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-    except ImportError:
-        return _Silent()
     columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn(),
                TimeRemainingColumn(), "left")  # fmt: skip
-    return _Bar(total, done, Progress(*columns, console=Console(stderr=True), transient=True))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("conversations", total=total, completed=done)
+        yield lambda done: progress.advance(task, done)
