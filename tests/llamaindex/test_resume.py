@@ -13,7 +13,7 @@ import pytest
 from llama_index.core.agent.workflow import AgentWorkflow
 from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
-from llama_index.core.workflow import Context
+from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
 
 from history_curator import ConfigurationError
 from llamaindex_history_curator import (
@@ -24,6 +24,7 @@ from llamaindex_history_curator import (
 )
 from tests.llamaindex.factories import assistant, call, texts, user
 from tests.llamaindex.models import RecordingLLM
+from tests.llamaindex.wires import Request, Step, Wire
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -199,6 +200,93 @@ def test_the_database_is_complete_after_two_processes(tmp_path: Path) -> None:
     record = CuratedMemory.from_defaults(async_database_uri=uri, session_id="s").get_all()
     assert texts(record)[::2] == ["first", "second", "third", "fourth"]
     assert len(record) == 8
+
+
+class TestInTheMiddleOfARun:
+    """Sixty steps; at the thirtieth a person is asked, and answers in another process."""
+
+    @pytest.mark.parametrize(
+        "kind", ["agent", pytest.param("workflow", marks=pytest.mark.nightly)]
+    )
+    def test_it_goes_on_elsewhere(self, kind: str, tmp_path: Path) -> None:
+        uri = f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}"
+        saved = asyncio.run(begin(kind, uri))
+        done = subprocess.run(
+            [sys.executable, "-W", "error::UserWarning", "-c", GO_ON, kind],
+            input=json.dumps(saved), text=True, check=False, capture_output=True, cwd=ROOT,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == ["done", "refused:0", "asked:31"]
+        record = CuratedMemory.from_defaults(async_database_uri=uri, session_id="s").get_all()
+        assert [one.role.value for one in record] == [
+            "user", *["assistant", "tool"] * 60, "assistant",
+        ]  # fmt: skip
+        results = [one.content for one in record if one.role.value == "tool"]
+        assert results[30] == "Ada says yes"
+        assert all(str(one).startswith(f"{n} found") for n, one in enumerate(results) if n != 30)
+
+
+GO_ON = """
+import asyncio, json, sys
+from tests.llamaindex.test_resume import go_on
+
+asyncio.run(go_on(sys.argv[1], json.load(sys.stdin)))
+"""
+
+
+async def ask(ctx: Context, n: int) -> str:
+    """Ask a person."""
+    answer = await ctx.wait_for_event(
+        HumanResponseEvent, waiter_event=InputRequiredEvent(prefix="may I?")
+    )
+    return f"Ada says {answer.response}"
+
+
+ask.__annotations__ = {"ctx": Context, "n": int, "return": str}  # a tool needs the class itself
+
+
+def find(n: int) -> str:
+    """Find something."""
+    return f"{n} found " + "fact " * 300
+
+
+def sixty(kind: str, first: int) -> tuple[Wire, Any]:
+    """An agent of sixty steps, from one of them on, over a strict provider."""
+    numbers = iter(range(first, 61))
+
+    def script(body: Request) -> Step:
+        number = next(numbers)
+        if number == 60:
+            return Step("done")
+        return Step(calls=((f"c{number}", "ask" if number == 30 else "find", {"n": number}),))
+
+    wire = Wire("openai", script)
+    made = CuratedFunctionAgent(
+        llm=wire.llm, tools=[ask, find], token_limit=4_000, streaming=False, timeout=None
+    )
+    return wire, made if kind == "agent" else CuratedAgentWorkflow(agents=[made], timeout=None)
+
+
+async def begin(kind: str, uri: str) -> dict[str, Any]:
+    wire, runner = sixty(kind, 0)
+    memory = CuratedMemory.from_defaults(
+        async_database_uri=uri, session_id="s", llm=wire.llm, token_limit=4_000
+    )
+    handler = runner.run(user_msg="go", memory=memory, max_iterations=99)
+    async for event in handler.stream_events():
+        if isinstance(event, InputRequiredEvent):
+            break
+    saved: dict[str, Any] = json.loads(json.dumps(handler.ctx.to_dict()))
+    await handler.cancel_run()
+    assert (len(wire.requests), wire.refused) == (31, [])
+    return saved
+
+
+async def go_on(kind: str, saved: dict[str, Any]) -> None:
+    wire, runner = sixty(kind, 31)
+    handler = runner.run(ctx=Context.from_dict(runner, saved))
+    handler.ctx.send_event(HumanResponseEvent(response="yes"))
+    print(str(await handler), f"refused:{len(wire.refused)}", f"asked:{1 + len(wire.requests)}")
 
 
 class TestStoppedEarly:
