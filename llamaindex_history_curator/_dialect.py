@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from llama_index.core.base.llms.types import (
@@ -28,7 +29,6 @@ from history_curator.model import (
 )
 from llamaindex_history_curator._calls import read_calls
 from llamaindex_history_curator._citable import citable_text
-from llamaindex_history_curator._copies import is_flat
 from llamaindex_history_curator._rewrite import RESULT_ID_KEYS, ROLES, is_content, rebuild
 
 __all__ = ["LlamaIndexDialect"]
@@ -36,6 +36,9 @@ __all__ = ["LlamaIndexDialect"]
 _KINDS = {"audio": "audio", "video": "video", "document": "file"}
 _HEADER = 1 << 16
 _WIRES = frozenset(("tool_calls", "function_call"))
+_made_of = attrgetter("__class__", "__dict__")
+_OWN = frozenset(("role", "additional_kwargs", "blocks"))
+"""The fields of every message; a class of its own may have more."""
 
 
 class Written(NamedTuple):
@@ -150,24 +153,31 @@ class LlamaIndexDialect:
         return written
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
-        """Return the fields of every message and of its blocks, and calls that are objects."""
+        """Return what every message is made of: its fields, those of its blocks, and their kinds.
+
+        Never a block itself: comparing two of them costs more than everything else here.
+        """
         found = []
         for message in messages:
             fields = message.__dict__
             blocks, kwargs = fields["blocks"], fields["additional_kwargs"]
-            seen = [fields, blocks[0].__dict__] if len(blocks) == 1 else [fields, *_inside(blocks)]
+            if len(blocks) == 1:
+                (block,) = blocks
+                seen: Any = (fields["role"], kwargs, block.__class__, block.__dict__)
+            else:
+                seen = (fields["role"], kwargs, *map(_made_of, blocks))
+            if len(fields) > len(_OWN):
+                seen += ({key: fields[key] for key in fields if key not in _OWN},)
             if kwargs and not _WIRES.isdisjoint(kwargs):
-                seen.append(_object_calls(message))
+                seen += (_object_calls(message),)
             found.append(seen)
         return found
 
     def typed(self, seen: Any) -> Any:
         """Return the arguments of calls, the one place where a number is read."""
-        fields, *blocks = seen
-        return [
-            fields["additional_kwargs"],
-            *(block.get("tool_kwargs") for block in blocks if isinstance(block, dict)),
-        ]
+        _, keywords, *made = seen
+        parts = (one[-1] if isinstance(one, tuple) and one else one for one in made)
+        return [keywords, *(part.get("tool_kwargs") for part in parts if isinstance(part, dict))]
 
     def twin(self, message: Any) -> Any:
         """Return a copy of one message, with its blocks and every dict and list in it copied."""
@@ -181,8 +191,7 @@ class LlamaIndexDialect:
 
     def snapshot(self, message: Any) -> Any:
         """Return what `peek` does, for good: with every dict and list copied."""
-        seen = self.peek([message])[0]
-        return [fields.copy() if _is_flat_dict(fields) else copied(fields) for fields in seen]
+        return copied(self.peek([message])[0])
 
 
 def _twin_of(block: Any) -> Any:
@@ -191,19 +200,11 @@ def _twin_of(block: Any) -> Any:
     return twin
 
 
-def _inside(blocks: Sequence[Any]) -> list[Any]:
-    return [block.__dict__ for block in blocks]
-
-
 def _object_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
     """Return the calls of a message that keeps them as objects, whose fields nobody sees."""
     kwargs = message.additional_kwargs
     wires = [*(kwargs.get("tool_calls") or ()), kwargs.get("function_call") or {}]
     return () if set(map(type, wires)) == {dict} else read_calls(message)
-
-
-def _is_flat_dict(value: Any) -> bool:
-    return value.__class__ is dict and is_flat(value.values())
 
 
 def _is_pinned(kwargs: Mapping[str, Any]) -> bool:

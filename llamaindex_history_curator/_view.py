@@ -134,7 +134,8 @@ class Viewer:
         self._wire = wire = Wire(curator.profile.name, llm)
         self._copied = list if copy is None else Twins(copy)
         self._write = wire if copy is None else Twins(lambda message: wire.one(copy(message)))
-        self._steady = list if steady else Steady()
+        # Only copies that are given out again need it: the curator knows messages by what they say.
+        self._steady = list if steady or copy is None else Steady()
 
     def view(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[Any] | None = None, **options: Any
