@@ -16,13 +16,20 @@ from history_curator.tokens._base import CachingCounter
 from llamaindex_history_curator._registry import find_store
 from llamaindex_history_curator._store import ChatStore, check_store
 
-__all__ = ["DATABASE", "TokenizerCounter", "check_no_equal", "counter_of", "key_of", "store_of"]
+__all__ = [
+    "DATABASE",
+    "TokenizerCounter",
+    "check_no_equal",
+    "counter_of",
+    "key_of",
+    "low_water_of",
+    "store_of",
+]
 
 DATABASE = ("async_database_uri", "async_engine", "table_name", "db_schema")
 """Arguments of `Memory` that describe its SQL store."""
 
 _NO_EQUAL = {
-    "token_flush_size": "low_water says how full the view is after a cut",
     "image_token_size_estimate": "images are counted by their size; pass a counter of your own",
     "audio_token_size_estimate": "pass a counter: TiktokenCounter(media={'audio': …})",
     "video_token_size_estimate": "pass a counter: TiktokenCounter(media={'video': …})",
@@ -77,6 +84,20 @@ def counter_of(counter: Any, tokenizer_fn: Callable[[str], Sequence[Any]] | None
             "counter and tokenizer_fn are both given. Fix: leave one of them out."
         )
     return TokenizerCounter(tokenizer_fn)
+
+
+def low_water_of(token_flush_size: int, token_limit: int) -> float:
+    """Return how full a view is after a cut that takes out so many tokens at once, as `Memory` does.
+
+    Raises:
+        ConfigurationError: when that leaves nothing, or takes out nothing.
+    """
+    if not 0 < token_flush_size < token_limit:
+        raise ConfigurationError(
+            f"token_flush_size is {token_flush_size}. Fix: above 0, below the token_limit of "
+            f"{token_limit}, or leave it out."
+        )
+    return 1.0 - token_flush_size / token_limit
 
 
 def store_of(chat_store: ChatStore | str | None, database: dict[str, Any]) -> ChatStore:

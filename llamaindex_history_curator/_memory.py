@@ -23,9 +23,15 @@ from history_curator.errors import ConfigurationError
 from history_curator.settings import CuratorConfig, RetentionConfig
 from llamaindex_history_curator import _state
 from llamaindex_history_curator._blocks import Blocks
-from llamaindex_history_curator._budget import counter_for_llm
+from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
 from llamaindex_history_curator._cache import marks_for
-from llamaindex_history_curator._dropin import check_no_equal, counter_of, key_of, store_of
+from llamaindex_history_curator._dropin import (
+    check_no_equal,
+    counter_of,
+    key_of,
+    low_water_of,
+    store_of,
+)
 from llamaindex_history_curator._setup import (
     check_alone,
     check_keywords,
@@ -62,7 +68,17 @@ class CuratedMemory(ViewMemory):
     _live: str = PrivateAttr(default="")
 
     def __init__(self, **data: Any) -> None:
-        check_keywords(type(self).__name__, data, {*type(self).model_fields, "class_name"})
+        # The names that other memories have for a field of this one.
+        others = {"class_name", "session_id", "tokenizer_fn"}
+        check_keywords(type(self).__name__, data, {*type(self).model_fields, *others})
+        if "session_id" in data:
+            key = data.get("chat_store_key", DEFAULT_CHAT_STORE_KEY)
+            data["chat_store_key"] = key_of(key, data.pop("session_id"), {})
+        if (tokenizer_fn := data.pop("tokenizer_fn", None)) is not None:
+            check_alone(data.get("curator"), tokenizer_fn=tokenizer_fn)
+            limit = data.pop("token_limit", DEFAULT_TOKEN_LIMIT)
+            counter = counter_of(None, tokenizer_fn)
+            data["curator"] = make_curator(token_limit=limit, counter=counter)
         check_alone(data.get("curator"), token_limit=data.get("token_limit"))
         super().__init__(**data)
 
@@ -97,6 +113,7 @@ class CuratedMemory(ViewMemory):
         memory_blocks_template: Any = DEFAULT_MEMORY_BLOCKS_TEMPLATE,
         insert_method: InsertMethod = InsertMethod.SYSTEM,
         chat_history_token_ratio: float = 0.7,
+        token_flush_size: int | None = None,
         async_database_uri: str | None = None,
         async_engine: Any = None,
         table_name: str | None = None,
@@ -133,6 +150,7 @@ class CuratedMemory(ViewMemory):
             insert_method: into the system message, or into the latest question.
             chat_history_token_ratio: the share of the budget that no block can take from the
                 conversation.
+            token_flush_size: how many tokens leave the view at once; ``low_water`` in tokens.
             async_database_uri: opens a SQL store. Without a session id the conversation gets one
                 of its own.
             async_engine: the same, from an engine.
@@ -159,6 +177,9 @@ class CuratedMemory(ViewMemory):
                 f"chat_history is the text {chat_history!r:.40}. Fix: session_id= names the "
                 "conversation; chat_history takes a list of messages."
             )
+        if token_flush_size is not None and "low_water" not in options:
+            limit = token_limit or (budget_for_llm(llm) if llm else DEFAULT_TOKEN_LIMIT)
+            options["low_water"] = low_water_of(token_flush_size, limit)
         database = {
             "async_database_uri": async_database_uri,
             "async_engine": async_engine,

@@ -205,9 +205,7 @@ def test_the_database_is_complete_after_two_processes(tmp_path: Path) -> None:
 class TestInTheMiddleOfARun:
     """Sixty steps; at the thirtieth a person is asked, and answers in another process."""
 
-    @pytest.mark.parametrize(
-        "kind", ["agent", pytest.param("workflow", marks=pytest.mark.nightly)]
-    )
+    @pytest.mark.parametrize("kind", ["agent", pytest.param("workflow", marks=pytest.mark.nightly)])
     def test_it_goes_on_elsewhere(self, kind: str, tmp_path: Path) -> None:
         uri = f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}"
         saved = asyncio.run(begin(kind, uri))
