@@ -110,9 +110,13 @@ def options_of(name: str) -> dict[str, Any]:
     return {"recollect": True} if name.startswith("recollect") else {}
 
 
-def some(tenants: list[Tenant], name: str) -> list[tuple[Tenant, list[Any]]]:
+SCALE = ["some", pytest.param("all", marks=pytest.mark.nightly)]
+"""How many conversations; all of them, for every manager and in both frameworks, takes long."""
+
+
+def some(tenants: list[Tenant], name: str, scale: str) -> list[tuple[Tenant, list[Any]]]:
     """All conversations, every fourth as it was and as it is; fewer where nothing is remembered."""
-    if name == "none":
+    if name == "none" or scale == "all":
         return requests(tenants)
     if name not in STATEFUL:
         tenants = tenants[:60]
@@ -134,8 +138,9 @@ def test_conversations_are_told_apart_by_their_own_words_only(tenants: list[Tena
     assert sum(bool(tenant.own & tenants[tenant.number - 1].own) for tenant in tenants[1:]) > 200
 
 
+@pytest.mark.parametrize("scale", SCALE)
 @pytest.mark.parametrize("name", MANAGERS)
-def test_threads(name: str, tenants: list[Tenant], log: Listener) -> None:
+def test_threads(name: str, scale: str, tenants: list[Tenant], log: Listener) -> None:
     bus = EventBus()
     events: list[Any] = []
     bus.subscribe(object, events.append)
@@ -148,7 +153,7 @@ def test_threads(name: str, tenants: list[Tenant], log: Listener) -> None:
         return foreign(seen_of(curator.curate(messages)), tenant)
 
     with ThreadPoolExecutor(THREADS) as pool:
-        leaks = [leak for leak in pool.map(ask, some(tenants, name)) if leak]
+        leaks = [leak for leak in pool.map(ask, some(tenants, name, scale)) if leak]
     assert leaks == []
     assert events
     assert words([event.to_dict() for event in events]) == set()
@@ -187,14 +192,15 @@ async def test_tasks(name: str, tenants: list[Tenant], log: Listener) -> None:
 class TestLangChain:
     """Batches of one runnable, agents that share a middleware, and histories over one table."""
 
+    @pytest.mark.parametrize("scale", SCALE)
     @pytest.mark.parametrize("name", MANAGERS)
-    def test_batch(self, name: str, tenants: list[Tenant], log: Listener) -> None:
+    def test_batch(self, name: str, scale: str, tenants: list[Tenant], log: Listener) -> None:
         core = pytest.importorskip("langchain_core.messages")
         from langchain_history_curator import HistoryCurator
 
         made = MANAGERS[name](EventBus())
         curator = HistoryCurator(managers=list(made), max_tokens=BUDGET, **options_of(name))
-        many = tenants[: 300 if name in STATEFUL else 30]
+        many = tenants if scale == "all" else tenants[: 300 if name in STATEFUL else 30]
         for said in (requests(many)[: len(many)], requests(many)[len(many) :]):
             given = [core.convert_to_messages(messages) for _, messages in said]
             views = curator.batch(given, {"max_concurrency": THREADS})
@@ -313,8 +319,11 @@ class TestLlamaIndex:
             said.append(ChatMessage(role=one["role"], blocks=blocks, additional_kwargs=extra))
         return said
 
+    @pytest.mark.parametrize("scale", SCALE)
     @pytest.mark.parametrize("name", MANAGERS)
-    async def test_memories_in_tasks(self, name: str, tenants: list[Tenant], log: Listener) -> None:
+    async def test_memories_in_tasks(
+        self, name: str, scale: str, tenants: list[Tenant], log: Listener
+    ) -> None:
         pytest.importorskip("llama_index.core")
         from llama_index.core.storage.chat_store import SimpleChatStore
 
@@ -335,7 +344,8 @@ class TestLlamaIndex:
             shown += [one.model_dump() for one in await memory.aget("where is my order?")]
             return foreign(shown, tenant)
 
-        found = await asyncio.gather(*map(live, tenants[: 150 if name in STATEFUL else 20]))
+        many = tenants if scale == "all" else tenants[: 150 if name in STATEFUL else 20]
+        found = await asyncio.gather(*map(live, many))
         assert [leak for leak in found if leak] == []
         assert words(log.lines) == set()
 
