@@ -90,8 +90,7 @@ class Older:
         asked = before is not None and before.role is MessageRole.USER
         said = [entry.content for entry in heads if _speaks(entry) and entry.content]
         if not any(map(_speaks, heads)):
-            finished = place is None or max(gone[-1].results) < place
-            if asked and not answered and finished:  # or two users would stand side by side
+            if asked and not answered:  # or two users would stand side by side
                 self._keep_trimmed(gone[-1:], left)
         elif answered and place is not None and after is not None and self._may_take(place, heads):
             left[place] = _joined(after, [*said, after.content or ""])

@@ -161,5 +161,9 @@ class TestBlocks:
         messages = [*first[:2], queued, *first[2:], *self.said(1), *self.said(2)]
         config = RetentionConfig.from_dict({"persist_tool_invocations": "none"})
         kept = DictDialect().write(apply_retention(read_entries(messages), config))
-        assert [one["content"] for one in kept[:3]] == ["question 0", "and hurry", "answer 0"]
-        assert kept[3:] == messages[5:]
+        assert kept[0] == messages[0]
+        assert kept[1]["content"][0]["input"] == {}  # what stands between two users stays, trimmed
+        assert kept[2] == queued
+        assert kept[3]["content"][0]["content"] == '{"name": "find", "status": "success"}'
+        assert kept[4:] == messages[4:]
+        assert check_conversation([*kept[:2], *kept[3:], NEXT], provider="portable") == []
