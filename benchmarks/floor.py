@@ -22,6 +22,7 @@ _STEPS = {
     "rules": "rules of the provider",
     "tokens": "tokens: count what is new",
     "report": "report",
+    "caching": "caching: times and usage that messages carry",
     "curator.py": "curator: the call itself",
     "_pipeline.py": "curator: the call itself",
     "_curation.py": "curator: the call itself",
