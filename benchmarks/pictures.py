@@ -169,8 +169,9 @@ def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
         "start of the request before; *edits in view* are edit calls whose old lines the view "
         "holds; *regret* is what later calls used and the view no longer held; *faults* are "
         "requests over the budget, against the rules every provider shares, or not made because "
-        "the latest question alone is larger than the budget. A request that says nothing costs "
-        "nothing: a low cost beside many faults is no saving."
+        "the latest question alone is larger than the budget; the sessions as recorded hold blank "
+        "messages and results out of place, and what hands them on is refused. A request that says "
+        "nothing costs nothing: a low cost beside many faults is no saving."
     )
     return "\n".join(lines), said
 
