@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import isawaitable
 from typing import Annotated, Any
 
 from langchain.agents.middleware.types import (
@@ -17,13 +18,14 @@ from langchain.agents.middleware.types import (
     ResponseT,
 )
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
-from langchain_core.messages import SystemMessage
+from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.types import Command
 from typing_extensions import NotRequired, Self, Unpack
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
-from history_curator.model import recall_tool_name
+from history_curator.managers.summaries import Live, Sent, riding
+from history_curator.model import ConversationEntry, MessageRole, recall_tool_name
 from history_curator.settings import SharedOptions, check_options
 from history_curator.sockets import (
     Ask,
@@ -39,7 +41,7 @@ from langchain_history_curator._cache import mark_request
 from langchain_history_curator._counters import counter_of
 from langchain_history_curator._dialect import settle
 from langchain_history_curator._events import event_of, span, stream
-from langchain_history_curator._models import provider_of
+from langchain_history_curator._models import provider_of, same_model
 from langchain_history_curator._options import (
     DIALECT,
     Lasting,
@@ -154,6 +156,7 @@ class HistoryCuratorMiddleware(
             self._options["counter"] = counter_of(options["counter"])
         self._curators: dict[tuple[Any, Any], Curator] = {}
         self._summaries: dict[str, str] = {}
+        self._sent = Sent()
         if managers:
             self.state_schema = CuratedState
         self._schemas: tuple[list[Any], list[dict[str, Any]] | None] | None = None
@@ -269,6 +272,8 @@ class HistoryCuratorMiddleware(
         said = settle(request.messages)
         messages: list[Any] = said if system is None else [system, *said]
         events: list[dict[str, Any]] = []
+        key = key_of()
+        live = self._live(request, handler, key) if self.managers else None
 
         @contextmanager
         def curating() -> Iterator[Callable[[Curation], None]]:
@@ -279,13 +284,17 @@ class HistoryCuratorMiddleware(
             with (
                 span(self.name, len(messages), announce=self.stream_events) as fill,
                 behind_the_scenes(kept),
+                riding(live),
             ):
                 yield done
 
         def send(curation: Curation) -> Ask:
             if self.stream_events:
                 stream(getattr(request.runtime, "stream_writer", None), events[-1])
-            return Ask(handler, handler, (self._with_view(request, curation),))
+            asked = self._with_view(request, curation)
+            if self.managers:
+                self._sent.note(key, (curation.entries, asked))
+            return Ask(handler, handler, (asked,))
 
         return CuratedCall(
             curator=self.curator_for(request.model),
@@ -294,15 +303,33 @@ class HistoryCuratorMiddleware(
                 "tools": self.schemas(request),
                 **spend(limit_for(request.model, self.max_tokens), self.reserve),
                 "dialect": DIALECT,
-                "key": key_of(),
+                "key": key,
             },
             send=send,
             too_long=(ContextOverflowError,),
             retries=self.retries,
             shrink=self.shrink,
             curating=curating,
-            usage=lambda response: response.result[-1] if response.result else None,
+            usage=_last,
         )
+
+    def _live(
+        self, request: ModelRequest[Any], handler: Callable[..., Any], key: Any
+    ) -> Live | None:
+        """The request that was sent last, for a summary of what it holds."""
+        sent = self._sent.last(key)
+        if sent is None or not _same_but_messages(sent[1], request):
+            return None
+        profile = self.curator_for(request.model).profile
+        if profile.bridge(sent[0][-1], ConversationEntry(MessageRole.USER, "")) is not None:
+            return None  # a provider that takes no word of the user behind a result
+
+        def ask(instruction: str) -> Any:
+            behind = [*sent[1].messages, HumanMessage(instruction)]
+            answer = handler(sent[1].override(messages=behind))
+            return _awaited_last(answer) if isawaitable(answer) else _last(answer)
+
+        return Live(sent[0], lambda model: same_model(model, request.model), ask, ask)
 
     def _with_view(self, request: ModelRequest[Any], curation: Curation) -> ModelRequest[Any]:
         """The request with the view in place of the conversation."""
@@ -326,6 +353,24 @@ def _keeping(
     if not kept.written:
         return response
     return ExtendedModelResponse(response, Command(update={STATE_KEY: kept.written}))
+
+
+def _same_but_messages(sent: ModelRequest[Any], now: ModelRequest[Any]) -> bool:
+    """Whether what stands before the messages is the same, so that it is in the cache."""
+    return (
+        sent.model is now.model
+        and sent.tools == now.tools
+        and sent.tool_choice == now.tool_choice
+        and sent.response_format == now.response_format
+    )
+
+
+def _last(response: ModelResponse[Any]) -> Any:
+    return response.result[-1] if response.result else ""
+
+
+async def _awaited_last(answer: Awaitable[ModelResponse[Any]]) -> Any:
+    return _last(await answer)
 
 
 def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:

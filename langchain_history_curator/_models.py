@@ -54,6 +54,15 @@ def _sends_items(inner: Any) -> bool:
     return callable(asked) and asked({}) is True
 
 
+def same_model(one: Any, other: Any) -> bool:
+    """Whether two runnables ask the same model, so that one reads what the other cached."""
+    one, other = unwrap(one), unwrap(other)
+    if one is other:
+        return isinstance(one, BaseLanguageModel)
+    name = model_name(one)
+    return type(one) is type(other) and name is not None and name == model_name(other)
+
+
 def unwrap(model: Any) -> Any:
     """The chat model inside bindings, retries, fallbacks and sequences."""
     return path_to_model(model)[-1]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Breakpoint", "CachePlan", "Mark", "cache_key", "plan_cache", "plan_of"]
 
-Place = Literal["front", "heads", "last request", "prefix"]
+Place = Literal["front", "heads", "last request", "prefix", "end"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class Breakpoint:
         place: why here. ``front``: tools and system prompt, which every request shares. ``heads``:
             the entries in front of the cut, which survive a jump. ``last request``: where the
             request before ended, when the provider would not look back that far. ``prefix``: the
-            end of what the next request repeats.
+            end of what the next request surely repeats. ``end``: the end of the view, where that is
+            further: most likely the next request goes on from there all the same.
         after: how many entries of the view stand before it; 0 is on the tools.
         tokens: how large the prefix is that ends here.
         ttl: seconds to ask for.
@@ -98,9 +99,9 @@ def plan_cache(
     """Return where breakpoints pay in a view. A pure function: the same view, the same plan.
 
     Marks are free; what costs is to write anew what a mark would have let the provider find. So
-    the end of the repeated prefix is marked first, then the front that every request shares, then
-    the end of the request before when more blocks came since than the provider looks back, then
-    the heads that survive a jump.
+    the end of the view is marked first, then the front that every request shares, then the end of
+    the request before when more blocks came since than the provider looks back, then the heads
+    that survive a jump, then the end of what is surely repeated where the view goes on behind it.
 
     Args:
         entries: the view.
@@ -188,25 +189,27 @@ def _places(
     """Return the places worth marking, most worth first."""
     front = _lead(entries)
     prefix = max(min(prefix, len(entries)), 0)
-    found: list[tuple[Place, int]] = []
-    if prefix > front:
-        found.append(("prefix", prefix))
+    end = len(entries)
+    last: Place = "prefix" if prefix == end else "end"
+    found: list[tuple[Place, int]] = [(last, end)] if end > front else []
     found.append(("front", front))
-    before = _request_before(entries, prefix)
+    before = _request_before(entries, end)
     if before > front and sheet.lookback is not None:
-        since = sum(map(_blocks, entries[before:prefix]))
+        since = sum(map(_blocks, entries[before:end]))
         if since >= sheet.lookback:
             found.append(("last request", before))
     if heads is None:
         heads = front + 1 if front < len(entries) and entries[front].is_real_user else front
-    if front < heads < prefix:
+    if front < heads < end:
         found.append(("heads", heads))
+    if front < prefix < end:
+        found.append(("prefix", prefix))
     return found
 
 
-def _request_before(entries: Sequence[ConversationEntry], prefix: int) -> int:
+def _request_before(entries: Sequence[ConversationEntry], end: int) -> int:
     """Return where the request before ended: at the newest answer of the model."""
-    for at in range(min(prefix, len(entries)) - 1, -1, -1):
+    for at in range(end - 1, -1, -1):
         if entries[at].role is MessageRole.ASSISTANT:
             return at
     return 0

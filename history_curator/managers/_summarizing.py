@@ -6,13 +6,23 @@ import logging
 from collections.abc import Generator, MutableMapping, Sequence
 from typing import Any
 
+from history_curator._drive import Ask, Body, adrive, drive
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._cut import fits, place_of, stopped_fitting, window_of
 from history_curator.managers._protocol import CurationContext
 from history_curator.managers.relevance._compose import marked_entry, quote
 from history_curator.managers.relevance._memory import Memories, Memory
-from history_curator.managers.summaries import DEFAULT_PROMPT, RollingSummary, resolve_summarizer
+from history_curator.managers.summaries import (
+    DEFAULT_PROMPT,
+    Live,
+    Ride,
+    RollingSummary,
+    Summarizer,
+    resolve_summarizer,
+    riding_now,
+)
 from history_curator.managers.summaries._prompt import check_prompt
+from history_curator.managers.summaries._ride import ride_prompt
 from history_curator.model import ConversationEntry, neutralise
 from history_curator.seal import Sealed
 from history_curator.timeline import Unit
@@ -23,7 +33,7 @@ logger = logging.getLogger("history_curator")
 
 SUMMARY_HEAD = "[Summary of earlier parts of this conversation, which are no longer shown]"
 
-_Steps = Generator[str, str, Sequence[ConversationEntry]]
+_Steps = Generator[str | Ride, str, Sequence[ConversationEntry]]
 
 
 class SummarizingManager:
@@ -34,6 +44,10 @@ class SummarizingManager:
     everything after it stay byte for byte the same until the cut jumps; the record is untouched.
     When the model fails, the entries are handed on as they are, the budget cuts them, and the
     report carries a warning: the conversation never stops on a summary.
+
+    Where the model is the one that a curated agent asks anyway, the summary is asked for behind the
+    request that was sent last: the same system prompt, tools and messages, and one instruction. All
+    but the instruction is read from the provider's cache. A prompt of one's own is sent alone.
 
     Args:
         summarizer: a function from text to text, sync or async, a LangChain chat model or
@@ -73,6 +87,8 @@ class SummarizingManager:
                 f"max_tokens={max_tokens}, chunk_tokens={chunk_tokens}. Fix: at least 50 and 100."
             )
         self.summarizer = resolve_summarizer(summarizer)
+        self._given = summarizer
+        self._rides = prompt == DEFAULT_PROMPT
         self.max_tokens = max_tokens
         self.low_water = low_water
         self._rolling = RollingSummary(check_prompt(prompt), chunk_tokens=chunk_tokens, cache=cache)
@@ -82,35 +98,41 @@ class SummarizingManager:
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
     ) -> Sequence[ConversationEntry]:
         """Return the window with a summary of what came before, or the entries when they fit."""
-        steps = self._steps(entries, context)
-        answer: str | None = None
-        while True:
-            try:
-                prompt = steps.send(answer)  # type: ignore[arg-type]
-            except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]
-            try:
-                answer = self.summarizer.ask(prompt)
-            except Exception as error:  # noqa: BLE001 - whatever a model raises
-                return self._give_up(entries, context, error)
+        return drive(self._asked(entries, context))
 
     async def acurate(
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
     ) -> Sequence[ConversationEntry]:
         """Like `curate`, awaiting the model."""
-        steps = self._steps(entries, context)
+        return await adrive(self._asked(entries, context))
+
+    def _asked(
+        self, entries: Sequence[ConversationEntry], context: CurationContext
+    ) -> Body[Sequence[ConversationEntry]]:
+        """Ask the model what the steps want to know, whoever waits for it."""
+        live = riding_now(self._given) if self._rides else None
+        steps = self._steps(entries, context, live)
         answer: str | None = None
         while True:
             try:
-                prompt = steps.send(answer)  # type: ignore[arg-type]
+                wanted = steps.send(answer)  # type: ignore[arg-type]
             except StopIteration as done:
                 return done.value  # type: ignore[no-any-return]
             try:
-                answer = await self.summarizer.aask(prompt)
+                answer = yield self._ask(wanted, live)
             except Exception as error:  # noqa: BLE001 - whatever a model raises
                 return self._give_up(entries, context, error)
 
-    def _steps(self, entries: Sequence[ConversationEntry], context: CurationContext) -> _Steps:
+    def _ask(self, wanted: str | Ride, live: Live | None) -> Ask:
+        if isinstance(wanted, str):
+            return Ask(self.summarizer.ask, self.summarizer.aask, (wanted,))
+        assert live is not None
+        behind = Summarizer(live.ask, live.aask, self.summarizer.name)
+        return Ask(behind.try_ask, behind.atry_ask, (wanted.instruction,))
+
+    def _steps(
+        self, entries: Sequence[ConversationEntry], context: CurationContext, live: Live | None
+    ) -> _Steps:
         """Yield prompts, take answers, return the view."""
         room = context.max_tokens
         if room is None or not entries:
@@ -128,16 +150,27 @@ class SummarizingManager:
             if window.jumped or stopped_fitting(memory.timeline, context.counter, room):
                 context.jump(self)
             cut = self._cut_units(memory, window)
-            cells = [_written(cell) for cell in _cells(cut, room)]
+            # With the heads that stay: what is summarised goes on from what was, whichever they are.
+            before = [unit.entries for unit in memory.timeline.pairing.units[: window.unit]]
+            pieces = list(map(_written, before))
             left_out = [entry for unit in cut for entry in unit.entries]
             view = list(window.entries)
             first = memory.timeline.pairing.units[window.unit].head
             place = place_of(view, first)
-        if not cells:
+        if not cut:
             return view
         # The memory is given back before a model works: nothing waits for it, and nothing that is
         # used from here on is in reach of another call.
-        summary = yield from self._rolling.steps(cells, max_tokens=most, counter=context.counter)
+
+        def ride(done: int, earlier: str, words: int) -> str | None:
+            left = [entry for entries in before[done:] for entry in entries]
+            if live is None or not live.covers(left, context.record, earlier):
+                return None
+            return ride_prompt(first, words)
+
+        summary = yield from self._rolling.steps(
+            pieces, max_tokens=most, counter=context.counter, ride=ride
+        )
         for entry in left_out:
             context.explain(entry, "summarised")
         view.insert(place, _marked(summary, len(cut), first))
@@ -160,21 +193,8 @@ class SummarizingManager:
         return entries
 
 
-def _cells(units: Sequence[Unit], size: int) -> list[list[Unit]]:
-    """Group units by where they begin, in steps of some characters, so that no group changes."""
-    cells: list[list[Unit]] = []
-    number = -1
-    for unit in units:
-        cell = unit.offset // size if size > 0 else 0
-        if cell != number:
-            cells.append([])
-            number = cell
-        cells[-1].append(unit)
-    return cells
-
-
-def _written(units: Sequence[Unit]) -> str:
-    return "\n".join(quote(entry) for unit in units for entry in unit.entries)
+def _written(entries: Sequence[ConversationEntry]) -> str:
+    return "\n".join(map(quote, entries))
 
 
 def _marked(summary: str, count: int, before: ConversationEntry) -> ConversationEntry:

@@ -194,8 +194,14 @@ class TestApply:
         explicit = {"prompt_cache_breakpoint": {"mode": "explicit"}}
         assert out["messages"][0]["content"] == [{"type": "text", "text": "rules", **explicit}]
         assert out["messages"][1]["content"] == [{"type": "text", "text": "hello", **explicit}]
-        assert out["messages"][2:] == said[2:]
+        assert out["messages"][2] == said[2]  # an answer carries no mark
+        assert out["messages"][3]["content"] == [{"type": "text", "text": "and?", **explicit}]
         assert out["prompt_cache_key"] == made.key
+
+    def test_the_end_is_marked_also_where_nobody_promises_that_it_stays(self) -> None:
+        made = plan_cache(view("suaua"), [2_000] * 5, prefix_entries=2, pricing="anthropic")
+        places = [(each.place, each.after) for each in made.breakpoints]
+        assert places == [("front", 1), ("heads", 2), ("end", 5)]
 
     def test_openai_before_breakpoints(self) -> None:
         said = [{"role": "user", "content": "hello"}]

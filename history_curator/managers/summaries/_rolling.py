@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Generator, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
 from threading import Lock
 
 from history_curator.managers.summaries._prompt import build_prompt
+from history_curator.managers.summaries._ride import Ride
 from history_curator.tokens import TokenCounter
 
 __all__ = ["RollingSummary", "chunks", "keeping_summaries"]
@@ -62,9 +63,23 @@ class RollingSummary:
         self._lock = Lock()
 
     def steps(
-        self, pieces: Sequence[str], *, max_tokens: int, counter: TokenCounter
-    ) -> Generator[str, str, str]:
-        """Yield a prompt for what no known summary covers; return the summary."""
+        self,
+        pieces: Sequence[str],
+        *,
+        max_tokens: int,
+        counter: TokenCounter,
+        ride: Callable[[int, str, int], str | None] | None = None,
+    ) -> Generator[str | Ride, str, str]:
+        """Yield a prompt for what no known summary covers; return the summary.
+
+        Args:
+            pieces: what left the view, in order.
+            max_tokens: the most the summary may take.
+            counter: counts.
+            ride: given how many pieces are covered, the summary of those and how many words there
+                may be, returns an instruction to send behind the live request; None where that
+                does not hold what is to be summarised.
+        """
         from history_curator.tokens import shorten_tokens
 
         kept = _kept.get() if self._own else None
@@ -72,6 +87,13 @@ class RollingSummary:
         names = self._names(pieces, max_tokens)
         done, summary = _furthest(cache, names)
         words = int(max_tokens * _WORDS_PER_TOKEN)
+        behind = ride(done, summary, words) if ride is not None and done < len(pieces) else None
+        if behind is not None:
+            answer = yield Ride(behind)
+            if answer:
+                summary = shorten_tokens(answer, max_tokens, counter, keep="head")
+                self._remember(cache, names, len(pieces), summary)
+                return summary
         for end, text in self._prompts(pieces, done, counter):
             answer = yield build_prompt(
                 self.prompt, earlier=summary, messages=text, max_words=words

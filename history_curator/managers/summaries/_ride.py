@@ -1,0 +1,128 @@
+"""A summary asked for where the conversation is: behind the request that was sent last.
+
+Everything of that request but one instruction is read from the provider's cache, which costs a
+tenth of sending the text that left the view in a prompt of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from history_curator.model import ConversationEntry
+
+__all__ = ["RIDE_PROMPT", "Live", "Ride", "Sent", "ride_prompt", "riding", "riding_now"]
+
+RIDE_PROMPT = """\
+[This is not from the user.] The oldest part of this conversation is about to leave your view; your \
+summary is all that will remain of it. Call no tool. Answer with the summary alone, of everything \
+above up to {upto}
+
+Write under these headings, leaving out empty ones:
+Goal: what the user wants, in the user's own terms, with every constraint and preference.
+Decisions: what was decided or tried, with the outcome and the reason.
+Facts and identifiers: names, numbers, dates, paths, ids, error messages; exactly as written.
+Open items: what was asked or promised and is not done.
+
+Merge an earlier summary that stands above. Stay below {max_words} words.
+"""
+_CONVERSATIONS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Ride:
+    """An instruction to be sent behind the last request; answered with nothing where it fails."""
+
+    instruction: str
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The request that was sent last for a conversation, and how to send it again.
+
+    Attributes:
+        entries: the view that was sent.
+        serves: whether a summariser is the model that was asked.
+        ask: sends the same request with an instruction behind it; returns what the model says.
+        aask: the same, awaited.
+    """
+
+    entries: Sequence[ConversationEntry]
+    serves: Callable[[Any], bool]
+    ask: Callable[[str], Any]
+    aask: Callable[[str], Any]
+
+    def covers(
+        self, left: Iterable[ConversationEntry], record: Sequence[ConversationEntry], earlier: str
+    ) -> bool:
+        """Whether the model has before it what a summary is to be written of, and nothing else.
+
+        Args:
+            left: what leaves the view and is in no summary yet.
+            record: the conversation: whatever else was sent is not ours to summarise.
+            earlier: the summary of what left before; it has to be among what was sent.
+        """
+        sent = {_name(entry) for entry in self.entries if entry.origin is None}
+        if earlier and not any(earlier in (entry.content or "") for entry in self.entries):
+            return False
+        return sent <= set(map(_name, record)) and all(_name(entry) in sent for entry in left)
+
+
+def _name(entry: ConversationEntry) -> tuple[Any, ...]:
+    root = entry.root
+    return root.sequence, root.role, root.content, root.tool_calls
+
+
+def ride_prompt(first: ConversationEntry, max_words: int) -> str:
+    """Return the instruction; `first` is the first entry that stays."""
+    said = " ".join((first.content or "").split())[:80]
+    upto = f"the message that begins with {json.dumps(said)}." if said else "the latest messages."
+    return RIDE_PROMPT.replace("{max_words}", str(max_words)).replace("{upto}", upto)
+
+
+_live: ContextVar[Live | None] = ContextVar("live_request", default=None)
+
+
+@contextmanager
+def riding(live: Live | None) -> Iterator[None]:
+    """Summaries that are written inside may go behind this request."""
+    token = _live.set(live)
+    try:
+        yield
+    finally:
+        _live.reset(token)
+
+
+def riding_now(summarizer: Any) -> Live | None:
+    """Return the request that a summariser may go behind; None where there is none."""
+    live = _live.get()
+    return live if live is not None and live.serves(summarizer) else None
+
+
+class Sent:
+    """What a socket sent last, by conversation. Bounded; safe to share."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sent, ()
+
+    def note(self, key: Hashable, sent: Any) -> None:
+        """Remember what was sent for a conversation."""
+        with self._lock:
+            self._last[key] = sent
+            self._last.move_to_end(key)
+            while len(self._last) > _CONVERSATIONS:
+                self._last.popitem(last=False)
+
+    def last(self, key: Hashable) -> Any:
+        """Return it, or None."""
+        return self._last.get(key)
