@@ -227,6 +227,8 @@ class CuratedReActAgent(CuratedAgent, ReActAgent):
         CuratedReActAgent('Agent')
     """
 
+    _rides: ClassVar[bool] = False  # it is sent the view in words of its own
+
     async def take_step(
         self,
         ctx: Any,

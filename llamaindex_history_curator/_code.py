@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from llama_index.core.agent.workflow import CodeActAgent
 from llama_index.core.agent.workflow.workflow_events import AgentOutput
@@ -54,6 +54,8 @@ class CuratedCodeActAgent(CuratedAgent, CodeActAgent):
         >>> CuratedCodeActAgent(code_execute_fn=lambda code: code, llm=MockLLM(), token_limit=9_000)
         CuratedCodeActAgent('code_act_agent')
     """
+
+    _rides: ClassVar[bool] = False  # it is sent the view in words of its own
 
     def __init__(self, code_execute_fn: Any, **given: Any) -> None:
         check_keywords(type(self).__name__, given, _OWN | _ARGUMENTS)

@@ -32,6 +32,8 @@ class Socket(BaseModel):
     objects: Any = Field(default=None, exclude=True)
 
     _socket: ClassVar[str] = "llm"
+    _rides: ClassVar[bool] = True
+    """Whether the LLM is sent the view as it is."""
     _watched: ClassVar[frozenset[str]] = frozenset(
         ("token_limit", "managers", "provider", "counter", "mark_cache", "curator", "config",
          "objects")
@@ -83,6 +85,8 @@ class Socket(BaseModel):
         llm: LLM = self.llm  # type: ignore[attr-defined]
         if self._viewing is None or self._viewing[0] is not llm:
             curator: Curator = self.curator or self._make_curator(llm)
-            viewer = Viewer(curator, self._socket, mark_cache=self.mark_cache, llm=llm)
+            viewer = Viewer(
+                curator, self._socket, mark_cache=self.mark_cache, llm=llm, rides=self._rides
+            )
             self._viewing = (llm, viewer)
         return self._viewing[1]

@@ -9,11 +9,13 @@ from llama_index.core.base.llms.types import ChatMessage
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
+from history_curator.managers.summaries import Live, riding
 from history_curator.tokens import read_usage
 from llamaindex_history_curator._budget import tool_schemas
 from llamaindex_history_curator._cache import mark_curation, marks_for
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._events import publish
+from llamaindex_history_curator._ride import Rides
 from llamaindex_history_curator._steady import Steady
 from llamaindex_history_curator._twins import Twins
 from llamaindex_history_curator._wire import Wire
@@ -115,6 +117,7 @@ class Viewer:
         llm: the LLM that gets the view; one that takes no cache points gets no mark.
         steady: whether a message is the same object every time.
         copy: returns a copy of a message, for a socket that gives out copies.
+        rides: whether the LLM is sent the view as it is, so that a summary may go behind it.
     """
 
     def __init__(
@@ -126,8 +129,10 @@ class Viewer:
         llm: LLM | None = None,
         steady: bool = False,
         copy: Callable[[ChatMessage], ChatMessage] | None = None,
+        rides: bool = False,
     ) -> None:
         self.curator = curator
+        self._rides = Rides(llm) if rides and llm is not None and curator.managers else None
         self.socket = socket
         self._llm = llm
         self._marks = marks_for(llm, mark_cache)
@@ -142,14 +147,21 @@ class Viewer:
     ) -> View:
         """Return the view of the messages, to be sent unless the options of `curate` differ."""
         given, options = self._asked(messages, tools, options)
-        return self._finish(self.curator.curate(given, **options))
+        with riding(self._live(tools, options)):
+            curation = self.curator.curate(given, **options)
+        return self._finish(curation, tools, options)
 
     async def aview(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[Any] | None = None, **options: Any
     ) -> View:
         """Return the view of the messages; see `view`."""
         given, options = self._asked(messages, tools, options)
-        return self._finish(await self.curator.acurate(given, **options))
+        with riding(self._live(tools, options)):
+            curation = await self.curator.acurate(given, **options)
+        return self._finish(curation, tools, options)
+
+    def _live(self, tools: Sequence[Any] | None, options: dict[str, Any]) -> Live | None:
+        return None if self._rides is None else self._rides.live(options.get("key"), tools)
 
     def _asked(
         self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None, options: dict[str, Any]
@@ -157,7 +169,9 @@ class Viewer:
         usual = {"tail": "request", "tools": tool_schemas(tools), "dialect": _DIALECT}
         return self._steady(messages), {**usual, **options}
 
-    def _finish(self, curation: Curation) -> View:
+    def _finish(
+        self, curation: Curation, tools: Sequence[Any] | None, options: dict[str, Any]
+    ) -> View:
         publish(curation, self.socket)
         model = None if self._llm is None else self._llm.metadata.model_name
         if self.curator.mode == "shadow":
@@ -166,4 +180,6 @@ class Viewer:
             messages = self._write(curation.messages)
             if self._marks:
                 messages = self._wire(mark_curation(messages, curation, model))
+        if self._rides is not None:
+            self._rides.note(options.get("key"), curation, messages, tools)
         return View(messages, curation, model)
