@@ -5,21 +5,24 @@ o200k_base, the prompt is predicted, the reported usage is compared and observed
 predict are compared: counted from the start of the session with the family's factor; the same with
 the whole of the first prompt added; and `Calibration`, anchored on the last call.
 
-    python -m benchmarks.usage
+    python -m benchmarks.usage [--write]
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from benchmarks._data import DATA
 from history_curator.dialects import DictDialect
 from history_curator.tokens import Calibration, TiktokenCounter, Usage, find_family, read_usage
 
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "generated" / "usage.md"
 LOGS = "claude_code_logs.tar.gz"
 _READER = DictDialect()
 
@@ -123,19 +126,34 @@ def measure(sessions: list[list[Call]]) -> tuple[dict[str, Score], Calibration]:
     return scores, calibration
 
 
-def main() -> None:
-    """Print the table."""
-    sessions = read_logs()
+def table(sessions: list[list[Call]]) -> str:
+    """Return the page: all sessions, and each half of them, which begins with nothing learned."""
     scores, calibration = measure(sessions)
     calls = len(scores["anchored"].errors)
-    print(f"{len(sessions)} chains of calls, {calls:,} prompts that follow another one.\n")
-    print("| prompt | error p50 | p95 | p99 | stated error p50 | bound held |")
-    print("|---|---|---|---|---|---|")
-    for name, score in scores.items():
-        print(score.row(name))
-    print("\n| model | calls | learned factor |\n|---|---|---|")
-    for name in sorted({call.model for calls in sessions for call in calls}):
-        print(f"| {name} | {calibration.learned(name):,} | {calibration.factor(name)} |")
+    lines = [
+        f"{len(sessions)} chains of calls, {calls:,} prompts that follow another one.",
+        "",
+        "| prompt | error p50 | p95 | p99 | stated error p50 | bound held |",
+        "|---|---|---|---|---|---|",
+        *(score.row(name) for name, score in scores.items()),
+    ]
+    for name, half in (("odd", sessions[::2]), ("even", sessions[1::2])):
+        lines.append(measure(half)[0]["anchored"].row(f"anchored, {name} chains alone"))
+    lines += ["", "| model | calls | learned factor |", "|---|---|---|"]
+    for model in sorted({call.model for calls in sessions for call in calls}):
+        lines.append(f"| {model} | {calibration.learned(model):,} | {calibration.factor(model)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure, print, and write when asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    given = parser.parse_args()
+    text = table(read_logs())
+    print(text)
+    if given.write:
+        PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

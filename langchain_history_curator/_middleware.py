@@ -273,7 +273,7 @@ class HistoryCuratorMiddleware(
         messages: list[Any] = said if system is None else [system, *said]
         events: list[dict[str, Any]] = []
         key = key_of()
-        live = self._live(request, handler, key) if self.managers else None
+        live = self._last_request(request, handler, key) if self.managers else None
 
         @contextmanager
         def curating() -> Iterator[Callable[[Curation], None]]:
@@ -313,7 +313,7 @@ class HistoryCuratorMiddleware(
             usage=_last,
         )
 
-    def _live(
+    def _last_request(
         self, request: ModelRequest[Any], handler: Callable[..., Any], key: Any
     ) -> Live | None:
         """The request that was sent last, for a summary of what it holds."""
