@@ -27,7 +27,8 @@ __all__ = ["Recall"]
 
 Record = Sequence[Any] | Callable[[], Sequence[Any]]
 
-_HITS = 8
+_HITS = 32
+"""Parts of an answer at most: short ones fill the default limit of a tool with about so many."""
 
 
 class Recall:

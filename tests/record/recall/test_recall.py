@@ -265,6 +265,11 @@ class TestRanking:
         assert "My ring." in "\n".join(str(entry.content) for entry in view.entries)
         assert "My ring." in Recall(said, max_tokens=300)(query=str(asked.content))
 
+    def test_as_many_parts_come_back_as_the_limit_holds(self) -> None:
+        said = [user(f"Stop {n}: we saw a lighthouse") for n in range(20)]
+        assert Recall(said)(query="which lighthouses?").count("we saw") == 20
+        assert 1 < Recall(said, max_tokens=200)(query="lighthouses").count("we saw") < 10
+
     def test_words_take_over_when_an_embedding_model_fails(self) -> None:
         def broken(texts: object) -> list[list[float]]:
             raise TimeoutError
