@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
-from history_curator.caching import Along, State, cache_key, mark_of, model_of
+from history_curator.caching import Along, State, cache_key, mark_of
+from history_curator.dialects import model_of
 from history_curator.tokens import Report, Usage, read_usage
 
 if TYPE_CHECKING:

@@ -35,7 +35,6 @@ from history_curator.caching._track import (
     Track,
     facts_of,
     mark_of,
-    model_of,
     reported_on,
 )
 
@@ -61,7 +60,6 @@ __all__ = [
     "facts_of",
     "get_prices",
     "mark_of",
-    "model_of",
     "place_marks",
     "plan_cache",
     "plan_of",

@@ -12,10 +12,11 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from history_curator.caching._clock import time_of
 from history_curator.caching._prices import sheet_for
+from history_curator.dialects import model_of
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.tokens import Report, read_usage
 from history_curator.tokens._families import kinship
@@ -30,7 +31,6 @@ __all__ = [
     "Track",
     "facts_of",
     "mark_of",
-    "model_of",
     "reported_on",
 ]
 
@@ -77,22 +77,6 @@ def reported_on(entry: ConversationEntry) -> Report | None:
         return None
     usage = read_usage(source)
     return None if usage is None else Report(usage, None, model_of(source))
-
-
-def model_of(source: Any) -> str | None:
-    """Return who answered, from where LangChain, LlamaIndex and providers say so."""
-    for holder in (source, _field(source, "response_metadata"), _field(source, "raw")):
-        for name in ("model_name", "model", "model_id"):
-            value = _field(holder, name)
-            if isinstance(value, str) and value:
-                return value
-    return None
-
-
-def _field(holder: Any, name: str) -> Any:
-    if isinstance(holder, Mapping):
-        return holder.get(name)
-    return None if holder is None else getattr(holder, name, None)
 
 
 def mark_of(entry: ConversationEntry) -> int:

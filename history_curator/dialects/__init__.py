@@ -17,7 +17,7 @@ from history_curator.dialects._protocol import (
     copied,
     differ,
 )
-from history_curator.dialects._provider import provider_for
+from history_curator.dialects._provider import is_same_model, model_of, provider_for
 from history_curator.dialects._registry import (
     detect,
     gathered,
@@ -56,8 +56,10 @@ __all__ = [
     "format_of",
     "gathered",
     "image_size",
+    "is_same_model",
     "join_text",
     "keeps_objects",
+    "model_of",
     "names_its_calls",
     "parse_json",
     "parse_object",

@@ -76,6 +76,7 @@ _BESIDE: dict[str, type | tuple[type, ...]] = {
     "audio": Mapping,
     "annotations": (list, tuple),
     "reasoning_content": str,
+    "reasoning": str,
     "thinking_blocks": (list, tuple),
     "cache_control": Mapping,
     "id": str,
@@ -213,7 +214,7 @@ def entry_of(
     extra = None
     if not message.keys() <= known:
         extra = {key: value for key, value in message.items() if key not in known}
-        reading.checked(extra, "metadata")
+        reading.checked(extra, "metadata", sent=False)
     seldom: dict[str, Any] = {}
     if given in _NAMES and not (given == "function" and call_id is not None):
         seldom["role_name"] = given

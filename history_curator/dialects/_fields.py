@@ -24,6 +24,9 @@ MAX_DEPTH = 100
 interpreter's stack holds, so that the answer is the same wherever we are called from."""
 
 
+_PLAIN = frozenset((str, int, bool, type(None), bytes, bytearray))
+
+
 class Reading:
     """One message being read: where it stands, and what had to be repaired to read it.
 
@@ -76,34 +79,47 @@ class Reading:
             return value
         raise self.error(f"it is {_kind(value)}.", field, "make it a list, or leave it out.")
 
-    def checked(self, value: Any, field: str) -> Any:
-        """Return a value that JSON can carry: NaN and the infinities become null.
+    def checked(self, value: Any, field: str, *, sent: bool = True) -> Any:
+        """Return a value that JSON can carry, and bytes: NaN and the infinities become null.
 
-        The very value that was given where nothing is wrong with it.
+        Keys, and values of other types, become text. The very value that was given where nothing
+        is wrong with it.
+
+        Args:
+            value: any value.
+            field: where it stands.
+            sent: whether it is sent at all; else only its numbers and its depth are looked at.
 
         Raises:
             ConversionError: when it is nested deeper than `MAX_DEPTH`, or holds itself.
         """
-        finite = True
+        finite = plain = True
         level: list[Any] = [value]
         for _ in range(MAX_DEPTH):
             below: dict[int, Any] = {}
             for held in level:
+                if isinstance(held, Mapping):
+                    plain = plain and all(isinstance(key, str) for key in held)
                 for item in _inside(held):
                     kind = item.__class__
                     if kind is float:
                         finite = finite and math.isfinite(item)
-                    elif kind is not str and isinstance(item, (Mapping, list, tuple)):
+                    elif kind in _PLAIN:
+                        continue
+                    elif isinstance(item, (Mapping, list, tuple)):
                         below[id(item)] = item
+                    else:
+                        plain = plain and isinstance(item, (str, int, float))
             if not below:
                 break
             level = list(below.values())
         else:
             raise too_deep(self.index, field)
-        if finite:
+        if finite and (plain or not sent):
             return value
-        self.repaired(f"{field}: NaN or Infinity, which JSON has no words for")
-        return _finite(value)
+        what = "a key or a value" if finite else "NaN or Infinity"
+        self.repaired(f"{field}: {what}, which JSON has no words for")
+        return _as_json(value)
 
     def arguments(self, value: Any, field: str) -> str:
         """Return arguments that should have been JSON text as such."""
@@ -218,14 +234,14 @@ def _nesting(text: str) -> int:
     return most
 
 
-def _finite(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+        return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value
+        return [_as_json(item) for item in value]
+    return value if value.__class__ in _PLAIN or isinstance(value, (str, int)) else str(value)
 
 
 def _kind(value: Any) -> str:

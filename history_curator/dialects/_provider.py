@@ -1,10 +1,12 @@
-"""Whose rules a model obeys, told from the name of the model or of the class that calls it."""
+"""Which model said something, and whose rules a model obeys: both are told from names."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["provider_for"]
+__all__ = ["is_same_model", "model_of", "provider_for"]
 
 # First match wins: a host with rules of its own (Bedrock) stands before the models it serves.
 _RULES: tuple[tuple[str, str], ...] = (
@@ -19,6 +21,42 @@ _RULES: tuple[tuple[str, str], ...] = (
 _COMPILED = tuple((re.compile(pattern), provider) for pattern, provider in _RULES)
 # A module path such as "langchain_anthropic.chat_models" is not a Bedrock model id.
 _MODULE = re.compile(r"\b(?:langchain|llama_index|llamaindex)[\w.]*", re.IGNORECASE)
+# What hosts put around the name of a model: a folder, a region and a vendor, a day, a version.
+_AROUND = re.compile(
+    r".*/|^(?:[a-z]{2,6}\.)?[a-z0-9]+\.(?=[a-z])|[-@]\d{8}\b.*$|-v\d+(?::\d+)?$|-latest$"
+)
+
+
+def model_of(source: Any) -> str | None:
+    """Return who gave an answer, from where LangChain, LlamaIndex, logs and providers say so."""
+    for holder in (source, _field(source, "response_metadata"), _field(source, "raw")):
+        for name in ("model_name", "model", "model_id"):
+            value = _field(holder, name)
+            if isinstance(value, str) and value:
+                return value
+    return None
+
+
+def is_same_model(one: str, other: str) -> bool:
+    """Return whether two names are of one model, whoever hosts it.
+
+    Example:
+        >>> is_same_model("claude-sonnet-4-5", "us.anthropic.claude-sonnet-4-5-20250929-v1:0")
+        True
+        >>> is_same_model("claude-sonnet-4-5", "claude-opus-4-5")
+        False
+    """
+    return one == other or _bare(one) == _bare(other)
+
+
+def _bare(name: str) -> str:
+    return _AROUND.sub("", _AROUND.sub("", name.strip().lower())).replace(".", "-")
+
+
+def _field(holder: Any, name: str) -> Any:
+    if isinstance(holder, Mapping):
+        return holder.get(name)
+    return None if holder is None else getattr(holder, name, None)
 
 
 def provider_for(class_or_model_name: str) -> str:

@@ -79,11 +79,11 @@ class ResponsesDialect:
         """
         out: list[Any] = []
         held: list[Any] = []
-        running: set[Any] = set()
+        running: set[str] = set()
         for item in messages:
             kind = type_of(item)
             if kind == "program":
-                running.add(item.get("call_id"))
+                running.add(_id_of(item))
             inside = bool(running) and kind in OUTPUT_TYPES
             if not (_is_output(item) or inside):
                 _close(held, out)
@@ -92,7 +92,7 @@ class ResponsesDialect:
                 continue
             held.append(item)
             if kind == "program_output":
-                running.discard(item.get("call_id"))
+                running.discard(_id_of(item))
         _close(held, out)
         return messages if len(out) == len(messages) else out
 
@@ -239,6 +239,11 @@ def _close(held: list[Any], out: list[Any]) -> None:
     else:
         out += held
     held.clear()
+
+
+def _id_of(item: Mapping[str, Any]) -> str:
+    name = item.get("call_id")
+    return name if isinstance(name, str) else ""
 
 
 def _is_output(item: Any) -> bool:

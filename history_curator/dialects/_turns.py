@@ -163,7 +163,7 @@ class TurnDialect:
             )
         role = self._read_role(first, reading)
         extra = {key: value for key, value in first.items() if key not in ("role", self.blocks)}
-        reading.checked(extra, "metadata")
+        reading.checked(extra, "metadata", sent=False)
         groups = self._split(self._blocks_of(message, reading), role)
         seen: dict[tuple[str, str], int] = {}
         entries = [

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Literal
 
+from history_curator.dialects import says_the_same
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.rules import (
     Invariant,
@@ -246,7 +247,8 @@ class ProviderProfile:
 
 
 def _first_change(before: Sequence[ConversationEntry], after: Sequence[ConversationEntry]) -> int:
+    """Where two views begin to differ; what no provider sees, such as an unknown key, does not."""
     for index, (old, new) in enumerate(zip(before, after, strict=False)):
-        if old is not new:
+        if old is not new and not says_the_same(old, new):
             return index
     return min(len(before), len(after))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from history_curator.errors import ConfigurationError
@@ -51,6 +51,7 @@ class _Ways(NamedTuple):
 
     reasoning: ReasoningMode
     later_system: LaterSystem = "hoist"
+    model: str | None = None
 
 
 # The order below is such that one round of repairs is enough: fields before structure, structure
@@ -70,7 +71,7 @@ def _core(ways: _Ways) -> list[Invariant]:
         ArgumentsAreObjects(),
         ToolNamesAreAccepted(authors=True),
         ImagesFit(max_images=100, max_side=8000, crowd=20, crowded_side=2000, wired=True),
-        ReasoningStaysBound(ways.reasoning),
+        ReasoningStaysBound(ways.reasoning, model=ways.model),
         AnswersAreWhole(),
         UserSpeaksFirst(),
         SomeUserSpeaks(),
@@ -89,7 +90,7 @@ def _portable(ways: _Ways) -> list[Invariant]:
         ArgumentsAreObjects(),
         ToolNamesAreAccepted(authors=True),
         ImagesFit(),
-        ReasoningStaysBound(ways.reasoning),
+        ReasoningStaysBound(ways.reasoning, model=ways.model),
         RolesAlternate(),
         UserSpeaksFirst(),
         SomeUserSpeaks(),
@@ -146,7 +147,7 @@ def _anthropic(ways: _Ways) -> list[Invariant]:
         ImagesFit(
             max_images=100, max_side=8000, crowd=20, crowded_side=2000, roles=_SHOWN_BY_TOOLS
         ),
-        ReasoningStaysBound(ways.reasoning, family="anthropic"),
+        ReasoningStaysBound(ways.reasoning, family="anthropic", model=ways.model),
         UserSpeaksFirst(),
         SomeUserSpeaks(),
         RequestEndsOnUserOrTool(),
@@ -183,7 +184,7 @@ def _bedrock(ways: _Ways) -> list[Invariant]:
         ArgumentsAreObjects(),
         ToolNamesAreAccepted(PLAIN_NAME),
         ImagesFit(max_images=20, max_side=8000, roles=_SHOWN_BY_TOOLS),
-        ReasoningStaysBound(ways.reasoning, family="anthropic"),
+        ReasoningStaysBound(ways.reasoning, family="anthropic", model=ways.model),
         RolesAlternate(),
         UserSpeaksFirst(),
         SomeUserSpeaks(),
@@ -230,6 +231,7 @@ def get_profile(
     *,
     reasoning: ReasoningMode | None = None,
     later_system: LaterSystem | None = None,
+    model: str | None = None,
 ) -> ProviderProfile:
     """Return a profile by name; a profile of your own comes back as it is.
 
@@ -241,6 +243,10 @@ def get_profile(
             models that take them there, such as Claude from Opus 4.8 on. The first rewrites the
             prefix whenever one is added. OpenAI takes them anywhere, so its profiles never move
             them.
+        model: the model that is asked. Thinking that another model of Anthropic signed is taken
+            off then, where its message names that model: dicts under ``model``, as Claude Code
+            logs them, LangChain in ``response_metadata``. A message that names none keeps its
+            thinking: nothing else in it tells who signed.
 
     Raises:
         ConfigurationError: for a name or mode nobody knows.
@@ -264,9 +270,10 @@ def get_profile(
         raise ConfigurationError(
             f"later_system: unknown way {later_system!r}. Fix: use 'hoist', 'demote' or 'stay'."
         )
-    return _built(provider, reasoning or _BUILDERS[provider][1], later_system or "hoist")
+    build, usual = _BUILDERS[provider]
+    return _built(provider, build, _Ways(reasoning or usual, later_system or "hoist", model))
 
 
-@cache
-def _built(name: str, reasoning: ReasoningMode, later_system: LaterSystem) -> ProviderProfile:
-    return ProviderProfile(name, _BUILDERS[name][0](_Ways(reasoning, later_system)))
+@lru_cache(maxsize=256)
+def _built(name: str, build: Callable[[_Ways], list[Invariant]], ways: _Ways) -> ProviderProfile:
+    return ProviderProfile(name, build(ways))

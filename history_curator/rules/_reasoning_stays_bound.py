@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from history_curator.dialects import unfollowed
+from history_curator.dialects import is_same_model, model_of, unfollowed
 from history_curator.errors import HistoryCuratorError
 from history_curator.model import ConversationEntry, Reasoning
 from history_curator.rules._invariant import (
@@ -60,6 +60,8 @@ class ReasoningStaysBound(Invariant):
         mode: what to do with reasoning after an edited prefix: ``strip`` it from closed turns,
             ``keep`` it, or ``refuse`` the edit.
         family: whose reasoning is taken; None takes any.
+        model: the model that is asked, where it is known. What another one signed goes where its
+            message names the other: a signature of Anthropic is good for the model that gave it.
 
     Example:
         >>> from history_curator.model import ConversationEntry, MessageRole, Reasoning
@@ -84,9 +86,16 @@ class ReasoningStaysBound(Invariant):
         },
     }
 
-    def __init__(self, mode: ReasoningMode = "strip", *, family: Family | None = None) -> None:
+    def __init__(
+        self,
+        mode: ReasoningMode = "strip",
+        *,
+        family: Family | None = None,
+        model: str | None = None,
+    ) -> None:
         self.mode = mode
         self.family = family
+        self.model = model
 
     def look_at(self, entry: ConversationEntry) -> list[tuple[str, str]]:
         """Look for reasoning nobody could have signed."""
@@ -95,7 +104,7 @@ class ReasoningStaysBound(Invariant):
         if entry.role is not ASSISTANT:
             return [("misplaced", f"reasoning in a {entry.role.value} message")]
         found = [
-            ("foreign", "unsigned reasoning, or reasoning of another provider")
+            ("foreign", "unsigned reasoning, or reasoning of another provider or model")
             for block in entry.reasoning
             if not self._is_own(block, entry)
         ]
@@ -123,7 +132,7 @@ class ReasoningStaysBound(Invariant):
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Take off what no provider would take, sign what may be signed."""
         out = [
-            remembered(entry, ("own", self.family), partial(self._own, entry))
+            remembered(entry, ("own", self.family, self.model), partial(self._own, entry))
             if self.look_at(entry)
             else entry
             for entry in entries
@@ -154,9 +163,11 @@ class ReasoningStaysBound(Invariant):
         return out
 
     def _is_own(self, block: Reasoning, entry: ConversationEntry) -> bool:
+        author = author_of(block)
+        if author == "anthropic" and self._is_of_another_model(entry):
+            return False
         if self.family is None:
             return True
-        author = author_of(block)
         if self.family == "anthropic":
             signed = block.encrypted or bool(block.signature)
             return signed and author in ("anthropic", None)
@@ -164,6 +175,10 @@ class ReasoningStaysBound(Invariant):
             # Frameworks give the thoughts of any model this shape.
             return not isinstance(entry.source, Mapping)
         return author in (self.family, None)
+
+    def _is_of_another_model(self, entry: ConversationEntry) -> bool:
+        named = None if self.model is None else model_of(entry.root.source)
+        return named is not None and not is_same_model(named, self.model or "")
 
     def _own(self, entry: ConversationEntry) -> ConversationEntry:
         kept: tuple[Reasoning, ...] = ()
@@ -176,7 +191,7 @@ class ReasoningStaysBound(Invariant):
             reasoning=kept or None,
             source=_source_with(entry, kept),
             action=entry.action or "repaired",
-            reason="reasoning stripped: unsigned, of another provider, or nothing follows it",
+            reason="reasoning stripped: unsigned, of another provider or model, or nothing follows it",
         )
 
 

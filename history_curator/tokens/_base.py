@@ -123,8 +123,9 @@ class CachingCounter:
 
         3 per message, 1 for the role, its text, its name, each call's name and arguments (with
         3 for framing), reasoning, media, and what is sent beside the text: a refusal, a
-        transcript, annotations. The framing of a call covers its id; one of more than 64
-        characters, which no provider documents, is counted in full on both sides.
+        transcript, annotations. The framing of a call covers its id and what else it carries; an
+        id of more than 64 characters, which no provider documents, is counted in full on both
+        sides, and so is anything else of that length.
         """
         memo = entry.memo
         if memo is not None and entry.memo_of == self._name:
@@ -169,6 +170,8 @@ class CachingCounter:
                 calls += _CALL + raw(call.name) + raw(call.arguments)
                 if len(call.id) > _LONG_ID:
                     calls += raw(call.id)
+                if call.extra is not None:
+                    calls += self._carried(call.extra)
             total += calls if self.tool_factor == 1.0 else calls * self.tool_factor
         if entry.tool_call_id is not None and len(entry.tool_call_id) > _LONG_ID:
             total += raw(entry.tool_call_id)
@@ -177,6 +180,12 @@ class CachingCounter:
         if entry.source.__class__ is dict and not BESIDE.isdisjoint(entry.source):
             total += self._beside(entry)
         return total
+
+    def _carried(self, extra: Mapping[str, Any]) -> int:
+        """What a call carries that is neither its name nor its arguments, where it is long."""
+        kept = {**(extra.get("chat") or {}), **(extra.get("responses") or {})}
+        texts = map(_as_text, [*(kept.pop("body", None) or {}).values(), *kept.values()])
+        return sum(self._raw(text) for text in texts if len(text) > _LONG_ID)
 
     def _beside(self, entry: ConversationEntry) -> int:
         """What a message carries beside its text."""
@@ -202,9 +211,13 @@ class CachingCounter:
     def _media_tokens(self, entry: ConversationEntry) -> int:
         if entry.parts is None:
             return 0
-        return sum(self._part_tokens(part) for part in entry.parts if part.kind != "text")
+        return sum(map(self._part_tokens, entry.parts))
 
     def _part_tokens(self, part: ContentPart) -> int:
+        if part.kind == "text":
+            raw = part.raw
+            noted = raw.get("annotations") if isinstance(raw, Mapping) else None
+            return self.count(_as_text(noted)) if noted else 0
         if part.tokens is not None:
             return part.tokens
         if part.kind == "image":
@@ -273,4 +286,7 @@ def _opaque(raw: Any) -> str:
 def _as_text(raw: Any) -> str:
     if isinstance(raw, str):
         return raw
-    return "" if raw is None else json.dumps(raw, default=str, ensure_ascii=False)
+    try:
+        return "" if raw is None else json.dumps(raw, default=str, ensure_ascii=False)
+    except (TypeError, ValueError):  # keys that JSON has no words for
+        return repr(raw)

@@ -41,17 +41,18 @@ def media_tokens(kind: str, raw: Any, count: Callable[[str], int], given: Mappin
     PDF, seconds of sound and film are guessed from their data, high rather than low, unless
     `given` says what such a block costs. Of a link nothing is known.
     """
-    total = 0
-    data: tuple[str | bytes, str] | None = None
+    total, described = 0, ""
+    content: str | bytes | None = None
     for holder in _holders(raw):
         total += sum(count(text) for name in _TITLES if (text := _text(holder, name)))
         plain = _plain(holder)
         if plain is not None:
             return total + count(plain)
-        data = data or _data(holder)
-    if data is None:
+        if content is None:  # what it is may be said further out than its data stand
+            content, more = _data(holder)
+            described = f"{described} {more}".lower()
+    if content is None:
         return total + given.get(kind, MEDIA[kind])
-    content, described = data
     size = _size(content)
     if kind == "file" and _is_text(described):
         text = _decoded(content)
@@ -85,19 +86,20 @@ def _plain(holder: Any) -> str | None:
     return _text(holder, "text")
 
 
-def _data(holder: Any) -> tuple[str | bytes, str] | None:
+def _data(holder: Any) -> tuple[str | bytes | None, str]:
+    """The data of a document, if they are here, and what is said about them."""
+    described = " ".join(text for key in _KINDS if (text := _text(holder, key)))
+    for key in ("filename", "name"):
+        if _TEXT_NAME.search(_text(holder, key) or ""):
+            described += " text/plain"
     for name in _DATA:
         value = _field(holder, name)
         if isinstance(value, (str, bytes, bytearray)) and value:
-            described = " ".join(text for key in _KINDS if (text := _text(holder, key)))
-            for key in ("filename", "name"):
-                if _TEXT_NAME.search(_text(holder, key) or ""):
-                    described += " text/plain"
             if isinstance(value, str) and value.startswith("data:") and "," in value:
                 head, value = value.split(",", 1)
                 described = f"{head[5:]} {described}"
-            return (value if isinstance(value, str) else bytes(value)), described.lower()
-    return None
+            return (value if isinstance(value, str) else bytes(value)), described
+    return None, described
 
 
 def _is_text(described: str) -> bool:

@@ -317,3 +317,29 @@ class TestEverythingThatIsSent:
         endless = [call("x y " * 500), result("x y " * 500)]
         assert count_tokens(usual, counter) == count_tokens(short, counter)
         assert count_tokens(endless, counter) > 2 * counter.count("x y " * 500)
+
+    def test_annotations_of_a_block(self, counter: TiktokenCounter) -> None:
+        noted = {"type": "url_citation", "url": "u", "title": TEXT}
+        said = {"type": "output_text", "text": "see", "annotations": [noted]}
+        item = {"type": "message", "role": "assistant", "content": [said]}
+        assert count_tokens([item], counter) > counter.count(TEXT)
+
+    def test_what_a_call_carries_beside_its_arguments(self, counter: TiktokenCounter) -> None:
+        asked = call("c1")
+        bare = count_tokens([asked], counter)
+        asked["tool_calls"][0]["index"] = 0
+        assert count_tokens([asked], counter) == bare
+        asked["tool_calls"][0]["note"] = TEXT
+        assert count_tokens([asked], counter) == bare + counter.count(TEXT)
+        seen = {"type": "computer_call", "call_id": "c1", "action": {"type": "wait"}}
+        checks = {"pending_safety_checks": [{"message": TEXT}]}
+        assert count_tokens([seen | checks], counter) > counter.count(TEXT)
+
+    def test_documents_of_bedrock(self, counter: TiktokenCounter) -> None:
+        for form, data, tokens in (
+            ("pdf", PDF, 7 * 3_000),
+            ("csv", TEXT.encode(), counter.count(TEXT)),
+        ):
+            document = {"name": "a", "format": form, "source": {"bytes": data}}
+            message = {"role": "user", "content": [{"text": "see"}, {"document": document}]}
+            assert tokens <= count_tokens([message], counter) <= tokens + 20

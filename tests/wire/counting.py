@@ -57,6 +57,28 @@ def _media(block: Any) -> int:
     return _COUNTER._part_tokens(part)  # type: ignore[attr-defined]
 
 
+def _noted(blocks: Iterable[Any]) -> int:
+    """What is noted beside the texts of a message."""
+    return sum(
+        _tokens(_json(b["annotations"])) for b in blocks if _is_text(b) and b.get("annotations")
+    )
+
+
+def _carried(*values: Mapping[str, Any]) -> int:
+    """What a call carries beside its name and arguments, where it is long."""
+    texts = [
+        each if isinstance(each, str) else _json(each)
+        for held in values
+        for each in held.values()
+        if each is not None
+    ]
+    return sum(_tokens(text) for text in texts if len(text) > _LONG)
+
+
+def _without(held: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    return {key: value for key, value in held.items() if key not in keys}
+
+
 def _text_of(block: Any) -> str:
     return block.get("text", block.get("refusal")) or ""
 
@@ -67,7 +89,8 @@ def _is_text(block: Any) -> bool:
 
 def _blocks(blocks: Sequence[Any]) -> int:
     texts = [_text_of(block) for block in blocks if _is_text(block)]
-    return _joined(texts) + sum(_media(block) for block in blocks if not _is_text(block))
+    shown = sum(_media(block) for block in blocks if not _is_text(block))
+    return _joined(texts) + shown + _noted(blocks)
 
 
 def _content(content: Any) -> int:
@@ -127,6 +150,9 @@ def _beside(message: Message) -> int:
     if message.get("name") and message["role"] not in ("tool", "function"):
         total += 1 + _tokens(message["name"])
     for call in message.get("tool_calls") or ():
+        kind = call["type"]
+        inside = _without(call[kind], "name", "arguments", "args", "input")
+        total += _carried(_without(call, "id", "type", kind), inside)
         if call["type"] == "custom":
             total += _call(
                 call["custom"]["name"], _json({"input": call["custom"]["input"]}), call["id"]
@@ -191,7 +217,7 @@ def _answer(items: Sequence[Message]) -> int:
         content = item["content"]
         listed = [{"type": "text", "text": content}] if isinstance(content, str) else content
         said += [_text_of(block) for block in listed if _is_text(block)]
-        total += sum(_media(block) for block in listed if not _is_text(block))
+        total += sum(_media(block) for block in listed if not _is_text(block)) + _noted(listed)
     return total + _joined(said)
 
 
@@ -199,14 +225,18 @@ def _item(item: Message, kind: str) -> int:
     if "role" in item:
         return _content(item["content"])
     if kind in _NAMED:
-        name = item["id"] if kind == "mcp_approval_request" else item["call_id"]
-        return _call(item["name"], item["arguments"], name)
+        name = "id" if kind == "mcp_approval_request" else "call_id"
+        beside = _carried(_without(item, name, "arguments", "type", "name"))
+        return beside + _call(item["name"], item["arguments"], item[name])
     if kind == "custom_tool_call":
-        return _call(item["name"], _json({"input": item["input"]}), item["call_id"])
+        beside = _carried(_without(item, "call_id", "input", "type", "name"))
+        return beside + _call(item["name"], _json({"input": item["input"]}), item["call_id"])
     if kind in _BODIES:
         tool, body = _BODIES[kind]
         given = item[body] if body in item else {f"{body}s": item[f"{body}s"]}
-        return _call(tool, _json(given), item["call_id"])
+        held = body if body in item else f"{body}s"
+        beside = _carried(_without(item, "call_id", held, "type", "name"))
+        return beside + _call(tool, _json(given), item["call_id"])
     if kind == "reasoning":
         return _reasoning(item)
     if kind.endswith(("_output", "_response")) and kind != "tool_search_output":

@@ -348,3 +348,43 @@ class TestMediaInResults:
     @pytest.mark.parametrize("provider", ["core", "openai", "portable", "mistral"])
     def test_go_where_chat_completions_has_no_room(self, provider):
         assert "[image removed]" in str(repair_conversation(self.chat(), provider)[2])
+
+
+class TestThinkingOfAnotherModel:
+    """A signature of Anthropic is good for the model that gave it."""
+
+    OLD = TestForeignThinking.CLAUDE | {"model": "claude-opus-4-5-20251101"}
+
+    def profile(self, name, model):
+        return get_profile(name, model=model)
+
+    @pytest.mark.parametrize("name", ["core", "anthropic", "portable"])
+    def test_goes_where_the_message_names_the_other_model(self, name):
+        profile = self.profile(name, "claude-sonnet-4-5")
+        given = [USER, self.OLD, {"role": "user", "content": "and?"}]
+        assert "P13" in {each.rule for each in check_conversation(given, profile)}
+        view = repair_conversation(given, profile)
+        assert view[1] == says(text("42"))
+        assert check_conversation(view, profile) == []
+
+    @pytest.mark.parametrize(
+        "model", [None, "claude-opus-4-5", "us.anthropic.claude-opus-4-5-v1:0"]
+    )
+    def test_stays_where_it_is_ones_own(self, model):
+        view = repair_conversation([USER, self.OLD, USER], self.profile("anthropic", model))
+        assert view[1] == TestForeignThinking.CLAUDE
+
+    def test_stays_where_nobody_says_who_signed(self):
+        given = [USER, TestForeignThinking.CLAUDE, USER]
+        assert repair_conversation(given, self.profile("anthropic", "claude-sonnet-4-5")) == given
+
+    def test_langchain_names_it_in_the_metadata_of_the_response(self):
+        messages = pytest.importorskip("langchain_core.messages")
+        answer = messages.AIMessage(
+            TestForeignThinking.CLAUDE["content"],
+            response_metadata={"model_name": "claude-opus-4-5-20251101"},
+        )
+        given = [messages.HumanMessage("hi"), answer, messages.HumanMessage("and?")]
+        for model, kept in (("claude-opus-4-5", True), ("claude-sonnet-4-5", False)):
+            view = Curator(provider=self.profile("anthropic", model)).curate(given).messages
+            assert ("signature" in str(view[1].content)) is kept

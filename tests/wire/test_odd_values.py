@@ -1,0 +1,131 @@
+"""Any value in any place of any format: a view that JSON carries, or an error of ours."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from history_curator import Curator, check_conversation, count_tokens
+from history_curator.errors import HistoryCuratorError
+from history_curator.rules import repair_conversation
+
+USER = {"role": "user", "content": "hi"}
+ASKED = {"role": "user", "parts": [{"text": "hi"}]}
+CONVERSED = {"role": "user", "content": [{"text": "hi"}]}
+ODD = {
+    "null": None,
+    "number": 7,
+    "true": True,
+    "nan": float("nan"),
+    "infinity": [float("inf")],
+    "blank": " ",
+    "list": [],
+    "object": {},
+    "numbers": [1],
+    "untyped": [{"text": "u"}],
+    "bytes": b"\xff",
+    "set": {1},
+    "surrogate": "\ud800",
+    "date": {"day": date(2026, 1, 1)},
+    "decimal": Decimal("1.5"),
+    "keys": {1: 2, None: 3},
+    "tuples as keys": {(1, 2): 3},
+}
+
+
+def said(**fields):
+    return [USER, {"role": "assistant", "content": "x", **fields}]
+
+
+def called(**fields):
+    body = {"name": "f", "arguments": "{}"}
+    call = {"id": "c1", "type": "function", "function": body, **fields}
+    return [USER, {"role": "assistant", "content": None, "tool_calls": [call]}]
+
+
+def spoken(**block):
+    return [USER, {"role": "assistant", "content": [block]}]
+
+
+PLACES = {
+    "role": lambda odd: [{"role": odd, "content": "x"}],
+    "content": lambda odd: [{"role": "user", "content": odd}],
+    "name": lambda odd: [{**USER, "name": odd}],
+    "metadata": lambda odd: [{**USER, "at": odd}],
+    "annotations": lambda odd: said(annotations=[odd]),
+    "reasoning": lambda odd: said(reasoning=odd),
+    "reasoning content": lambda odd: said(reasoning_content=odd),
+    "thinking blocks": lambda odd: said(thinking_blocks=[{"type": "thinking", "thinking": odd}]),
+    "image": lambda odd: [{"role": "user", "content": [{"type": "image_url", "image_url": odd}]}],
+    "arguments": lambda odd: called(function={"name": "f", "arguments": odd}),
+    "beside a call": lambda odd: called(note=odd),
+    "answered call": lambda odd: [*called(), {"role": "tool", "tool_call_id": odd, "content": "1"}],
+    "result": lambda odd: [*called(), {"role": "tool", "tool_call_id": "c1", "content": odd}],
+    "input": lambda odd: spoken(type="tool_use", id="c1", name="f", input={"a": odd}),
+    "server input": lambda odd: spoken(type="server_tool_use", id="s1", name="w", input=odd),
+    "document": lambda odd: [{"role": "user", "content": [{"type": "document", "source": odd}]}],
+    "item": lambda odd: [
+        USER,
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": odd},
+        {"type": "function_call_output", "call_id": "c1", "output": odd},
+    ],
+    "action": lambda odd: [USER, {"type": "computer_call", "call_id": "c1", "action": {"x": odd}}],
+    "program": lambda odd: [USER, {"type": "program", "call_id": odd}],
+    "summary": lambda odd: [
+        USER,
+        {"type": "reasoning", "id": "rs_1", "summary": odd},
+        {"type": "message", "role": "assistant", "content": "x"},
+    ],
+    "compaction": lambda odd: [{"type": "compaction", "encrypted_content": odd}, USER],
+    "args": lambda odd: [
+        ASKED,
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"a": odd}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"a": odd}}}]},
+    ],
+    "part": lambda odd: [{"role": "user", "parts": [{"inlineData": odd}, {"x": odd}]}],
+    "tool use": lambda odd: [
+        CONVERSED,
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": odd, "name": "f"}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": [odd]}}]},
+    ],
+    "cache point": lambda odd: [{"role": "user", "content": [{"text": "x"}, {"cachePoint": odd}]}],
+}
+
+
+def as_bytes(value):
+    assert isinstance(value, bytes), f"JSON has no words for {value!r}"
+    return ""
+
+
+@pytest.mark.parametrize("provider", ["core", "openai-responses"])
+@pytest.mark.parametrize("place", PLACES)
+def test_any_value_in_any_place(place, provider):
+    for name, odd in ODD.items():
+        given = PLACES[place](odd)
+        for use in (check_conversation, repair_conversation):
+            try:
+                view = use(given, provider)
+            except HistoryCuratorError:
+                continue
+            if use is repair_conversation:
+                json.dumps(view, allow_nan=False, default=as_bytes)
+                again = Curator(provider=provider).curate(view)
+                assert again.tokens == count_tokens(view), name
+
+
+def test_keys_and_values_that_json_has_no_words_for_become_text():
+    given = {"when": date(2026, 1, 1), "cost": Decimal("1.5"), (1, 2): float("inf")}
+    use = {"type": "tool_use", "id": "c1", "name": "f", "input": given}
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "1"}
+    messages = [
+        USER,
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [result]},
+    ]
+    assert check_conversation(messages, "anthropic")
+    view = repair_conversation(messages, "anthropic")
+    assert view[1]["content"][0]["input"] == {"when": "2026-01-01", "cost": "1.5", "(1, 2)": None}
+    assert given["cost"] == Decimal("1.5")
