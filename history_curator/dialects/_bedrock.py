@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from history_curator.dialects._blocks import BlockKind, Result
 from history_curator.dialects._fields import Reading, mapping, parse_object
 from history_curator.dialects._parts import inline_size, join_text, text_first
-from history_curator.dialects._turns import BlockKind, Result, TurnDialect
+from history_curator.dialects._turns import TurnDialect
 from history_curator.model import (
     ContentPart,
     ConversationEntry,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from history_curator.dialects._fields import Reading, mapping, parse_object
+from history_curator.dialects._chat_calls import (
+    merged_calls,
+    plain_calls,
+    read_calls,
+    write_call,
+)
+from history_curator.dialects._fields import Reading, mapping
 from history_curator.dialects._parts import join_text, read_part, text_first, write_part
 from history_curator.errors import named
 from history_curator.model import (
@@ -15,7 +20,6 @@ from history_curator.model import (
     MessageRole,
     Reasoning,
     ToolCall,
-    new_call,
     new_entry,
 )
 
@@ -24,7 +28,6 @@ __all__ = [
     "ROLES",
     "entry_of",
     "is_kept",
-    "read_calls",
     "read_message",
     "read_plain",
     "read_reasoning",
@@ -69,8 +72,6 @@ KNOWN_KEYS = frozenset(
 )
 _PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id", "tool_calls"))
 _PLAIN_ROLES = {role.value: role for role in MessageRole}
-_CALL_KEYS = frozenset(("id", "type", "function"))
-_BODY_KEYS = frozenset(("name", "arguments"))
 _BESIDE: dict[str, type | tuple[type, ...]] = {
     "refusal": str,
     "audio": Mapping,
@@ -103,7 +104,7 @@ def read_plain(message: Any, index: int) -> ConversationEntry | None:
         calls = message.get("tool_calls")
         if not calls:
             return new_entry(role, content, index, message, name=name)
-        read = _plain_calls(calls)
+        read = plain_calls(calls)
         if read is None:
             return None
         return new_entry(role, content, index, message, tool_calls=read, name=name)
@@ -115,25 +116,6 @@ def read_plain(message: Any, index: int) -> ConversationEntry | None:
     if call_id is not None and call_id.__class__ is not str:
         return None
     return new_entry(role, content, index, message, tool_call_id=call_id, tool_name=name)
-
-
-def _plain_calls(listed: Any) -> tuple[ToolCall, ...] | None:
-    if listed.__class__ is not list:
-        return None
-    calls = []
-    for call in listed:
-        if call.__class__ is not dict or not call.keys() <= _CALL_KEYS:
-            return None
-        body, call_id = call.get("function"), call.get("id")
-        if body.__class__ is not dict or call.get("type") != "function":
-            return None
-        name, arguments = body.get("name"), body.get("arguments")
-        if not (name.__class__ is call_id.__class__ is arguments.__class__ is str):
-            return None
-        if len(body) != len(_BODY_KEYS) or "NaN" in arguments or "Infinity" in arguments:
-            return None
-        calls.append(new_call(call_id, name, arguments))
-    return tuple(calls)
 
 
 def read_role(message: Mapping[str, Any], reading: Reading) -> MessageRole:
@@ -200,7 +182,7 @@ def entry_of(
     given = message.get("role")
     if role is MessageRole.ASSISTANT:
         if message.get("tool_calls") or "function_call" in message:
-            calls = _merged(calls, read_calls(message, reading))
+            calls = merged_calls(calls, read_calls(message, reading))
         if content is None and parts is None and isinstance(message.get("refusal"), str):
             content = message["refusal"]
         reasoning = reasoning or read_reasoning(message)
@@ -259,66 +241,6 @@ def _read_status(message: Mapping[str, Any]) -> Literal["success", "error"] | No
     if status == "error" or message.get("is_error") is True:
         return "error"
     return "success" if status == "success" else None
-
-
-def read_calls(message: Mapping[str, Any], reading: Reading) -> tuple[ToolCall, ...]:
-    """Read the calls beside the content."""
-    listed = message.get("tool_calls") or ()
-    if not isinstance(listed, (list, tuple)):
-        raise reading.error(
-            f"tool_calls is a {type(listed).__name__}.", "tool_calls", "make it a list of calls."
-        )
-    calls = [_read_call(call, f"tool_calls[{at}]", reading) for at, call in enumerate(listed)]
-    legacy = message.get("function_call")
-    if isinstance(legacy, Mapping):
-        name = reading.name_of(legacy.get("name"), "function_call.name", "the name")
-        arguments = reading.arguments(legacy.get("arguments"), "function_call.arguments")
-        calls.append(ToolCall("", name, arguments))
-    return tuple(calls)
-
-
-def _read_call(call: Any, field: str, reading: Reading) -> ToolCall:
-    if not isinstance(call, Mapping):
-        raise reading.error(
-            f"the call is a {type(call).__name__}.",
-            field,
-            'use {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.',
-        )
-    call = reading.checked(call, field)
-    kind = "custom" if call.get("type") == "custom" else "function"
-    body = call.get(kind)
-    if call.get("type") != kind:
-        reading.repaired(f"{field}.type: the call had no type that is known")
-    if not isinstance(body, Mapping):
-        body = call.get("function", call.get("custom", call))
-        body = body if isinstance(body, Mapping) else {}
-        reading.repaired(f"{field}.{kind}: the call was not in its place")
-    call_id = reading.name_of(call.get("id"), f"{field}.id", "the call id")
-    name = reading.name_of(body.get("name"), f"{field}.{kind}.name", "the name of the tool")
-    if kind == "custom":  # free text, not JSON
-        given = body.get("input")
-        if not isinstance(given, str):
-            reading.repaired(f"{field}.custom.input: the input was not text")
-            given = "" if given is None else json.dumps(given, default=str)
-        arguments = json.dumps({"input": given}, ensure_ascii=False)
-    else:
-        given = body.get("arguments", body.get("args", body.get("input")))
-        arguments = reading.arguments(given, f"{field}.function.arguments")
-    kept = {key: call[key] for key in call if key not in ("id", "type", kind)}
-    inside = {key: body[key] for key in body if key not in (*_BODY_KEYS, "args", "input")}
-    if body is call:
-        kept, inside = {}, {}
-    if kind == "function" and not kept and not inside:
-        return ToolCall(call_id, name, arguments)
-    return ToolCall(call_id, name, arguments, {"chat": {"type": kind, **kept, "body": inside}})
-
-
-def _merged(blocks: tuple[ToolCall, ...], listed: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-    """A call present both as a content block and in ``tool_calls`` is one call."""
-    if not blocks:
-        return listed
-    seen = {call.id for call in blocks if call.id}
-    return blocks + tuple(call for call in listed if call.id not in seen)
 
 
 def read_reasoning(message: Mapping[str, Any]) -> tuple[Reasoning, ...]:
@@ -391,20 +313,9 @@ def _set_calls(message: dict[str, Any], entry: ConversationEntry, *, fresh: bool
     if fresh or calls != entry.root.tool_calls:
         message.pop("function_call", None)
         if calls:
-            message["tool_calls"] = [_write_call(call) for call in calls]
+            message["tool_calls"] = [write_call(call) for call in calls]
     if not calls:
         message.pop("tool_calls", None)
-
-
-def _write_call(call: ToolCall) -> dict[str, Any]:
-    kept = dict((call.extra or {}).get("chat") or {})
-    kind, body = kept.pop("type", "function"), kept.pop("body", {})
-    if kind == "custom":
-        given = (parse_object(call.arguments) or {}).get("input", "")
-        body = {**body, "name": call.name, "input": given if isinstance(given, str) else ""}
-    else:
-        body = {**body, "name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": kind, kind: body, **kept}
 
 
 def _set_reasoning(message: dict[str, Any], entry: ConversationEntry) -> None:

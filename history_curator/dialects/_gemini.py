@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, ClassVar
 
+from history_curator.dialects._blocks import BlockKind, Result
 from history_curator.dialects._fields import Reading, mapping, parse_object
 from history_curator.dialects._parts import inline_size, text_first
-from history_curator.dialects._turns import BlockKind, Result, TurnDialect
+from history_curator.dialects._turns import TurnDialect
 from history_curator.model import (
     ContentPart,
     ConversationEntry,
