@@ -27,7 +27,7 @@ from history_curator.dialects._registry import (
     scattered,
 )
 from history_curator.dialects._reread import reread, says_the_same
-from history_curator.dialects._response_answers import unfollowed
+from history_curator.dialects._response_answers import ANONYMOUS, item_ids, unfollowed
 from history_curator.dialects._responses import RESPONSE_ITEMS, ResponsesDialect
 from history_curator.dialects._wire import (
     Wire,
@@ -38,6 +38,7 @@ from history_curator.dialects._wire import (
 )
 
 __all__ = [
+    "ANONYMOUS",
     "RESPONSE_ITEMS",
     "BedrockDialect",
     "Dialect",
@@ -57,6 +58,7 @@ __all__ = [
     "gathered",
     "image_size",
     "is_same_model",
+    "item_ids",
     "join_text",
     "keeps_objects",
     "model_of",

@@ -20,9 +20,11 @@ from history_curator.dialects._response_calls import (
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 
 __all__ = [
+    "ANONYMOUS",
     "MESSAGE_KEYS",
     "SERVER_ITEMS",
     "fields_of",
+    "item_ids",
     "own_output",
     "read_parts",
     "read_slots",
@@ -49,6 +51,8 @@ MESSAGE_KEYS = frozenset(("type", "role", "content", "id", "status", "phase"))
 _TOOL = MessageRole.TOOL
 _NEED_IDS = frozenset(("computer_call", "local_shell_call", "mcp_approval_request"))
 """Calls that are not taken without an id."""
+ANONYMOUS = "anonymous"
+"""Says in the metadata of an answer that its items are written without their ids."""
 _WORDS = ("type", "id", "status", "phase")
 
 
@@ -182,6 +186,19 @@ def unfollowed(entry: ConversationEntry) -> int:
     return count
 
 
+def item_ids(entry: ConversationEntry) -> list[str]:
+    """The ids of the items that an answer of Responses is written with."""
+    items = _items_of(entry)
+    if ANONYMOUS in (entry.metadata or ()) or not any(map(type_of, items)):
+        return []
+    raws = [each.raw for each in entry.reasoning or ()]
+    raws += [part.raw for part in entry.parts or () if part.kind == "other"]
+    raws += [(call.extra or {}).get("responses") for call in entry.tool_calls or ()]
+    if not _without_reasoning(items, entry.reasoning or ()):
+        raws += [item for item in items if "role" in item]
+    return [name for raw in raws if isinstance(name := mapping(raw).get("id"), str)]
+
+
 def write_answer(
     entry: ConversationEntry,
     results: Sequence[ConversationEntry],
@@ -191,7 +208,7 @@ def write_answer(
     """Return the items of an edited answer, and how many of the results are among them."""
     items = _items_of(entry)
     made = _made_of(entry, items, known)
-    lost = _without_reasoning(items, entry.reasoning or ())
+    lost = _without_reasoning(items, entry.reasoning or ()) or ANONYMOUS in (entry.metadata or ())
     inside = [item for item in items if type_of(item) in OUTPUT_TYPES]
     out: list[Any] = []
     shells = _Shells(items, entry, lost)
@@ -235,9 +252,11 @@ def _without_reasoning(items: Sequence[Any], kept: Sequence[Reasoning]) -> bool:
 
 
 def _bare(item: Mapping[str, Any]) -> dict[str, Any]:
-    """An item without the id that binds it to its reasoning."""
-    if type_of(item) in _NEED_IDS:
+    """An item without the id that binds it to its reasoning, or with one of its own."""
+    if type_of(item) == "mcp_approval_request":
         return dict(item)
+    if type_of(item) in _NEED_IDS:
+        return {**item, "id": f"{item.get('id')}_{item['call_id']}"[:64]}
     return {key: value for key, value in item.items() if key != "id"}
 
 
@@ -249,6 +268,7 @@ class _Shells:
         self._entry = entry
         self._lost = lost
         self._open: tuple[int, dict[str, Any]] | None = None
+        self._used: set[int | None] = set()
 
     def take(self, part: ContentPart, out: list[Any]) -> None:
         """Add a part to the message it came from, or to the one that is open."""
@@ -273,12 +293,10 @@ class _Shells:
             content = message.get("content")
             if content == part.raw or (isinstance(content, list) and part.raw in content):
                 return at
-        return None
+        return 0 if len(self._messages) == 1 else None
 
     def _shell(self, at: int | None) -> dict[str, Any]:
         source = self._messages[at] if at is not None else {}
-        if at is None and len(self._messages) == 1:
-            source = self._messages[0]
         shell = {
             key: value
             for key, value in fields_of(source, Reading(0)).items()
@@ -286,12 +304,15 @@ class _Shells:
         }
         shell["role"] = "assistant"
         listed = isinstance(source.get("content"), (list, tuple))
-        if self._lost or not listed or "id" not in shell:
+        again = at in self._used
+        self._used.add(at)
+        if self._lost or again or not listed or "id" not in shell:
             # Without an id it is a message as one would write it by hand: plain text.
             for key in ("id", "status"):
                 shell.pop(key, None)
             listed = listed and not all(
-                mapping(block).get("type") in ("output_text", "text") for block in source["content"]
+                mapping(block).get("type") in ("output_text", "text", "refusal")
+                for block in source["content"]
             )
         shell["content"] = [] if listed else ""
         return shell

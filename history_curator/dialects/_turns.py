@@ -74,6 +74,12 @@ class TurnDialect(BlockFormat):
                 None,
                 f'pass {{"role": …, "{self.blocks}": […]}}; one list holds one kind of message.',
             )
+        if "tool_call_id" in first:
+            raise reading.error(
+                "a tool result has no message of its own in this format.",
+                "tool_call_id",
+                f"put it into a block of the {self.blocks} of a user message.",
+            )
         role = self._read_role(first, reading)
         extra = {key: value for key, value in first.items() if key not in ("role", self.blocks)}
         reading.checked(extra, "metadata", sent=False)

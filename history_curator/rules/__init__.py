@@ -10,6 +10,7 @@ from history_curator.rules._arguments_are_objects import ArgumentsAreObjects
 from history_curator.rules._call_ids_are_unique import CallIdsAreUnique
 from history_curator.rules._images_fit import ImagesFit
 from history_curator.rules._invariant import Invariant, Violation
+from history_curator.rules._items_are_unique import ItemsAreUnique
 from history_curator.rules._messages_are_well_formed import MessagesAreWellFormed
 from history_curator.rules._nothing_is_blank import NothingIsBlank
 from history_curator.rules._one_system_entry_leads import LaterSystem, OneSystemEntryLeads
@@ -38,6 +39,7 @@ __all__ = [
     "CallIdsAreUnique",
     "ImagesFit",
     "Invariant",
+    "ItemsAreUnique",
     "LaterSystem",
     "MessagesAreWellFormed",
     "NothingIsBlank",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import ClassVar
 
-from history_curator.dialects import Gathered
+from history_curator.dialects import ANONYMOUS, Gathered
 from history_curator.model import ConversationEntry, ToolCall
 from history_curator.rules._invariant import (
     ASSISTANT,
@@ -20,6 +20,9 @@ from history_curator.rules._invariant import (
 
 MAX_CALLS = 128
 _CALL_BLOCKS = {"tool_use", "tool_call", "function_call"}
+
+_NOTED = ("merged", ANONYMOUS)
+"""What rules note in the metadata of an entry."""
 
 
 class MessagesAreWellFormed(Invariant):
@@ -152,14 +155,14 @@ def _cleaned(entry: ConversationEntry, kinds: frozenset[str]) -> ConversationEnt
             unknown.add("tool_calls")
         if unknown & source.keys():
             source = {key: value for key, value in source.items() if key not in unknown}
-    merged = (entry.metadata or {}).get("merged")
+    noted = {key: (entry.metadata or {})[key] for key in _NOTED if key in (entry.metadata or ())}
     parts = entry.parts
     if parts and _has_call_blocks(entry):
         parts = tuple(part for part in parts if not _is_call_block(part.raw)) or None
     return edit(
         entry,
         source=source,
-        metadata={"merged": merged} if merged else None,
+        metadata=noted or None,
         repairs=None,
         role_name=None if "role" in kinds else entry.role_name,
         parts=parts,

@@ -14,6 +14,7 @@ from history_curator.rules import (
     CallIdsAreUnique,
     ImagesFit,
     Invariant,
+    ItemsAreUnique,
     LaterSystem,
     MessagesAreWellFormed,
     NothingIsBlank,
@@ -65,6 +66,7 @@ def _core(ways: _Ways) -> list[Invariant]:
         MessagesAreWellFormed(),
         OneSystemEntryLeads(ways.later_system),
         ServerToolsStayWhole(),
+        ItemsAreUnique(),
         NothingIsBlank(),
         ResultsFollowTheirCalls(),
         CallIdsAreUnique(),
@@ -121,6 +123,7 @@ def _openai_responses(ways: _Ways) -> list[Invariant]:
     return [
         MessagesAreWellFormed(),
         ServerToolsStayWhole(),
+        ItemsAreUnique(),
         NothingIsBlank(),
         ResultsFollowTheirCalls(ordered=False),
         CallIdsAreUnique(r".{1,64}"),

@@ -60,8 +60,12 @@ def _media(block: Any) -> int:
 def _noted(blocks: Iterable[Any]) -> int:
     """What is noted beside the texts of a message."""
     return sum(
-        _tokens(_json(b["annotations"])) for b in blocks if _is_text(b) and b.get("annotations")
+        _tokens(_said(b["annotations"])) for b in blocks if _is_text(b) and b.get("annotations")
     )
+
+
+def _said(value: Any) -> str:
+    return value if isinstance(value, str) else _json(value)
 
 
 def _carried(*values: Mapping[str, Any]) -> int:

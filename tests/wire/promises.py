@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from history_curator import BudgetUnsatisfiableError, Curator, check_conversation
-from history_curator.dialects import detect, reread
+from history_curator.dialects import RESPONSE_ITEMS, detect, reread
 from history_curator.errors import ConversionError
 from history_curator.tokens import get_counter
 from tests.wire.counting import count
@@ -45,6 +45,13 @@ def hold(
     if view:
         spoken = detect(view, provider).name
         assert curation.tokens == count(_WALKERS.get(spoken, spoken), view), label
+    ids = [
+        message["id"]
+        for message in view
+        if message.get("type") in (*RESPONSE_ITEMS, "message")
+        and isinstance(message.get("id"), str)
+    ]
+    assert len(set(ids)) == len(ids), f"{label}: an item is in the list twice"
     again = reread(dialect, curation.entries, _COUNTER.count_entry)
     assert again is curation.entries, f"{label}: reads differently once it is written"
     repeated = Curator(provider=provider, max_tokens=budget).curate(

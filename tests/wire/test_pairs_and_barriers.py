@@ -8,6 +8,7 @@ import pytest
 
 from history_curator import BudgetUnsatisfiableError, Curator, check_conversation
 from history_curator.dialects import detect, read_entries
+from history_curator.errors import ConversionError
 from history_curator.managers import SlidingWindowManager
 from history_curator.rules import get_profile, repair_conversation
 
@@ -224,6 +225,53 @@ class TestReasoningItems:
         assert violation.rule == "P13"
         view = repair_conversation(given, "openai-responses")
         assert [item.get("type") for item in view] == [None, "message", None]
+
+
+class TestItemsThatAreInTheListTwice:
+    """OpenAI: ``Duplicate item found with id rs_1``."""
+
+    SEARCHED: ClassVar = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    CLICK, SHOWN = KINDS["computer"]
+
+    @pytest.mark.parametrize(
+        ("items", "later"),
+        [
+            ([TestReasoningItems.SAID], {"type": "message", "role": "assistant", "content": "yes"}),
+            (
+                [SEARCHED, TestReasoningItems.SAID],
+                {"type": "message", "role": "assistant", "content": "yes"},
+            ),
+            (
+                [TestReasoningItems.THOUGHT, TestReasoningItems.CALL, TestReasoningItems.OUTPUT],
+                FUNCTION,
+            ),
+            ([CLICK | {"id": "cu_1"}, SHOWN], CLICK),
+        ],
+        ids=["message", "search", "reasoning and call", "computer"],
+    )
+    def test_are_written_without_their_ids(self, items, later):
+        given = [USER, *items, {"role": "user", "content": "and?"}, *items]
+        assert "P7" in {each.rule for each in check_conversation(given, "openai-responses")}
+        view = repair_conversation(given, "openai-responses", tail="history")
+        assert view[: len(items) + 2] == given[: len(items) + 2]
+        found = view[len(items) + 2]
+        assert {**found, "call_id": "c1"} | {"id": None} == {"call_id": "c1", **later, "id": None}
+        assert found.get("id") != items[0].get("id")
+        assert check_conversation(view, "openai-responses", tail="history") == []
+        assert Curator(provider="openai-responses").curate(given).report.rebuild(given) == view
+
+
+@pytest.mark.parametrize(
+    ("provider", "asking"),
+    [
+        ("bedrock", {"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1"}}]}),
+        ("gemini", {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}),
+    ],
+)
+def test_a_tool_message_among_turns_of_blocks_is_an_error_that_names_it(provider, asking):
+    given = [asking, {"role": "tool", "tool_call_id": "c1", "content": "1"}]
+    with pytest.raises(ConversionError, match=r"messages\[1\]\.tool_call_id"):
+        Curator(provider=provider).curate(given)
 
 
 COMPACTED = {

@@ -93,3 +93,15 @@ class TestAnswersOfResponses:
         view = repair_conversation(given, "openai-responses")
         assert view[1].get("type", "message") == "message"
         assert check_conversation(view, "openai-responses") == []
+
+    def test_a_message_of_repaired_blocks_is_written_once(self):
+        said = ["bare", {"type": "refusal", "refusal": "no"}]
+        odd = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+        given = [
+            {"type": "message", "role": "user", "content": "hi"},
+            odd | {"content": said},
+            USER,
+        ]
+        view = repair_conversation(given, "openai-responses")
+        assert [message.get("id") for message in view] == [None, "msg_1", None]
+        assert check_conversation(view, "openai-responses") == []
