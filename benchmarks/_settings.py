@@ -40,7 +40,7 @@ class Settings:
 
 QUICK = Settings(
     name="make bench",
-    rounds=5,
+    rounds=3,
     session=1_000,
     buffer_session=500,
     views=(100, 1_000, 10_000),

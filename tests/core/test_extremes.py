@@ -1,0 +1,110 @@
+"""What no input may do: cost more than in proportion to its size. Operations are counted, not timed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from benchmarks._extremes import SHAPES, Shape, exchanges, text, users
+from history_curator import BudgetUnsatisfiableError, Curator, PinManager
+from history_curator.model import ConversationEntry
+
+SIZE = 50
+BLOCKS = 140
+"""Beyond what a provider takes in one message, so that a message of blocks is split."""
+LINEAR = 2.3
+"""Twice the size may cost this many times as much."""
+AMPLE = 1_000_000
+PROFILES = ("core", "portable", "openai", "anthropic", "gemini", "bedrock", "mistral")
+
+
+def operations(work: Callable[[], object]) -> int:
+    """Return how many functions are called, those of the interpreter included."""
+    count = 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    except BudgetUnsatisfiableError:
+        pass  # a refusal has its price, too
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def costs(curator: Curator, messages: list[Any]) -> tuple[int, int]:
+    """Return what the first view costs, and the second."""
+    return operations(lambda: curator.curate(messages)), operations(
+        lambda: curator.curate(list(messages))
+    )
+
+
+def check_growth(make: Callable[[], Curator], shape: Shape, size: int = SIZE) -> None:
+    cold, warm = costs(make(), shape(size))
+    cold_twice, warm_twice = costs(make(), shape(2 * size))
+    assert cold_twice <= LINEAR * cold
+    assert warm_twice <= LINEAR * warm
+
+
+def every(entry: ConversationEntry) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("budget", [None, AMPLE])
+@pytest.mark.parametrize("name", SHAPES)
+def test_twice_the_messages_cost_twice_as_much(name: str, budget: int | None) -> None:
+    shape, full = SHAPES[name]
+    size = BLOCKS if full < 5_000 else SIZE
+    check_growth(lambda: Curator(max_tokens=budget), shape, size)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_turn_of_many_exchanges_under_every_profile(profile: str) -> None:
+    check_growth(lambda: Curator(max_tokens=AMPLE, provider=profile), exchanges)
+
+
+@pytest.mark.parametrize("budget", [1_000, AMPLE])
+def test_everything_is_pinned(budget: int) -> None:
+    pin = PinManager(every, max_tokens=10**9)
+    check_growth(lambda: Curator(pin, max_tokens=budget), users, 4 * SIZE)
+
+
+def test_a_message_is_edited_before_every_call() -> None:
+    """Everything given is compared, and only what follows the edit is read anew."""
+
+    def session(size: int) -> int:
+        curator, messages = Curator(max_tokens=2_000), users(size)
+        curator.curate(messages)
+
+        def edit_each_time() -> None:
+            for at in range(4):
+                messages[-3]["content"] = text(at)
+                curator.curate(messages)
+
+        return operations(edit_each_time)
+
+    assert session(8 * SIZE) <= LINEAR * session(4 * SIZE)
+
+
+def test_a_message_more_is_pinned_on_every_call() -> None:
+    def session(size: int) -> int:
+        curator = Curator(PinManager(every, max_tokens=10**9), max_tokens=AMPLE)
+        messages = users(size)
+        curator.curate(messages)
+
+        def grow() -> None:
+            for at in range(8):
+                messages.append({"role": "user", "content": text(size + at)})
+                curator.curate(messages)
+
+        return operations(grow)
+
+    assert session(2 * SIZE) <= LINEAR * session(SIZE)
