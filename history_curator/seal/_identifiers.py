@@ -29,6 +29,8 @@ _ID = r"#?\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z_])[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*\b"
 _NUMBER = r"\b\d{5,20}\b"
 _MAIL = r"\b[\w.+-]+@[\w-]+\.[\w.]+\b"
 _FOUND = re.compile(f"{_MAIL}|{_PATH}|{_ID}|{_NUMBER}")
+_HINT = re.compile(r"[\d/@]")
+"""Every identifier has one of these."""
 
 Mentions = tuple[tuple[str, float], ...]
 
@@ -46,13 +48,19 @@ def identifiers_of(entry: ConversationEntry) -> Mentions:
         for value in _leaves(call.arguments):
             found[value] = 1.0
     if entry.content and entry.role is not MessageRole.ASSISTANT:
-        for match in _FOUND.finditer(entry.content[:READ]):
-            value = match[0]
+        for value in _find(entry.content[:READ]):
             if SHORTEST < len(value) <= LONGEST and value not in found:
                 found[value] = FOUND
                 if len(found) >= MOST:
                     break
     return tuple(found.items())
+
+
+def _find(text: str) -> Iterable[str]:
+    """Identifiers in a text. None holds a space, and most words have nothing one would hold."""
+    for word in text.split():
+        if _HINT.search(word):
+            yield from _FOUND.findall(word)
 
 
 def rank_identifiers(mentions: Sequence[Mentions], half_life: float = HALF_LIFE) -> list[str]:

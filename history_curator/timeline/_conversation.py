@@ -173,18 +173,15 @@ class Conversation:
         written = self.dialect.write(view)
         if getattr(self.dialect, "immutable", False):
             return written
-        given = {
-            id(entry.source): messages[entry.sequence] for entry in view if self._was_read(entry)
-        }
+        firsts, read = self._firsts, self.record.entries
+        given: dict[int, Any] = {}
+        for entry in view:  # one that says it was read from a message may be somebody else's
+            source, at = entry.source, entry.sequence
+            if source is None or not 0 <= at < len(firsts) or firsts[at] >= len(read):
+                continue
+            if read[firsts[at]].source is source:
+                given[id(source)] = messages[at]
         return [given.get(id(message), message) for message in written]
-
-    def _was_read(self, entry: ConversationEntry) -> bool:
-        """Whether it was read from the message it says, and not brought along by somebody."""
-        if entry.source is None or not 0 <= entry.sequence < len(self._firsts):
-            return False
-        first = self._firsts[entry.sequence]
-        entries = self.record.entries
-        return first < len(entries) and entries[first].source is entry.source
 
 
 def _from(messages: Sequence[Any], start: int) -> list[tuple[int, Any]]:
