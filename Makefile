@@ -5,7 +5,7 @@ STAMP  := $(VENV)/.installed
 SMALL  := $(VENV)/.installed-cli
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-full docs nightly package clean
+.PHONY: help demo test lint format bench bench-full docs nightly package versions clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -47,6 +47,9 @@ bench-full: $(STAMP)  ## side by side with the peers, everything
 
 package: $(STAMP)  ## build the wheel, install it with each extra in an empty place, run it
 	$(BIN)/python -m tests.packaging.try_wheel
+
+versions:  ## the core's tests under every Python from 3.10 that is installed
+	$(PYTHON) -m tests.packaging.try_versions
 
 docs: $(STAMP)  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
