@@ -35,15 +35,17 @@ class Form:
         entries: what is shown.
         tokens: what they cost, written.
         bare: the same without reasoning, once somebody asked for it.
+        cleared: the same with placeholders for its results, once somebody asked for it.
     """
 
-    __slots__ = ("bare", "entries", "maker", "tokens")
+    __slots__ = ("bare", "cleared", "entries", "maker", "tokens")
 
     def __init__(self, maker: Forms, entries: Entries, tokens: int) -> None:
         self.maker = maker
         self.entries = entries
         self.tokens = tokens
         self.bare: Form | None = None
+        self.cleared: Form | None = None
 
 
 class Forms:
@@ -118,9 +120,12 @@ class Forms:
 
     def cleared(self, unit: Unit) -> Form:
         """Return the unit with results as placeholders and long arguments shortened."""
+        form = self.shown(unit)
         if unit.kind != "exchange":
-            return self.shown(unit)
-        return self.made(tuple(map(self._clear, unit.entries)), unit.entries)
+            return form
+        if form.cleared is None:
+            form.cleared = self.made(tuple(map(self._clear, unit.entries)), unit.entries)
+        return form.cleared
 
     def made(self, entries: Entries, given: Entries) -> Form:
         """Return a form of these entries, after the rules that hold in a unit by itself."""
