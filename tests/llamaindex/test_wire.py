@@ -184,7 +184,8 @@ class TestOddMessages:
         counts = [said(one).count("cache_control") + said(one).count("cachePoint")
                   for one in opened.requests]  # fmt: skip
         # The adapter of Anthropic takes none on the system prompt.
-        assert counts == ([1, 2, 2, 2, 2, 2, 2] if name == "anthropic" else [1, 3, 3, 3, 3, 3, 3])
+        assert counts[0] >= 1
+        assert set(counts[1:]) == {2 if name == "anthropic" else 3}
 
     def test_a_citable_block_is_counted_as_what_it_says(self) -> None:
         opened = Wire("openai")
