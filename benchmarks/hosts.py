@@ -218,20 +218,16 @@ class _Slow(TiktokenCounter):
 
 def threads() -> list[Row]:
     """Conversations that share a curator, one a thread."""
-    talks = [[_told(one, at) for one in conversation(24)] for at in range(2 * THREADS)]
-    curator = Curator(max_tokens=16_000, counter=_Slow("o200k_base"))
+    talks = [[_told(one, at) for one in conversation(24)] for at in range(THREADS)]
 
-    def alone(talk: list[Any]) -> None:
-        _grow(curator.curate, talk)
+    def took(workers: int) -> float:
+        curator = Curator(max_tokens=16_000, counter=_Slow("o200k_base"))
+        start = perf_counter()
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(lambda talk: _grow(curator.curate, talk), talks))
+        return perf_counter() - start
 
-    start = perf_counter()
-    for talk in talks[:THREADS]:
-        alone(talk)
-    one_by_one = perf_counter() - start
-    start = perf_counter()
-    with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(alone, talks[THREADS:]))
-    together = perf_counter() - start
+    one_by_one, together = took(1), took(THREADS)
     return [
         Row(f"{THREADS} threads on one curator, {THREADS} conversations",
             "one thread, with a tokenizer that releases the lock", one_by_one / together,
