@@ -32,8 +32,8 @@ class EntryDialect:
         return list(entries)
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
-        """Entries are frozen."""
-        return list(messages)
+        """An entry is known by who it is: equal ones may differ in their metadata."""
+        return [(id(message), message) for message in messages]
 
     def twin(self, message: Any) -> Any:
         """Entries are frozen."""

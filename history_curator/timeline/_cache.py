@@ -127,7 +127,7 @@ def _name(dialect: Dialect, seen: Sequence[Any], length: int) -> Hashable:
 
 def _print(value: Any, depth: int = 4) -> int:
     """Return a cheap fingerprint of plain data: its texts, and the length of the rest."""
-    if value.__class__ is str:
+    if value.__class__ in (str, int):
         return hash(value)
     if not depth:
         return 0
