@@ -89,7 +89,7 @@ def _show(found: Diagnosis) -> None:
     side = f" ({many(found.side_sessions, 'side chain')})" if found.side_sessions else ""
     screen.print(
         f"[bold]{many(found.calls, 'call')}[/] in {many(found.sessions, 'session')}{side}: "
-        f"[bold]{found.cost['total']:,.2f}[/] {found.cost['unit']}"
+        f"[bold]{_money(found.cost['total'])}[/] {found.cost['unit']}"
     )
     for title, table in (
         ("What was spent", _spent(found)),
@@ -114,6 +114,10 @@ def _table(*heads: str) -> Table:
     return table
 
 
+def _money(cost: float) -> str:
+    return f"{cost:,.2f}" if cost >= 1 or not cost else f"{cost:.4f}"
+
+
 def _bar(share: float, colour: str = "blue", width: int = 24) -> Text:
     full = round(max(0.0, min(1.0, share)) * width)
     return Text("█" * full, colour) + Text("░" * (width - full), "bright_black")
@@ -128,7 +132,7 @@ def _spent(found: Diagnosis) -> Table:
         table.add_row(
             name,
             f"{found.usage[key]:,}",
-            f"{cost:,.2f}",
+            _money(cost),
             f"{share:.0%}",
             _bar(share, _COLOURS[key]),
         )
@@ -162,7 +166,7 @@ def _busts(found: Diagnosis) -> Table:
     for reason, (calls, tokens, cost) in reasons(found).items():
         share = cost / total
         table.add_row(
-            reason, f"{calls:,}", f"{tokens:,}", f"{cost:,.2f}", f"{share:.1%}", _bar(share, "red")
+            reason, f"{calls:,}", f"{tokens:,}", _money(cost), f"{share:.1%}", _bar(share, "red")
         )
     return table
 
@@ -186,7 +190,7 @@ def _policies(found: Diagnosis) -> Table:
     for each in found.policies:
         budget = f"{each.budget:,}" if each.budget else "–"
         table.add_row(
-            each.policy, budget, f"{each.cost:,.2f}", f"{each.cost / was:.0%}",
+            each.policy, budget, _money(each.cost), f"{each.cost / was:.0%}",
             f"{each.regret:.1%}", Text(each.note[:60], "yellow"),
         )  # fmt: skip
     return table
@@ -204,4 +208,4 @@ def _accuracy(found: Diagnosis) -> None:
         said.append(f"the next prompt is predicted within {half:.2%} (p50), {most:.2%} (p95)")
     if said:
         text = "; ".join(said)
-        console().print(f"\n{text[0].upper()}{text[1:]}.", style="bright_black", soft_wrap=True)
+        console().print(f"\n{text[0].upper()}{text[1:]}.", style="bright_black")
