@@ -37,8 +37,19 @@ COLUMNS = (
     "budget", "policy", "repeated", "visible", "edits", "cost", "tokens a call", "too small",
     "jumps", "broken",
 )  # fmt: skip
-GRID = {8_000: "0.681 | 0.896 | 0.523 | 3,056", 32_000: "0.903 | 0.978 | 0.884 | 5,004"}
+GRID = {
+    8_000: "0.681 | 0.896 | 0.523 | 3,056 | | 25",
+    16_000: "0.838 | 0.938 | 0.747 | 3,373 | 11,804 | 25",
+    32_000: "0.903 | 0.978 | 0.884 | 5,004 | | ",
+    64_000: "0.949 | 0.996 | 0.981 | 7,037 | 44,447 | 0",
+    128_000: "0.975 | 1.000 | 1.000 | 8,390 | 65,067 | 0",
+}
 """What this replay measured, on the same sessions, on the grid of cells that the fold replaced."""
+REFUSED = (
+    "*Too small* counts calls that were refused: the latest question is sent whole or not at all, "
+    "and in one session the user pasted a log of 17,429 tokens. These calls count above as seeing "
+    "nothing."
+)
 
 View = Sequence[ConversationEntry]
 Policy = Callable[[list[dict[str, Any]]], "View | Curation"]
@@ -128,7 +139,8 @@ class Score:
     edits: int = 0
     whole: int = 0
     refused: int = 0
-    faulty: int = 0
+    unseen: int = 0
+    unedited: int = 0
     broken: int = 0
     jumps: int = 0
 
@@ -151,6 +163,12 @@ class Score:
             f"| {self.sent // max(1, self.calls):,} | {self.refused} | {promised} |"
         )
 
+    def answered(self, budget: int) -> str:
+        """Return what was seen in the calls that were not refused."""
+        visible = self.visible / max(1, self.needed - self.unseen)
+        edits = self.whole / max(1, self.edits - self.unedited)
+        return f" Without them, at {budget:,}: visible {visible:.3f}, edits {edits:.3f}."
+
 
 def measure(sessions: Iterable[Session], make: Callable[[int], Policy], budget: int) -> Score:
     """Replay every model call of every session under one policy.
@@ -171,6 +189,8 @@ def measure(sessions: Iterable[Session], make: Callable[[int], Policy], budget: 
                 view = policy(session.messages[:at])
             except BudgetUnsatisfiableError:
                 score.refused += 1
+                score.unseen += len(session.needs.get(at, ()))
+                score.unedited += len(session.edits.get(at, ()))
                 continue
             curation = view if isinstance(view, Curation) else None
             entries = view.entries if isinstance(view, Curation) else view
@@ -212,17 +232,19 @@ def sessions_table(budgets: Sequence[int], every: int = 1) -> list[str]:
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
     ]
-    printed = 0
+    printed, refused = 0, ""
     for budget in budgets:
         table.append(
             measure(sessions, suffix, budget).row("latest that fit", budget, promises=False)
         )
         if every == 1 and budget in GRID:
-            table.append(f"| {budget:,} | the grid before it | {GRID[budget]} | | | | |")
-        table.append(measure(sessions, default, budget).row("default", budget, promises=True))
+            table.append(f"| {budget:,} | the grid before it | {GRID[budget]} | | |")
+        score = measure(sessions, default, budget)
+        table.append(score.row("default", budget, promises=True))
+        refused += score.answered(budget) if score.refused else ""
         print(*table[printed:], sep="\n", flush=True)
         printed = len(table)
-    return table
+    return [*table, "", REFUSED + refused] if refused else table
 
 
 def main(arguments: Sequence[str] | None = None) -> str:

@@ -5,15 +5,17 @@
 Between jumps nothing that was shown changes: the next view is this one and what is new. When the
 newest unit does not fit, the cut jumps once, to the earliest unit at which the view is no fuller
 than `low_water`; it is looked for from the newest end, so the goal is met in any script and at any
-budget. Only where it is missed for the question that a unit brings along is it passed, if that is
-nearer to it than to stop. Where the cut lies follows from the units alone, so it is the same after
-any restart of the program.
+budget. It jumps a little deeper where one more unit like the newest will fit then. Where the next
+unit is so large, or brings so large a question along, that stopping before it would leave far
+less, the goal is passed, if that is nearer to it.
 
 Where a track goes along, the room is what the provider's own reports leave, and the cut also jumps
 when the provider's cache has gone cold: everything is written anew then anyway.
 
-A cold start does not go over the whole record: every `SPAN` budgets of cheap size the cut jumps
-whatever the view holds, and where it lies after such a jump follows from the units just before.
+Where the cut lies follows from the units alone, so it is the same after any restart of the program,
+and a cold start does not go over the whole record: behind the unit at which a new span of `SPAN`
+budgets begins, the view is the one that a jump at that unit leaves, whether there was one or not.
+A jump that did happen there is not followed by a second.
 """
 
 from __future__ import annotations
@@ -38,8 +40,12 @@ OPENING = 64
 """Units at the start of a history among which its first report is looked for."""
 HEAD = 0.25
 """A head stays while it takes no more than this share of the room."""
+POOR = 0.7
+"""A jump may pass its goal where stopping before it would leave less than this share of it."""
+DEEPER = 0.065
+"""Share of the room by which a jump goes deeper for one more unit like the newest to fit."""
 SPAN = 8
-"""Budgets of cheap size, four characters a token, between two jumps at the most."""
+"""Budgets of cheap size, four characters a token, that a cold start goes back at the most."""
 
 _offset, _start, _place = attrgetter("offset"), attrgetter("start"), itemgetter(0)
 
@@ -54,7 +60,9 @@ class Cut(NamedTuple):
         bare: position of the first unit that is shown with its reasoning: reasoning is bound to
             what stood before it when it was thought.
         size: tokens of all that is shown so far, but for the system entries.
-        moved: position of the unit at whose arrival the cut was laid; -1 while nothing was cut.
+        known: position behind the last unit that the ledger knows to be shown.
+        moved: position of the unit at whose arrival the view last did not simply go on; -1 while
+            nothing was cut.
         whole: tokens of everything so far, or since a barrier, where it may still fit.
         room: tokens for everything but the system entries, as it was known when it was laid.
         state: what the track knows; None without one.
@@ -65,6 +73,7 @@ class Cut(NamedTuple):
     ledger: int = 0
     bare: int = 0
     size: int = 0
+    known: int = 0
     moved: int = -1
     whole: float = 0
     room: int = 0
@@ -148,32 +157,38 @@ class Fold:
 
     def _first(self, last: int) -> tuple[int, Cut]:
         """The last place up to here where the cut does not depend on what it was before."""
-        units = self.timeline.pairing.units
-        start = units[last].offset // self._span * self._span
-        at = bisect_left(units, start, hi=last, key=_offset) if start else 0
-        at = max(at, self._barrier_at(last))
+        units, barrier = self.timeline.pairing.units, self._barrier_at(last)
+        start = units[max(0, last - 1)].offset // self._span * self._span
+        at = bisect_left(units, start, hi=last, key=_offset) + 1 if start else 0
+        at = at if at > barrier + 1 else barrier
         return at, Cut(whole=inf if at else 0)
+
+    def _restarts(self, at: int) -> bool:
+        """Whether what is shown from a unit on follows from the units just before it."""
+        if at < 2 or self._barrier_at(at) >= at - 1:
+            return False
+        before, crossed = self.timeline.pairing.units[at - 2 : at]
+        return before.offset // self._span != crossed.offset // self._span
 
     def _step(self, cut: Cut, at: int) -> Cut:
         cost = self._arrives(at)
-        units = self.timeline.pairing.units
-        barrier = at > 0 and self._barrier_at(at) == at
-        restart = at > 0 and units[at].offset // self._span != units[at - 1].offset // self._span
+        barrier, restart = at > 0 and self._barrier_at(at) == at, self._restarts(at)
         state = self._known(cut, at, anew=barrier or restart)
         room = self.room if state is None else state.room
         if barrier:
-            return Cut(at, (), 0, at, cost, at, cost, room, state)
-        whole = inf if restart else cut.whole + cost
+            return Cut(at, (), 0, at, cost, at, at, cost, room, state)
+        if restart:
+            newest = self._arrives(at - 1)
+            cut = self._jump(at - 1, newest, 0, room, int(room * self._low_water))
+            cut = cut._replace(size=cut.size + newest, moved=at, whole=inf)
+        whole, low = cut.whole + cost, self._low_water
         full = cut.size + cost > room
-        low = self._low_water
         if state is not None and state.cold and low < 1.0:
             low *= COLD
-        if restart or (
-            at > 0 and (full or (cut.size + cost > low * room and low < self._low_water))
-        ):
-            laid = self._jump(at, cost, 0 if restart else cut.at, room, int(room * low))
-            if restart or full or laid.at > cut.at:
-                if state is not None and not restart:
+        if at > 0 and (full or (cut.size + cost > low * room and low < self._low_water)):
+            laid = self._jump(at, cost, cut.at, room, int(room * low))
+            if full or laid.at > cut.at:
+                if state is not None:
                     state = self._gone(state, cut, laid)
                     if state.meter is not None or not full:
                         whole = inf  # it may seem to fit again; the cut does not move back
@@ -229,22 +244,26 @@ class Fold:
         def total(cut: int, kept: int) -> int:
             return front(cut) + ledger + kept + late + newest
 
+        deeper = room + (goal - room) // max(1, newest) * newest
+        if goal - room * DEEPER <= deeper < goal:
+            goal = deeper
         cut, kept, ledger = at, 0, told(at)
         for _ in range(2):  # the ledger of what really left is smaller than that of everything
             while cut > floor:
                 cost = self._cost(cut - 1, bare)
                 full = total(cut - 1, kept + cost)
                 if full > goal and cut <= keep:
-                    taken = total(cut, kept)  # a unit may bring its question along, as a head
-                    nearer = taken + cost <= goal and full + taken <= 2 * goal
-                    if not nearer or full > room:
+                    taken = total(cut, kept)
+                    brings = taken + cost <= goal and full <= room  # its question, as a head
+                    poor = taken < POOR * goal and 2 * full <= room + goal
+                    if not (brings or poor) or full + taken > 2 * goal:
                         break
                 cut, kept = cut - 1, kept + cost
             ledger = told(cut)
         stay = tuple(sorted([*pins[first : bisect_left(pins, cut)], *heads(cut)]))
         if len(stay) == cut - self._barrier_at(at):
             ledger = 0  # nothing left
-        return Cut(cut, stay, ledger, bare, kept + ledger + late + front(cut), at)
+        return Cut(cut, stay, ledger, bare, kept + ledger + late + front(cut), at, at)
 
     def _pinned_cost(self, first: int, end: int, bare: int) -> int:
         """What the pinned units cost, from one place among them to another."""
@@ -346,9 +365,9 @@ class Fold:
         """The ledger of a cut."""
         if self._ledger is None or not cut.ledger:
             return None
-        key = (cut.at, cut.heads, cut.ledger, cut.moved)
+        key = (cut.at, cut.heads, cut.ledger, cut.known)
         if self._written[0] != key:
-            end = max(cut.moved, cut.at)
+            end = max(cut.known, cut.at)
             entry = self._ledger.entry(self.timeline, cut.at, cut.heads, end, cut.ledger)
             form = None if entry is None else self.forms.made((entry,), ())
             self._written = (key, form)

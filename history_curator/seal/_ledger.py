@@ -31,13 +31,13 @@ MOST = 2_000
 """Tokens it may take."""
 LEAST = 60
 """Tokens below which it is not worth its keep."""
-HEADING, HANDLE = 40, 48
+HEADING, HANDLE = 28, 48
 """Tokens kept for its first line and the one before the identifiers, and for a handle."""
 LOOK_BACK = 32
 """How many budgets of cheap size it looks back."""
 OF_WHAT_LEFT = 1 / 8
 """It is never larger than this share of what it stands for."""
-PER_NAME = 4
+PER_NAME = 6
 """Tokens of an identifier, about."""
 
 IDENTIFIERS = "[Identifiers mentioned there]"
@@ -55,12 +55,14 @@ class Told(NamedTuple):
         line: what was said or done.
         cost: tokens of the line.
         mentions: the identifiers of each of its entries.
+        names: those that the line does not name.
     """
 
     counter: str
     line: str
     cost: int
     mentions: tuple[Mentions, ...]
+    names: frozenset[str]
 
 
 class Ledger:
@@ -92,13 +94,20 @@ class Ledger:
             # A handle is worth its line even where nothing else can be said.
             return self._heading if self._recall and self._heading * 4 <= room else 0
         tools = _uses_tools(units[begin:cut])
-        spent = self._heading
+        spent, said = self._heading, set[str]()
         for unit in reversed(units[begin:cut]):
-            if tools or unit.kind == "user":
-                told = self._told(unit)
-                spent += told.cost + PER_NAME * sum(map(len, told.mentions)) * tools
-                if spent >= most:
-                    return most
+            if not tools and unit.kind != "user":
+                continue
+            told = self._told(unit)
+            if told.line not in said:
+                said.add(told.line)
+                spent += told.cost
+            if tools:
+                names = {name for name in told.names if name not in said}
+                said |= names
+                spent += PER_NAME * len(names)
+            if spent >= most:
+                return most
         return spent
 
     def entry(
@@ -163,7 +172,7 @@ class Ledger:
             if name in known:
                 continue
             quoted = one_line(name)
-            cost = self._counter.count(quoted) + 1
+            cost = self._counter.count(f"{quoted}\n")
             if spent + cost <= room:
                 spent += cost
                 names.append(quoted)
@@ -211,9 +220,10 @@ class Ledger:
         told: Told | None = unit.told
         if told is None or told.counter != self._counter.name:
             line = one_line(_line(unit))
-            cost = self._counter.count(line) + 1
+            cost = self._counter.count(f"{line}\n")
             mentions = tuple(map(identifiers_of, unit.entries))
-            told = unit.told = Told(self._counter.name, line, cost, mentions)
+            names = frozenset(name for found in mentions for name, _ in found if name not in line)
+            told = unit.told = Told(self._counter.name, line, cost, mentions, names)
         return told
 
 

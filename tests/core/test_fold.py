@@ -156,10 +156,13 @@ class TestFill:
         assert min(found) >= 0.40
 
 
-@pytest.mark.parametrize(("words", "budget"), [(450, 4_000), (450, 8_000), (1_200, 16_000)])
-def test_a_tool_loop_never_starts_anew_twice_in_a_row(words: int, budget: int) -> None:
-    shares = repeated(word_loop(words, 36), budget)
-    assert 2 < sum(share < 0.5 for share in shares) < 12
+@pytest.mark.parametrize(
+    ("words", "budget", "most"),
+    [(450, 4_000, 30), (450, 8_000, 20), (1_200, 8_000, 40), (1_200, 16_000, 27)],
+)
+def test_a_tool_loop_never_starts_anew_twice_in_a_row(words: int, budget: int, most: int) -> None:
+    shares = repeated(word_loop(words), budget)
+    assert 2 < sum(share < 0.5 for share in shares) <= most
     assert longest_run(shares) == 1
 
 

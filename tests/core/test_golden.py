@@ -15,6 +15,7 @@ from history_curator.testing import assert_conformant, parse, parse_entries, sho
 
 LONG = " word"
 LOOP = " ".join(f"A(c{at}) T(c{at})" for at in range(1, 13))
+LONGER = f"{LOOP} A(c13) T(c13)"
 CHAT = " ".join(["U A"] * 10)
 TURNS = (
     "S U A(a1) T(a1) A U A(b1) T(b1) A(b2) T(b2) A(b3) T(b3) A(b4) T(b4) A(b5) T(b5) A(b6) T(b6)"
@@ -113,14 +114,13 @@ def test_a_jump_leaves_the_question_a_ledger_and_the_newest() -> None:
         S rules 0
         U user 1
         ledger
-        | [Earlier in this conversation, no longer shown: 8 messages]
+        | [Earlier in this conversation, no longer shown: 10 messages]
+        | look(src/c2.py)
+        | look(src/c3.py)
         | look(src/c4.py)
+        | look(src/c5.py)
         | [Identifiers mentioned there]
-        | src/c3.py
-        | src/c2.py
         | src/c1.py
-        A(c5)
-        T(c5) result 11 of c5
         A(c6)
         T(c6) result 13 of c6
         A(c7)
@@ -140,14 +140,13 @@ def test_after_a_jump_what_is_new_is_added_and_nothing_changes() -> None:
         S rules 0
         U user 1
         ledger
-        | [Earlier in this conversation, no longer shown: 8 messages]
+        | [Earlier in this conversation, no longer shown: 10 messages]
+        | look(src/c2.py)
+        | look(src/c3.py)
         | look(src/c4.py)
+        | look(src/c5.py)
         | [Identifiers mentioned there]
-        | src/c3.py
-        | src/c2.py
         | src/c1.py
-        A(c5)
-        T(c5) result 11 of c5
         A(c6)
         T(c6) result 13 of c6
         A(c7)
@@ -165,29 +164,31 @@ def test_after_a_jump_what_is_new_is_added_and_nothing_changes() -> None:
 
 
 def test_the_next_jump_writes_the_ledger_again() -> None:
-    messages = talk(f"S U {LOOP}", tool=90)
+    messages = talk(f"S U {LONGER}", tool=90)
     assert view(messages, budget=1_000) == lines_of(
         """
         S rules 0
         U user 1
         ledger
-        | [Earlier in this conversation, no longer shown: 16 messages]
-        | look(src/c1.py)
-        | look(src/c2.py)
-        | look(src/c3.py)
+        | [Earlier in this conversation, no longer shown: 18 messages]
         | look(src/c4.py)
         | look(src/c5.py)
         | look(src/c6.py)
         | look(src/c7.py)
         | look(src/c8.py)
-        A(c9)
-        T(c9) result 19 of c9
+        | look(src/c9.py)
+        | [Identifiers mentioned there]
+        | src/c3.py
+        | src/c2.py
+        | src/c1.py
         A(c10)
         T(c10) result 21 of c10
         A(c11)
         T(c11) result 23 of c11
         A(c12)
         T(c12) result 25 of c12
+        A(c13)
+        T(c13) result 27 of c13
         """
     )
 
@@ -224,6 +225,22 @@ def test_a_large_result_is_capped_where_it_arrives() -> None:
         A(c2)
         T(c2) result 5 of c2
         [… 1,014 characters in all, middle left out …]
+        """
+    )
+
+
+def test_a_jump_passes_its_goal_where_stopping_would_leave_little() -> None:
+    messages = talk(
+        "S U A(c1) T(c1) A(c2) T(c2) A(c3) T(c3) A U A(c4) T(c4)", tool=110, assistant=530
+    )
+    assert view(messages, budget=1_000) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A answer 8
+        U user 9
+        A(c4)
+        T(c4) result 11 of c4
         """
     )
 
@@ -390,6 +407,7 @@ def test_the_ledger_of_a_chat_holds_what_the_user_asked() -> None:
         U user 1
         ledger
         | [Earlier in this conversation, no longer shown: 13 messages]
+        | user: user 7
         | user: user 9
         | user: user 11
         | user: user 13
