@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from operator import is_
 
 from history_curator.dialects import Dialect
 from history_curator.model import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
 from history_curator.rules import ProviderProfile
+from history_curator.rules._invariant import remembered
 from history_curator.seal._proof import written_tokens
 from history_curator.timeline import Unit
 from history_curator.tokens import TokenCounter, shorten
@@ -85,7 +87,7 @@ class Forms:
             entries = unit.entries
             if self.cap is not None and unit.kind == "exchange":
                 entries = self.profile.repair_unit(entries)  # what a rule adds counts for the cap
-                entries = self._capped(entries, self.cap, "oversized tool result")
+                entries = self._whole(tuple(map(self._arrived, entries)), entries)
             form = unit.form = self.made(entries, unit.entries)
         return form
 
@@ -134,9 +136,18 @@ class Forms:
             return Form(self, entries, sum(map(self.counter.count_entry, entries)))
         return Form(self, entries, written_tokens(entries, self._dialect, self.counter))
 
+    def _arrived(self, entry: ConversationEntry) -> ConversationEntry:
+        """An entry as it is first shown; once, also where its exchange still grows."""
+        if entry.role is not _TOOL or self.cap is None:
+            return entry
+        cap, key = self.cap, ("capped", self.cap, self.recall, self.counter.name)
+        return remembered(entry, key, lambda: self._cap(entry, cap, "oversized tool result"))
+
     def _capped(self, entries: Entries, cap: int, reason: str) -> Entries:
-        edited = tuple([self._cap(entry, cap, reason) for entry in entries])
-        return entries if all(map(_same, edited, entries)) else edited
+        return self._whole(tuple([self._cap(entry, cap, reason) for entry in entries]), entries)
+
+    def _whole(self, edited: Entries, entries: Entries) -> Entries:
+        return entries if all(map(is_, edited, entries)) else edited
 
     def _cap(self, entry: ConversationEntry, cap: int, reason: str) -> ConversationEntry:
         text = entry.content
@@ -196,10 +207,6 @@ class Forms:
         if entry.handle is not None or not self.recall or entry.origin is not None:
             return entry.handle
         return handle_of(entry)
-
-
-def _same(one: ConversationEntry, other: ConversationEntry) -> bool:
-    return one is other
 
 
 def _even(sizes: Sequence[int], room: int) -> int:

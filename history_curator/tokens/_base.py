@@ -134,6 +134,8 @@ class CachingCounter:
 
     def count_known(self, entry: ConversationEntry, text: int) -> int:
         """Return the tokens of an entry whose text is known to have so many."""
+        if entry.content and self.factor == 1.0:
+            self._remember(entry.content, text)  # it is counted again once it is written
         return self._keep(entry, text)
 
     def _keep(self, entry: ConversationEntry, text: int | None) -> int:
