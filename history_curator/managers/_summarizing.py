@@ -155,7 +155,7 @@ class SummarizingManager:
             pieces = list(map(_written, before))
             left_out = [entry for unit in cut for entry in unit.entries]
             view = list(window.entries)
-            first = memory.timeline.pairing.units[window.unit].head
+            first = self._behind(memory, window)
             place = place_of(view, first)
         if not cut:
             return view
@@ -175,6 +175,13 @@ class SummarizingManager:
             context.explain(entry, "summarised")
         view.insert(place, _marked(summary, len(cut), first))
         return view
+
+    @staticmethod
+    def _behind(memory: Memory, window: Sealed) -> ConversationEntry:
+        """What the summary stands before: the cut, or the question that is answered right there."""
+        units, at = memory.timeline.pairing.units, window.unit
+        asked = at - 1 in window.heads and units[at - 1].kind == "user"
+        return units[at - 1 if asked else at].head
 
     @staticmethod
     def _cut_units(memory: Memory, window: Sealed) -> list[Unit]:

@@ -142,7 +142,7 @@ class TestReportsOfSomethingElse:
         _, curations, reports = talk(Curator(max_tokens=5_000), provider, whole)
         assert provider.count([each.root.source for each in curations[-1].report._record]) > 15_000
         assert max(reports) <= 5_000
-        assert min(reports[80:]) > 0.4 * 5_000
+        assert min(reports[80:]) > 0.35 * 5_000  # a jump may go deeper than low water
 
     def test_another_agent_that_answers_now_and_then(self) -> None:
         def mixed(_curation: Any, answer: Message, reported: int) -> None:
