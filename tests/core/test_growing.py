@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from history_curator import ConversationEntry, Curator, MessageRole
+from history_curator import ConversationEntry, Curator, MessageRole, TiktokenCounter
 from history_curator.dialects import DictDialect
 from history_curator.rules import PROVIDERS
 from tests.support.hosts import live, see_an_equal_message_in_the_place_of_another, view
@@ -267,3 +267,20 @@ def test_an_edit_inside_blocks_is_noticed_however_old_they_are(later: int) -> No
     shown = view(curator, history)
     assert "edited" in str(shown)
     assert shown == view(Curator(max_tokens=20_000), history)
+
+
+def test_results_that_come_one_by_one_are_capped_once_and_shown_as_a_new_curator_does() -> None:
+    calls = [f"c{number}" for number in range(3)]
+    asked = [user("look"), {"role": "assistant", "content": None, "tool_calls": [
+        {"id": each, "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        for each in calls
+    ]}]  # fmt: skip
+    results = [result(each, f"{each} " + "some words of a file\n" * 900) for each in calls]
+    counter = TiktokenCounter("o200k_base")
+    curator = Curator(max_tokens=9_000, counter=counter)
+    curator.curate([*asked, results[0]])
+    once = counter.characters
+    for number in range(2, len(results) + 1):
+        given = [*asked, *results[:number]]
+        assert curator.curate(given).messages == Curator(max_tokens=9_000).curate(given).messages
+    assert counter.characters < 1.5 * once * len(results)
