@@ -155,8 +155,9 @@ class SummarizingManager:
             pieces = list(map(_written, before))
             left_out = [entry for unit in cut for entry in unit.entries]
             view = list(window.entries)
-            first = self._behind(memory, window)
-            place = place_of(view, first)
+            first = memory.timeline.pairing.units[window.unit].head
+            behind = self._behind(memory, window)
+            place = place_of(view, behind)
         if not cut:
             return view
         # The memory is given back before a model works: nothing waits for it, and nothing that is
@@ -173,7 +174,7 @@ class SummarizingManager:
         )
         for entry in left_out:
             context.explain(entry, "summarised")
-        view.insert(place, _marked(summary, len(cut), first))
+        view.insert(place, _marked(summary, len(cut), behind))
         return view
 
     @staticmethod
