@@ -9,6 +9,8 @@ import sqlite3
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -117,9 +119,17 @@ class RedisServer:
             time.sleep(0.02)
         raise RuntimeError("redis-server does not answer")
 
-    def hurry(self) -> None:
-        """Do not wait for the disk after every command."""
+    @contextmanager
+    def hurry(self) -> Iterator[None]:
+        """Do not wait for the disk after every command, until the block ends.
+
+        A server that is killed meanwhile may lose what it had confirmed.
+        """
         self._ask(b"CONFIG SET appendfsync everysec\r\n")
+        try:
+            yield
+        finally:
+            self._ask(b"CONFIG SET appendfsync always\r\n")
 
     def close(self) -> None:
         self.kill()
