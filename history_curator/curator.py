@@ -16,10 +16,10 @@ from history_curator.dialects import Dialect, copied, detect, differ, gathered, 
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._protocol import CurationContext, HistoryManager
 from history_curator.managers._running import arun_manager, run_manager
-from history_curator.model import recall_tool_name
 from history_curator.report import CurationReport, Step
 from history_curator.rules import ProviderProfile, get_profile
 from history_curator.seal import Seal, Sealed, Tail
+from history_curator.settings import check_options
 from history_curator.timeline import CACHE_BYTES, Conversation, Conversations, Timeline
 from history_curator.tokens import Calibration, Reports, TokenCounter, get_counter
 
@@ -89,11 +89,8 @@ class Curator:
         calibration: Calibration | bool | None = None,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        _check(managers, low_water, mode)
-        recall_tool_name(recall)
-        _check_number("max_tokens", max_tokens, least=1)
-        _check_number("preserve_last_n", preserve_last_n, least=0)
-        _check_number("cache_bytes", cache_bytes, least=0)
+        check_options(locals())  # all of them: those that are declared are looked at
+        _check_managers(managers)
         self.managers = (*managers, *_recollecting(managers, wanted=recollect))
         self.max_tokens = max_tokens
         self.counter = get_counter(counter)
@@ -197,7 +194,9 @@ class Curator:
 
     def _curate(self, messages: Sequence[Any], options: Options) -> Body[Curation]:
         """Read, managers, seal, write: the one way from messages to a view."""
-        _check_options(options)
+        check_options(
+            {"tail": options.tail, "max_tokens": options.max_tokens, "reserve": options.reserve}
+        )
         dialect = options.dialect or detect(messages, self.profile.name)
         given = gathered(messages if type(messages) is list else list(messages), dialect)
         with self._conversations.lend(dialect, given, options.key) as conversation:
@@ -388,28 +387,10 @@ def _recollecting(managers: Sequence[Any], *, wanted: bool) -> Sequence[HistoryM
     return () if found else (RelevanceManager(),)
 
 
-def _check(managers: Sequence[Any], low_water: float | None, mode: str) -> None:
+def _check_managers(managers: Sequence[Any]) -> None:
     for position, manager in enumerate(managers):
         if not (hasattr(manager, "curate") or hasattr(manager, "acurate")):
             raise ConfigurationError(
                 f"managers[{position}] is a {type(manager).__name__} without a curate method. "
                 "Fix: pass objects with curate(entries, *, context)."
             )
-    if low_water is not None and not 0.0 < low_water <= 1.0:
-        raise ConfigurationError(f"low_water is {low_water!r}. Fix: above 0, at most 1, or None.")
-    if mode not in ("enforce", "shadow"):
-        raise ConfigurationError(f"mode is {mode!r}. Fix: 'enforce' or 'shadow'.")
-
-
-def _check_options(options: Options) -> None:
-    if options.tail not in (None, "request", "history"):
-        raise ConfigurationError(f"tail is {options.tail!r}. Fix: use 'request' or 'history'.")
-    _check_number("max_tokens", options.max_tokens, least=1)
-    _check_number("reserve", options.reserve, least=0)
-
-
-def _check_number(name: str, value: object, *, least: int) -> None:
-    if value is None and name not in ("reserve", "cache_bytes"):
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigurationError(f"{name} is {value!r}. Fix: a whole number, at least {least}.")

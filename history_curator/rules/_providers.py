@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from history_curator.errors import ConfigurationError
 from history_curator.model import MessageRole
@@ -32,19 +32,9 @@ from history_curator.rules import (
 from history_curator.rules._call_ids_are_unique import BEDROCK_ID, MISTRAL_ID
 from history_curator.rules._profile import ProviderProfile, Tail
 from history_curator.rules._tool_names_are_accepted import GEMINI_NAME, LONG_NAME, PLAIN_NAME
+from history_curator.settings import check_options
 
 __all__ = ["PROVIDERS", "ProviderProfile", "Tail", "get_profile"]
-
-ProviderName = Literal[
-    "core",
-    "portable",
-    "openai",
-    "openai-responses",
-    "anthropic",
-    "gemini",
-    "bedrock",
-    "mistral",
-]
 
 
 class _Ways(NamedTuple):
@@ -55,48 +45,70 @@ class _Ways(NamedTuple):
     model: str | None = None
 
 
-# The order below is such that one round of repairs is enough: fields before structure, structure
-# before what is read off it, the ends last.
-_SHOWN_BY_TOOLS = (MessageRole.USER, MessageRole.TOOL)
-_SHOWN_BY_ALL = (*_SHOWN_BY_TOOLS, MessageRole.ASSISTANT)
+# The order is such that one round of repairs is enough: fields before structure, structure before
+# what is read off it, the ends last.
+_ORDER: tuple[type[Invariant], ...] = (
+    MessagesAreWellFormed,
+    OneSystemEntryLeads,
+    ServerToolsStayWhole,
+    ItemsAreUnique,
+    NothingIsBlank,
+    ResultsFollowTheirCalls,
+    CallIdsAreUnique,
+    ArgumentsAreObjects,
+    ToolNamesAreAccepted,
+    ImagesFit,
+    ReasoningStaysBound,
+    AnswersAreWhole,
+    RolesAlternate,
+    UserSpeaksFirst,
+    SomeUserSpeaks,
+    RequestEndsOnUserOrTool,
+)
 
 
-def _core(ways: _Ways) -> list[Invariant]:
+def _everywhere(ways: _Ways) -> list[Invariant]:
+    """What holds where a provider says nothing else."""
     return [
-        MessagesAreWellFormed(),
+        MessagesAreWellFormed(developer=False),
         OneSystemEntryLeads(ways.later_system),
         ServerToolsStayWhole(),
-        ItemsAreUnique(),
         NothingIsBlank(),
         ResultsFollowTheirCalls(),
         CallIdsAreUnique(),
         ArgumentsAreObjects(),
-        ToolNamesAreAccepted(authors=True),
-        ImagesFit(max_images=100, max_side=8000, crowd=20, crowded_side=2000, wired=True),
-        ReasoningStaysBound(ways.reasoning, model=ways.model),
-        AnswersAreWhole(),
+        ToolNamesAreAccepted(PLAIN_NAME),
         UserSpeaksFirst(),
         SomeUserSpeaks(),
         RequestEndsOnUserOrTool(),
     ]
 
 
+_ANYWHERE = (OneSystemEntryLeads, UserSpeaksFirst)
+"""OpenAI takes system messages anywhere, and anybody may speak first."""
+_SHOWN_BY_TOOLS = (MessageRole.USER, MessageRole.TOOL)
+_SHOWN_BY_ALL = (*_SHOWN_BY_TOOLS, MessageRole.ASSISTANT)
+_ANY_SIZE = 1 << 30
+
+
+def _core(ways: _Ways) -> list[Invariant]:
+    return [
+        MessagesAreWellFormed(),
+        ItemsAreUnique(),
+        ToolNamesAreAccepted(authors=True),
+        ImagesFit(max_images=100, max_side=8000, crowd=20, crowded_side=2000, wired=True),
+        ReasoningStaysBound(ways.reasoning, model=ways.model),
+        AnswersAreWhole(),
+    ]
+
+
 def _portable(ways: _Ways) -> list[Invariant]:
     return [
-        MessagesAreWellFormed(developer=False),
-        OneSystemEntryLeads(ways.later_system),
-        ServerToolsStayWhole(),
         NothingIsBlank(flat_results=True),
-        ResultsFollowTheirCalls(),
-        CallIdsAreUnique(),
-        ArgumentsAreObjects(),
         ToolNamesAreAccepted(authors=True),
         ImagesFit(),
         ReasoningStaysBound(ways.reasoning, model=ways.model),
         RolesAlternate(),
-        UserSpeaksFirst(),
-        SomeUserSpeaks(),
-        RequestEndsOnUserOrTool(),
     ]
 
 
@@ -104,128 +116,90 @@ def _openai(ways: _Ways) -> list[Invariant]:
     """Chat Completions."""
     return [
         MessagesAreWellFormed(),
-        ServerToolsStayWhole(),
-        NothingIsBlank(),
         ResultsFollowTheirCalls(ordered=False),
         CallIdsAreUnique(r".{1,40}", scope="message"),
         ArgumentsAreObjects(texts=False),
         ToolNamesAreAccepted(PLAIN_NAME, authors=True),
-        ImagesFit(max_images=500, max_side=1 << 30, wired=True),
+        ImagesFit(max_images=500, max_side=_ANY_SIZE, wired=True),
         ReasoningStaysBound(ways.reasoning, family="openai"),
         AnswersAreWhole(),
-        SomeUserSpeaks(),
-        RequestEndsOnUserOrTool(),
     ]
 
 
 def _openai_responses(ways: _Ways) -> list[Invariant]:
     """Items: their outputs may hold images and files, and ids may be longer."""
     return [
-        MessagesAreWellFormed(),
-        ServerToolsStayWhole(),
+        *_openai(ways),
         ItemsAreUnique(),
-        NothingIsBlank(),
-        ResultsFollowTheirCalls(ordered=False),
         CallIdsAreUnique(r".{1,64}"),
-        ArgumentsAreObjects(texts=False),
-        ToolNamesAreAccepted(PLAIN_NAME, authors=True),
-        ImagesFit(max_images=500, max_side=1 << 30, roles=_SHOWN_BY_TOOLS),
-        ReasoningStaysBound(ways.reasoning, family="openai"),
-        AnswersAreWhole(),
-        SomeUserSpeaks(),
-        RequestEndsOnUserOrTool(),
+        ImagesFit(max_images=500, max_side=_ANY_SIZE, roles=_SHOWN_BY_TOOLS),
     ]
 
 
 def _anthropic(ways: _Ways) -> list[Invariant]:
     return [
-        MessagesAreWellFormed(developer=False),
         OneSystemEntryLeads(ways.later_system, run=True),
-        ServerToolsStayWhole(),
-        NothingIsBlank(),
         ResultsFollowTheirCalls(ordered=False),
         CallIdsAreUnique(r"[A-Za-z0-9_-]+"),
-        ArgumentsAreObjects(),
         ToolNamesAreAccepted(LONG_NAME),
         ImagesFit(
             max_images=100, max_side=8000, crowd=20, crowded_side=2000, roles=_SHOWN_BY_TOOLS
         ),
         ReasoningStaysBound(ways.reasoning, family="anthropic", model=ways.model),
-        UserSpeaksFirst(),
-        SomeUserSpeaks(),
-        RequestEndsOnUserOrTool(),
     ]
 
 
 def _gemini(ways: _Ways) -> list[Invariant]:
     return [
-        MessagesAreWellFormed(developer=False),
-        OneSystemEntryLeads(ways.later_system),
-        ServerToolsStayWhole(),
-        NothingIsBlank(),
-        ResultsFollowTheirCalls(),
         CallIdsAreUnique(r".+", scope="message"),
-        ArgumentsAreObjects(),
         ToolNamesAreAccepted(GEMINI_NAME),
-        ImagesFit(max_images=3000, max_side=1 << 30, roles=_SHOWN_BY_ALL),
+        ImagesFit(max_images=3000, max_side=_ANY_SIZE, roles=_SHOWN_BY_ALL),
         ReasoningStaysBound(ways.reasoning, family="gemini"),
         RolesAlternate(users=False, bridges=False),
-        UserSpeaksFirst(),
-        SomeUserSpeaks(),
-        RequestEndsOnUserOrTool(),
     ]
 
 
 def _bedrock(ways: _Ways) -> list[Invariant]:
+    """Converse: what Anthropic asks, with other names and numbers."""
     return [
-        MessagesAreWellFormed(developer=False),
-        OneSystemEntryLeads(ways.later_system, run=True),
-        ServerToolsStayWhole(),
-        NothingIsBlank(),
-        ResultsFollowTheirCalls(ordered=False),
+        *_anthropic(ways),
         CallIdsAreUnique(BEDROCK_ID),
-        ArgumentsAreObjects(),
         ToolNamesAreAccepted(PLAIN_NAME),
         ImagesFit(max_images=20, max_side=8000, roles=_SHOWN_BY_TOOLS),
-        ReasoningStaysBound(ways.reasoning, family="anthropic", model=ways.model),
         RolesAlternate(),
-        UserSpeaksFirst(),
-        SomeUserSpeaks(),
-        RequestEndsOnUserOrTool(),
     ]
 
 
 def _mistral(ways: _Ways) -> list[Invariant]:
     return [
         MessagesAreWellFormed(text_with_calls=False, developer=False),
-        OneSystemEntryLeads(ways.later_system),
-        ServerToolsStayWhole(),
-        NothingIsBlank(),
-        ResultsFollowTheirCalls(),
         CallIdsAreUnique(MISTRAL_ID, scope="message", length=9, bare=True),
-        ArgumentsAreObjects(),
-        ToolNamesAreAccepted(PLAIN_NAME),
-        ImagesFit(max_images=8, max_side=1 << 30),
+        ImagesFit(max_images=8, max_side=_ANY_SIZE),
         ReasoningStaysBound(ways.reasoning, family="mistral"),
         RolesAlternate(users=False, assistants=False),
-        UserSpeaksFirst(),
-        SomeUserSpeaks(),
-        RequestEndsOnUserOrTool(),
     ]
 
 
-_BUILDERS: dict[str, tuple[Callable[[_Ways], list[Invariant]], ReasoningMode]] = {
-    "core": (_core, "strip"),
-    "portable": (_portable, "strip"),
-    "openai": (_openai, "keep"),
-    "openai-responses": (_openai_responses, "keep"),
-    "anthropic": (_anthropic, "strip"),
-    "gemini": (_gemini, "keep"),
-    "bedrock": (_bedrock, "strip"),
-    "mistral": (_mistral, "keep"),
+class _Provider(NamedTuple):
+    """What a provider says for itself; of two rules of a kind the later one holds."""
+
+    own: Callable[[_Ways], list[Invariant]]
+    reasoning: ReasoningMode
+    lifts: tuple[type[Invariant], ...] = ()
+
+
+_PROVIDERS = {
+    "core": _Provider(_core, "strip"),
+    "portable": _Provider(_portable, "strip"),
+    "openai": _Provider(_openai, "keep", lifts=_ANYWHERE),
+    "openai-responses": _Provider(_openai_responses, "keep", lifts=_ANYWHERE),
+    "anthropic": _Provider(_anthropic, "strip"),
+    "gemini": _Provider(_gemini, "keep"),
+    "bedrock": _Provider(_bedrock, "strip"),
+    "mistral": _Provider(_mistral, "keep"),
 }
 
-PROVIDERS: tuple[str, ...] = tuple(_BUILDERS)
+PROVIDERS: tuple[str, ...] = tuple(_PROVIDERS)
 """The names `get_profile` knows."""
 
 
@@ -260,23 +234,24 @@ def get_profile(
     """
     if isinstance(provider, ProviderProfile):
         return provider
-    if provider not in _BUILDERS:
+    if provider not in _PROVIDERS:
         raise ConfigurationError(
             f"provider: unknown profile {provider!r}. Fix: use one of {', '.join(PROVIDERS)}, "
             "or pass a ProviderProfile."
         )
-    if reasoning not in (None, "strip", "keep", "refuse"):
-        raise ConfigurationError(
-            f"reasoning: unknown mode {reasoning!r}. Fix: use 'strip', 'keep' or 'refuse'."
-        )
+    check_options({"reasoning": reasoning})
     if later_system not in (None, "hoist", "demote", "stay"):
         raise ConfigurationError(
             f"later_system: unknown way {later_system!r}. Fix: use 'hoist', 'demote' or 'stay'."
         )
-    build, usual = _BUILDERS[provider]
-    return _built(provider, build, _Ways(reasoning or usual, later_system or "hoist", model))
+    usual = _PROVIDERS[provider].reasoning
+    return _built(provider, _Ways(reasoning or usual, later_system or "hoist", model))
 
 
 @lru_cache(maxsize=256)
-def _built(name: str, build: Callable[[_Ways], list[Invariant]], ways: _Ways) -> ProviderProfile:
-    return ProviderProfile(name, build(ways))
+def _built(name: str, ways: _Ways) -> ProviderProfile:
+    provider = _PROVIDERS[name]
+    rules = {type(rule): rule for rule in (*_everywhere(ways), *provider.own(ways))}
+    return ProviderProfile(
+        name, [rules[kind] for kind in _ORDER if kind in rules and kind not in provider.lifts]
+    )
