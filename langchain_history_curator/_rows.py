@@ -1,10 +1,11 @@
-"""Messages as LangChain's SQL stores keep them."""
+"""What the core asks about messages of LangChain: their dialect, as JSON, as rows of a table."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+from langchain_core.messages import BaseMessage, messages_from_dict
+from langchain_core.messages import message_to_dict as to_json
 
 from langchain_history_curator._options import DIALECT
 
@@ -16,20 +17,13 @@ def load(data: dict[str, Any]) -> BaseMessage:
     return messages_from_dict([data])[0]
 
 
+from_json = load
+
+
 def dump(message: BaseMessage) -> dict[str, Any]:
     """Return what a row holds of a message."""
-    data = message_to_dict(message)
+    data = to_json(message)
     # A tool's artifact is its whole result once more.
     if message.type == "tool":
         data["data"].pop("artifact", None)
     return data
-
-
-def to_json(message: BaseMessage) -> dict[str, Any]:
-    """Return a message as JSON data, all of it."""
-    return message_to_dict(message)
-
-
-def from_json(data: dict[str, Any]) -> BaseMessage:
-    """Return the message that `to_json` wrote."""
-    return load(data)

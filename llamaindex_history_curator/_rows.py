@@ -1,4 +1,4 @@
-"""Messages as LlamaIndex's SQL stores keep them."""
+"""What the core asks about messages of LlamaIndex: their dialect, as JSON, as rows of a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage
 
 from llamaindex_history_curator._dialect import LlamaIndexDialect
-from llamaindex_history_curator._serialize import message_from_dict, message_to_dict
+from llamaindex_history_curator._serialize import message_from_dict as from_json
+from llamaindex_history_curator._serialize import message_to_dict as to_json
 
 __all__ = ["DIALECT", "dump", "from_json", "load", "to_json"]
 
@@ -22,13 +23,3 @@ def load(data: dict[str, Any]) -> ChatMessage:
 def dump(message: ChatMessage) -> dict[str, Any]:
     """Return what a row holds of a message."""
     return message.model_dump(mode="json")
-
-
-def to_json(message: ChatMessage) -> dict[str, Any]:
-    """Return a message as JSON data, all of it."""
-    return message_to_dict(message)
-
-
-def from_json(data: dict[str, Any]) -> ChatMessage:
-    """Return the message that `to_json` wrote."""
-    return message_from_dict(data)

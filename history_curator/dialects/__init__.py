@@ -19,6 +19,8 @@ from history_curator.dialects._protocol import (
 )
 from history_curator.dialects._provider import is_same_model, model_of, provider_for
 from history_curator.dialects._registry import (
+    adapter_of,
+    adapters,
     detect,
     gathered,
     read_entries,
@@ -49,6 +51,8 @@ __all__ = [
     "GeminiDialect",
     "ResponsesDialect",
     "Wire",
+    "adapter_of",
+    "adapters",
     "answers_in_kind",
     "arguments_text",
     "copied",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from history_curator.dialects._bedrock import BedrockDialect
 from history_curator.dialects._dicts import DictDialect
@@ -16,6 +16,9 @@ from history_curator.dialects._responses import ResponsesDialect
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 _FORMATS: dict[Format, Dialect] = {
     "dicts": DictDialect(),
     "responses": ResponsesDialect(),
@@ -24,13 +27,27 @@ _FORMATS: dict[Format, Dialect] = {
 }
 _ENTRIES = EntryDialect()
 
-# Root module of a framework's message classes -> where its dialect lives. The adapters are only
-# imported when one of their messages shows up, so the core depends on no framework.
-_ADAPTERS: dict[str, tuple[str, str]] = {
-    "langchain_core": ("langchain_history_curator._dialect", "LangChainDialect"),
-    "llama_index": ("llamaindex_history_curator._dialect", "LlamaIndexDialect"),
-}
 _registered: dict[type, Dialect] = {}
+
+
+@lru_cache(maxsize=1)
+def adapters() -> Mapping[str, EntryPoint]:
+    """Return the installed adapters, by the root module of their framework's message classes.
+
+    An adapter says so itself, by an entry point of the group ``history_curator.dialects``. What it
+    names is a module with a ``DIALECT``, and with ``to_json``, ``from_json``, ``load`` and ``dump``
+    for messages in files and in tables. It is loaded when one of its messages shows up.
+    """
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group="history_curator.dialects")}
+
+
+def adapter_of(message: Any) -> EntryPoint | None:
+    """Return the adapter that knows the class of a message, if one is installed."""
+    known = adapters()
+    roots = (base.__module__.partition(".")[0] for base in type(message).__mro__)
+    return next((known[root] for root in roots if root in known), None)
 
 
 def register_dialect(message_type: type, dialect: Dialect) -> None:
@@ -118,12 +135,11 @@ def detect(messages: Sequence[Any], provider: str | None = None) -> Dialect:
         return _FORMATS[format_of(messages, provider)]
     if isinstance(first, ConversationEntry):
         return _ENTRIES
-    for base in kind.__mro__:
-        adapter = _ADAPTERS.get(base.__module__.split(".", 1)[0])
-        if adapter is not None:
-            dialect: Dialect = getattr(import_module(adapter[0]), adapter[1])()
-            register_dialect(kind, dialect)
-            return dialect
+    adapter = adapter_of(first)
+    if adapter is not None:
+        dialect: Dialect = adapter.load().DIALECT
+        register_dialect(kind, dialect)
+        return dialect
     raise ConversionError(
         f"cannot read a message of type {kind.__name__}.",
         index=0,

@@ -5,18 +5,16 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry, entry_from_dict, entry_to_dict
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 __all__ = ["dialect_of", "dump_entries", "load_entries"]
 
-_FRAMEWORKS = {
-    "langchain_core": "langchain_history_curator",
-    "llama_index": "llamaindex_history_curator",
-}
 _BYTES = "__bytes__"
 
 
@@ -97,47 +95,42 @@ def _entry(item: Mapping[str, Any], sources: Sequence[Any], common: Any) -> Conv
 
 
 def _dump(source: Any) -> dict[str, Any] | None:
-    from history_curator.dialects import Gathered
+    from history_curator.dialects import Gathered, adapter_of
 
     if isinstance(source, Gathered):
         return {"dialect": "gathered", "data": [_encoded(dict(one)) for one in source]}
     if isinstance(source, Mapping):
         return {"dialect": "dicts", "data": _encoded(dict(source))}
-    framework = _framework_of(source)
-    if framework is None:
+    adapter = adapter_of(source)
+    if adapter is None:
         return None
-    rows = import_module(f"{framework}._rows")
-    return {"dialect": framework, "data": rows.to_json(source)}
+    return {"dialect": _package(adapter), "data": adapter.load().to_json(source)}
 
 
 def _load(message: Mapping[str, Any]) -> Any:
-    from history_curator.dialects import Gathered
+    from history_curator.dialects import Gathered, adapters
 
     kind, data = message["dialect"], message["data"]
     if kind == "dicts":
         return _decoded(data)
     if kind == "gathered":
         return Gathered(map(_decoded, data))
-    if kind not in _FRAMEWORKS.values():
+    adapter = next((one for one in adapters().values() if _package(one) == kind), None)
+    if adapter is None:
         raise ConversionError(
             f"recorded in an unknown dialect {kind!r}.", fix="pass the data unchanged."
         )
     try:
-        rows = import_module(f"{kind}._rows")
+        return adapter.load().from_json(data)
     except ImportError as error:
         raise ConversionError(
             f"the session was recorded with {kind}, whose framework is not installed.",
             fix="install the extra it belongs to.",
         ) from error
-    return rows.from_json(data)
 
 
-def _framework_of(source: Any) -> str | None:
-    for base in type(source).__mro__:
-        framework = _FRAMEWORKS.get(base.__module__.split(".", 1)[0])
-        if framework is not None:
-            return framework
-    return None
+def _package(adapter: EntryPoint) -> str:
+    return adapter.module.partition(".")[0]
 
 
 def _encoded(value: Any) -> Any:

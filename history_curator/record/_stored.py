@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from history_curator.errors import ConfigurationError
@@ -25,7 +24,7 @@ class Layout:
         session: the column that names the conversation.
         payload: the column that holds the message.
         order: the columns that sort a conversation.
-        adapter: the package whose ``_rows`` reads a message of such a table.
+        adapter: the root module of the framework's message classes; see `adapters`.
     """
 
     name: str
@@ -46,9 +45,11 @@ class Layout:
         Raises:
             ConfigurationError: when the framework is not installed.
         """
+        from history_curator.dialects import adapters
+
         try:
-            return import_module(f"{self.adapter}._rows")
-        except ImportError as error:
+            return adapters()[self.adapter].load()
+        except (ImportError, KeyError) as error:
             extra = self.name.lower()
             raise ConfigurationError(
                 f"Reading the messages of a {self.name} table needs {self.name}. "
@@ -57,8 +58,8 @@ class Layout:
 
 
 LAYOUTS = (
-    Layout("LangChain", "session_id", "message", ("id",), "langchain_history_curator"),
-    Layout("LlamaIndex", "key", "data", ("timestamp", "id"), "llamaindex_history_curator"),
+    Layout("LangChain", "session_id", "message", ("id",), "langchain_core"),
+    Layout("LlamaIndex", "key", "data", ("timestamp", "id"), "llama_index"),
 )
 
 

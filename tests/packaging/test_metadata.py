@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import history_curator
+from history_curator.dialects import adapters
 from tests.packaging.try_wheel import CHAINS, USES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,3 +97,30 @@ def test_the_constraints_hold_for_every_python(project: dict[str, Any]) -> None:
             continue
         if "3.10" not in specifiers.SpecifierSet(wanted):
             assert "python_version >=" in rest, f"{name} needs Python {wanted}"
+
+
+def test_the_core_finds_each_adapter_by_its_entry_point(project: dict[str, Any]) -> None:
+    declared = project["project"]["entry-points"]["history_curator.dialects"]
+    assert {name: point.value for name, point in adapters().items()} == declared
+    for point in adapters().values():
+        assert {"DIALECT", "dump", "from_json", "load", "to_json"} <= vars(point.load()).keys()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "from langchain_core.messages import HumanMessage as Said",
+        "from llama_index.core.base.llms.types import ChatMessage as Said",
+    ],
+)
+def test_messages_of_a_framework_need_no_import_of_their_adapter(message: str) -> None:
+    program = f"""
+import subprocess
+import sys
+from history_curator import Curator
+{message}
+assert not any(name.endswith("_history_curator") for name in sys.modules)
+said = Said("hi")
+assert Curator(max_tokens=100).curate([said]).messages == [said]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

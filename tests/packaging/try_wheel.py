@@ -43,6 +43,11 @@ CURATE = """
 from history_curator import Curator
 assert Curator(max_tokens=500).curate([{"role": "user", "content": "hi"}]).tokens > 0
 """
+FOREIGN = """
+from history_curator import Curator
+from {0} import {1}
+assert Curator(max_tokens=500).curate([{1}("hi")]).tokens > 0
+"""
 REFUSED = """
 try:
     import {0}
@@ -64,7 +69,8 @@ USES: dict[str, tuple[str, list[tuple[list[str], int]]]] = {
     "cli": (CURATE, [(["demo"], 0), (["check", "talk.json"], 0), (["--help"], 0),
                      (["curate", "talk.json", "--config", "c.yaml"], 2)]),
     "langchain": (
-        ("from langchain_history_curator import HistoryCurator\n"
+        (FOREIGN.format("langchain_core.messages", "HumanMessage")
+        + "from langchain_history_curator import HistoryCurator\n"
         "assert HistoryCurator(max_tokens=500).invoke('hi')[0].content == 'hi'\n"
         "try:\n    from langchain_history_curator import HistoryCuratorMiddleware\n"
         "except ImportError as error:\n    assert 'history-curator[agents]' in str(error)\n"),
@@ -73,7 +79,8 @@ USES: dict[str, tuple[str, list[tuple[list[str], int]]]] = {
     "agents": (("from langchain_history_curator import HistoryCuratorMiddleware\n"
                "HistoryCuratorMiddleware(max_tokens=500)\n"), []),
     "llamaindex": (
-        ("from llamaindex_history_curator import CuratedMemory\n"
+        (FOREIGN.format("llama_index.core.llms", "ChatMessage")
+        + "from llamaindex_history_curator import CuratedMemory\n"
         "from llama_index.core.llms import ChatMessage\n"
         "memory = CuratedMemory.from_defaults(token_limit=500)\n"
         "memory.put(ChatMessage('hi', role='user'))\nassert len(memory.get()) == 1\n"),
