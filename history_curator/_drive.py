@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from inspect import isawaitable
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 R = TypeVar("R")
 
@@ -40,43 +40,33 @@ def drive(body: Body[R]) -> R:
         >>> drive(body())
         5
     """
-    step: Callable[[], Ask] = lambda: next(body)  # noqa: E731 - the next step, whatever came last
+    answer: Any = None
+    error: BaseException | None = None
     while True:
         try:
-            ask = step()
+            ask = body.send(answer) if error is None else body.throw(error)
         except StopIteration as stop:
-            result: R = stop.value
-            return result
+            return cast("R", stop.value)
+        answer = error = None
         try:
             answer = ask.sync(*ask.args, **ask.kwargs)
-        except BaseException as error:  # noqa: BLE001 - it belongs to the body
-            step = _throw(body, error)
-        else:
-            step = _send(body, answer)
+        except BaseException as caught:  # noqa: BLE001 - it belongs to the body
+            error = caught
 
 
 async def adrive(body: Body[R]) -> R:
     """Run a body to its end, awaiting what it asks for."""
-    step: Callable[[], Ask] = lambda: next(body)  # noqa: E731 - the next step, whatever came last
+    answer: Any = None
+    error: BaseException | None = None
     while True:
         try:
-            ask = step()
+            ask = body.send(answer) if error is None else body.throw(error)
         except StopIteration as stop:
-            result: R = stop.value
-            return result
+            return cast("R", stop.value)
+        answer = error = None
         try:
             answer = ask.asynchronous(*ask.args, **ask.kwargs)
             if isawaitable(answer):
                 answer = await answer
-        except BaseException as error:  # noqa: BLE001 - it belongs to the body
-            step = _throw(body, error)
-        else:
-            step = _send(body, answer)
-
-
-def _send(body: Body[Any], answer: Any) -> Callable[[], Ask]:
-    return lambda: body.send(answer)
-
-
-def _throw(body: Body[Any], error: BaseException) -> Callable[[], Ask]:
-    return lambda: body.throw(error)
+        except BaseException as caught:  # noqa: BLE001 - it belongs to the body
+            error = caught

@@ -13,7 +13,7 @@ from typing_extensions import Self, Unpack
 from history_curator.curator import Curation
 from history_curator.record.resilience import WriteBehind
 from history_curator.settings import RetentionConfig, SharedOptions, check_options
-from history_curator.sockets import ConfigSource, Retention, load_settings, log_view_only
+from history_curator.sockets import ConfigSource, Retention, adrive, drive, load_settings
 from langchain_history_curator._dialect import settle
 from langchain_history_curator._in_place import async_pruner, edits_rows, pruner
 from langchain_history_curator._options import (
@@ -105,11 +105,14 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
         self.max_tokens = max_tokens
         check_options({"max_tokens": max_tokens, "reserve": reserve})
         self.curator = build_curator(managers, None, options, name=name, owner=owner)
-        stores = (self._in_place or rewrite) and not self._shadow
-        if retention is not None:
-            self._kept = Retention(DIALECT, retention, stores=stores)
-            if retention.persist_tool_invocations != "full" and not (stores or self._shadow):
-                log_view_only(type(store).__name__)
+        self._kept = Retention(
+            DIALECT,
+            retention,
+            store=type(store).__name__,
+            in_place=self._in_place,
+            rewrites=rewrite,
+            shadow=self._shadow,
+        )
         # A SQL store made for sync sessions has async methods that only raise.
         both = getattr(store, "async_mode", True)
         parts = keeps_parts(store)
@@ -180,36 +183,20 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
 
     def curate(self) -> Curation:
         """Return the view together with its report."""
-        return self.curator.curate(self._context(self.record), **self._arguments())
+        return self.curator.curate(self._kept.context(settle(self.record)), **self._arguments())
 
     async def acurate(self) -> Curation:
         """Return the view together with its report."""
         record = await self.aget_record()
-        return await self.curator.acurate(self._context(record), **self._arguments())
+        return await self.curator.acurate(self._kept.context(settle(record)), **self._arguments())
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, or keep them until the store is back."""
-        stored = self._buffer.add(list(messages))
-        aged = self._aged(messages, stored=stored)
-        if aged == 0:
-            return
-        if self._in_place:
-            done = self._buffer.edit(aged)
-        else:
-            done = self._buffer.rewrite(lambda known: self._kept.retained(known, aged))
-        self._kept.finished(done)
+        drive(self._kept.add(self._buffer, list(messages)))
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, or keep them until the store is back."""
-        stored = await self._buffer.aadd(list(messages))
-        aged = self._aged(messages, stored=stored)
-        if aged == 0:
-            return
-        if self._in_place:
-            done = await self._buffer.aedit(aged)
-        else:
-            done = await self._buffer.arewrite(lambda known: self._kept.retained(known, aged))
-        self._kept.finished(done)
+        await adrive(self._kept.add(self._buffer, list(messages)))
 
     def flush(self) -> bool:
         """Deliver what waits for the store. True when nothing is left."""
@@ -237,9 +224,6 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
     def _shadow(self) -> bool:
         return self.curator.mode == "shadow"
 
-    def _aged(self, messages: Sequence[BaseMessage], *, stored: bool) -> int | None:
-        return 0 if self.retention is None else self._kept.aged(messages, stored=stored)
-
     def _editing(self) -> dict[str, Any]:
         """How the buffer has the rows of a SQL store edited in place."""
         if self.retention is None or not self._in_place:
@@ -254,12 +238,6 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
         named = getattr(self.store, "session_id", None)
         key = None if named is None else str(named)
         return {**spent, "tail": "history", "dialect": DIALECT, "key": key}
-
-    def _context(self, record: list[BaseMessage]) -> list[Any]:
-        said = settle(record)
-        if self.retention is None or not said or self._shadow:
-            return said
-        return self._kept.context(said)
 
 
 def _with_id(message: BaseMessage) -> BaseMessage:

@@ -14,7 +14,7 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.record.resilience import WriteBehind
 from history_curator.settings import RetentionConfig
-from history_curator.sockets import Retention, log_view_only
+from history_curator.sockets import Ask, Body, Retention, adrive, drive
 from llamaindex_history_curator._audit import Replaced, missing
 from llamaindex_history_curator._copies import copy_message
 from llamaindex_history_curator._dialect import LlamaIndexDialect
@@ -49,8 +49,7 @@ class RecordMemory(BaseChatStoreMemory):
     _buffer: WriteBehind[ChatMessage] = PrivateAttr()
     _mirror: list[ChatMessage] | None = PrivateAttr(default=None)
     _replaced: list[Replaced] = PrivateAttr(default_factory=list)
-    _edits: bool = PrivateAttr(default=False)
-    _kept: Retention | None = PrivateAttr(default=None)
+    _kept: Retention = PrivateAttr()
     _ready: bool = PrivateAttr(default=False)
 
     def model_post_init(self, context: Any, /) -> None:
@@ -84,14 +83,17 @@ class RecordMemory(BaseChatStoreMemory):
 
     def _open_store(self) -> None:
         check_store(self.chat_store)
-        prune = self._kept = None
+        prune = None
         if self.retention is not None:
             prune = pruner(self.chat_store, self.chat_store_key, self.retention)
-            writes = prune is not None or self.rewrite or replaces_at_once(self.chat_store)
-            self._kept = Retention(_DIALECT, self.retention, stores=writes and not self._shadow)
-            if self.retention.persist_tool_invocations != "full" and not (writes or self._shadow):
-                log_view_only(type(self.chat_store).__name__)
-        self._edits = prune is not None
+        self._kept = Retention(
+            _DIALECT,
+            self.retention,
+            store=type(self.chat_store).__name__,
+            in_place=prune is not None,
+            rewrites=self.rewrite or replaces_at_once(self.chat_store),
+            shadow=self._shadow,
+        )
         self._buffer = open_store(
             self.chat_store, self.chat_store_key, stamp=self._stamp, prune=prune
         )
@@ -125,39 +127,19 @@ class RecordMemory(BaseChatStoreMemory):
 
     def put_messages(self, messages: list[ChatMessage]) -> None:
         """Add messages to the record, all at once."""
-        fresh = self._noted(messages)
-        aged = self._aged(fresh, stored=self._buffer.add(fresh))
-        if aged == 0:
-            return
-        if self._edits:
-            done = self._buffer.edit(aged)
-        else:
-            done = self._buffer.rewrite(lambda stored: self._retain(stored, aged))
-        self._finished(aged, done)
+        drive(self._put(messages))
 
     async def aput_messages(self, messages: list[ChatMessage]) -> None:
         """Add messages to the record, all at once."""
-        fresh = self._noted(messages)
-        aged = self._aged(fresh, stored=await self._buffer.aadd(fresh))
-        if aged == 0:
-            return
-        if self._edits:
-            done = await self._buffer.aedit(aged)
-        else:
-            done = await self._buffer.arewrite(lambda stored: self._retain(stored, aged))
-        self._finished(aged, done)
+        await adrive(self._put(messages))
 
     def set(self, messages: list[ChatMessage]) -> None:
         """Replace the record. What is lost by it can be found in `replaced`."""
-        self._write(_checked(messages))
+        drive(self._set(messages))
 
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the record. What is lost by it can be found in `replaced`."""
-        fresh = _checked(messages)
-        if not await self._buffer.arewrite(self._swap(fresh)):
-            await self._buffer.aclear()
-            await self._buffer.aadd(fresh)
-        self._mirror = fresh[:]
+        await adrive(self._set(messages))
 
     def reset(self) -> None:
         """Forget everything, the audit of `set` included."""
@@ -201,22 +183,18 @@ class RecordMemory(BaseChatStoreMemory):
         # A dict cannot fail halfway, and shadow stores what it is given.
         return message if self._is_at_hand or self._shadow else with_id(message)
 
-    def _aged(self, messages: Sequence[ChatMessage], *, stored: bool) -> int | None:
-        return 0 if self._kept is None else self._kept.aged(messages, stored=stored)
+    # Inside: each body is written once, and driven in sync and async code.
 
-    def _retain(self, stored: Sequence[ChatMessage], aged: int | None) -> list[ChatMessage] | None:
-        return None if self._kept is None else self._kept.retained(stored, aged)
+    def _put(self, messages: Sequence[ChatMessage]) -> Body[None]:
+        aged = yield from self._kept.add(self._buffer, self._noted(messages))
+        if aged != 0 and self._mirror is not None:
+            self._mirror = self._kept.retained(self._mirror, aged) or self._mirror
 
-    def _finished(self, aged: int | None, done: bool) -> None:
-        if self._kept is not None:
-            self._kept.finished(done)
-            if done and self._mirror is not None:
-                self._mirror = self._retain(self._mirror, aged) or self._mirror
-
-    def _write(self, fresh: list[ChatMessage]) -> None:
-        if not self._buffer.rewrite(self._swap(fresh)):
-            self._buffer.clear()
-            self._buffer.add(fresh)
+    def _set(self, messages: Sequence[ChatMessage]) -> Body[None]:
+        buffer, fresh = self._buffer, _checked(messages)
+        if not (yield Ask(buffer.rewrite, buffer.arewrite, (self._swap(fresh),))):
+            yield Ask(buffer.clear, buffer.aclear)
+            yield Ask(buffer.add, buffer.aadd, (fresh,))
         self._mirror = fresh[:]
 
     def _swap(self, fresh: list[ChatMessage]) -> Callable[[list[ChatMessage]], list[ChatMessage]]:

@@ -124,26 +124,19 @@ class ViewMemory(RecordMemory):
         """Return the view; see `get`."""
         return await adrive(self._get(input, initial_token_count))
 
-    def put_messages(self, messages: list[ChatMessage]) -> None:
-        """Add messages to the record, all at once."""
-        super().put_messages(messages)
-        drive(self._hand_over())
-
-    async def aput_messages(self, messages: list[ChatMessage]) -> None:
-        """Add messages to the record, all at once."""
-        await super().aput_messages(messages)
-        await adrive(self._hand_over())
-
     @property
     def tokenizer_fn(self) -> Callable[[str], Sequence[int]]:
         """A tokenizer whose tokens can only be counted; chat engines ask for it."""
         count = self.curator.counter.count
         return lambda text: range(count(text))
 
-    # Inside: each body is written once, and driven in sync and async code.
+    def _put(self, messages: Sequence[ChatMessage]) -> Body[None]:
+        yield from super()._put(messages)
+        yield from self._hand_over()
 
     def _get(self, asked: Any, initial: int) -> Body[list[ChatMessage]]:
-        messages = self._loaded((yield Ask(self._buffer.read, self._buffer.aread)))
+        said = self._seen((yield Ask(self._buffer.read, self._buffer.aread)))
+        messages = said if self._shadow else self._kept.context(said)
         question = _unasked(messages, asked) if asked else None
         check_options({"reserve": initial})
         reserve = initial
@@ -248,12 +241,6 @@ class ViewMemory(RecordMemory):
                 portions.append([])
             portions[-1].append(message)
         return portions
-
-    def _loaded(self, messages: list[ChatMessage]) -> list[ChatMessage]:
-        self._seen(messages)
-        if self._kept is None or not messages or self._shadow:
-            return messages
-        return self._kept.context(messages)
 
     def _cost(self, messages: Sequence[ChatMessage]) -> int:
         counter = self.curator.counter

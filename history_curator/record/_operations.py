@@ -1,19 +1,16 @@
-"""Runs one body of logic over a store's operations, sync or async."""
+"""A store's operations, sync or async, one body of logic at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+from history_curator._drive import Ask, Body, adrive, drive
 from history_curator.errors import HistoryCuratorError
 
 R = TypeVar("R")
-
-Steps = Generator[tuple[str, tuple[Any, ...]], Any, R]
-"""Yields (operation, arguments), is sent the outcome or thrown the error, returns the result."""
-
 
 _PATIENCE = 1.0
 """Seconds in which a loop that runs free answers."""
@@ -58,7 +55,11 @@ class Operations:
         """Whether the store has this operation."""
         return bool(self._plain[operation] or self._awaited[operation])
 
-    def run(self, steps: Steps[R]) -> R:
+    def ask(self, operation: str, *arguments: Any) -> Ask:
+        """Return what a body yields to have an operation done."""
+        return Ask(self._run, self._arun, (operation, *arguments))
+
+    def run(self, body: Body[R]) -> R:
         """Run a body to its end.
 
         Raises:
@@ -75,17 +76,7 @@ class Operations:
         self._acquire()
         self._holder = threading.get_ident()
         try:
-            operation, arguments = next(steps)
-            while True:
-                try:
-                    outcome = self._find(operation)(*arguments)
-                except Exception as error:  # noqa: BLE001, PERF203
-                    operation, arguments = steps.throw(error)
-                else:
-                    operation, arguments = steps.send(outcome)
-        except StopIteration as finished:
-            result: R = finished.value
-            return result
+            return drive(body)
         finally:
             self._lock.release()
 
@@ -98,7 +89,7 @@ class Operations:
                     "Fix: await the async method, or do not block the loop."
                 )
 
-    async def arun(self, steps: Steps[R]) -> R:
+    async def arun(self, body: Body[R]) -> R:
         """Run a body to its end, awaiting the operations."""
         # One lock for threads and tasks of any loop; a task must not block its loop for it.
         while not self._lock.acquire(blocking=False):  # noqa: ASYNC110
@@ -106,22 +97,15 @@ class Operations:
         self._holder = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         try:
-            operation, arguments = next(steps)
-            while True:
-                try:
-                    outcome = await self._call(operation, arguments)
-                except Exception as error:  # noqa: BLE001, PERF203
-                    operation, arguments = steps.throw(error)
-                else:
-                    operation, arguments = steps.send(outcome)
-        except StopIteration as finished:
-            result: R = finished.value
-            return result
+            return await adrive(body)
         finally:
             self._loop = None
             self._lock.release()
 
-    async def _call(self, operation: str, arguments: tuple[Any, ...]) -> Any:
+    def _run(self, operation: str, *arguments: Any) -> Any:
+        return self._find(operation)(*arguments)
+
+    async def _arun(self, operation: str, *arguments: Any) -> Any:
         awaited = self._awaited[operation]
         if awaited is not None:
             return await awaited(*arguments)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID, uuid4
 
+from history_curator._drive import Ask, Body, adrive, drive
 from history_curator.errors import ConfigurationError
 from history_curator.model import ConversationEntry, ToolCall, provider_message_to_entry
 from history_curator.record._responses import assistant_message, result_messages, result_text
@@ -39,16 +40,6 @@ class RunResult:
     entries: tuple[ConversationEntry, ...]
     steps: int
     stopped: Literal["answer", "max_steps"]
-
-
-@dataclass(frozen=True, slots=True)
-class _AskModel:
-    messages: list[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _UseTools:
-    calls: tuple[ToolCall, ...]
 
 
 _Outcome = tuple[str, bool]
@@ -103,52 +94,30 @@ class ConversationRunner:
             ConfigurationError: when the model or a tool turns out to be async.
             BudgetUnsatisfiableError: when what must be sent does not fit the curator's budget.
         """
-        loop = self._loop(messages)
-        reply: Any = None
-        while True:
-            try:
-                request = loop.send(reply)
-            except StopIteration as stop:
-                return self._finished(stop.value)
-            if isinstance(request, _UseTools):
-                reply = [self._use(call) for call in request.calls]
-            else:
-                curation = self._curate(request.messages)
-                reply = _require_sync(
-                    self.call_provider(curation, self.tool_specs), "call_provider"
-                )
+        return drive(self._steps(messages))
 
     async def arun(self, messages: str | Sequence[Any]) -> RunResult:
         """Like `run`, awaiting what is async; parallel calls run side by side."""
-        loop = self._loop(messages)
-        reply: Any = None
-        while True:
-            try:
-                request = loop.send(reply)
-            except StopIteration as stop:
-                return self._finished(stop.value)
-            if isinstance(request, _UseTools):
-                reply = await asyncio.gather(*(self._ause(call) for call in request.calls))
-            else:
-                view = await self._acurate(request.messages)
-                answer = self.call_provider(view, self.tool_specs)
-                reply = await answer if isawaitable(answer) else answer
+        return await adrive(self._steps(messages))
 
-    def _loop(self, given: str | Sequence[Any]) -> Generator[_AskModel | _UseTools, Any, RunResult]:
-        """The run itself, which asks its driver for answers and results."""
+    def _steps(self, given: str | Sequence[Any]) -> Body[RunResult]:
         evaluation = uuid4()
         conversation = list(self.session.messages)
         added = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
         recorded = list(self.session.record(added, evaluation_id=evaluation)) if added else []
         conversation.extend(added)
         for step in range(1, self.max_steps + 1):
-            message = assistant_message((yield _AskModel(conversation)))
+            view = yield from self._view(conversation)
+            asked = (view, self.tool_specs)
+            message = assistant_message((yield Ask(self._call, self.call_provider, asked)))
             conversation.append(message)
             answer = self.session.append(message, evaluation_id=evaluation)
             recorded.append(answer)
             if not answer.tool_calls:
                 return RunResult(answer.content, conversation, tuple(recorded), step, "answer")
-            outcomes: list[_Outcome] = yield _UseTools(answer.tool_calls)
+            outcomes: list[_Outcome] = yield Ask(
+                self._use_all, self._ause_all, (answer.tool_calls,)
+            )
             results = result_messages(message, answer.tool_calls, outcomes)
             conversation.extend(results)
             recorded.extend(self._record_results(results, outcomes, evaluation))
@@ -168,10 +137,6 @@ class ConversationRunner:
         ]
         return self.session.record(entries, evaluation_id=evaluation)
 
-    def _finished(self, result: Any) -> RunResult:
-        assert isinstance(result, RunResult)
-        return result
-
     def _make_curator(self) -> Curator | None:
         from history_curator.curator import Curator
 
@@ -180,21 +145,23 @@ class ConversationRunner:
             return manager
         return Curator(manager, bus=self.session.bus)
 
-    def _curate(self, messages: list[Any]) -> list[Any]:
+    def _view(self, messages: list[Any]) -> Body[list[Any]]:
         if self._curator is None:
             return list(messages)
-        curation: Curation = self._curator.curate(
-            messages, tools=self.tool_specs, session=self.session
+        options = {"tools": self.tool_specs, "session": self.session}
+        curation: Curation = yield Ask(
+            self._curator.curate, self._curator.acurate, (messages,), options
         )
         return curation.messages
 
-    async def _acurate(self, messages: list[Any]) -> list[Any]:
-        if self._curator is None:
-            return list(messages)
-        curation: Curation = await self._curator.acurate(
-            messages, tools=self.tool_specs, session=self.session
-        )
-        return curation.messages
+    def _call(self, *asked: Any) -> Any:
+        return _require_sync(self.call_provider(*asked), "call_provider")
+
+    def _use_all(self, calls: Sequence[ToolCall]) -> list[_Outcome]:
+        return [self._use(call) for call in calls]
+
+    async def _ause_all(self, calls: Sequence[ToolCall]) -> list[_Outcome]:
+        return await asyncio.gather(*(self._ause(call) for call in calls))
 
     def _use(self, call: ToolCall) -> _Outcome:
         try:

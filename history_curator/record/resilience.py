@@ -27,7 +27,8 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from history_curator.record._operations import Blocked, Operations, Steps
+from history_curator._drive import Body
+from history_curator.record._operations import Blocked, Operations
 
 __all__ = ["DEFECTS", "WriteBehind"]
 
@@ -62,8 +63,8 @@ class WriteBehind(Generic[T]):
     write had arrived, and whatever others write meanwhile. Neither `read` nor `add` waits for an
     event loop that is blocked: they go on from memory, as in an outage. An outage is one warning in
     ``history_curator.store`` when it begins and one message when it ends; neither holds anything
-    of the conversation, and `failure` has the error itself. Reading during an outage returns what was last read or written here,
-    and everything added since. Not guaranteed: what waits survives the end of the process only if
+    of the conversation, and `failure` has the error itself. Reading during an outage returns what
+    was last read or written here, and everything added since. Not guaranteed: what waits survives the end of the process only if
     the caller saves `pending`.
 
     Args:
@@ -220,17 +221,17 @@ class WriteBehind(Generic[T]):
             raise batch.refusal
         return stored
 
-    def _read(self) -> Steps[list[T]]:
+    def _read(self) -> Body[list[T]]:
         if (yield from self._flush()) and not self._resting():
             try:
-                self._remember((yield "load", ()))
+                self._remember((yield self._store.ask("load")))
             except Exception as error:  # noqa: BLE001
                 self._went_down(error)
             else:
                 self._came_back()
         return self._in_memory()
 
-    def _flush(self) -> Steps[bool]:
+    def _flush(self) -> Body[bool]:
         while self._outbox:
             if self._resting():
                 return False
@@ -245,18 +246,18 @@ class WriteBehind(Generic[T]):
             self._came_back()
         return True
 
-    def _deliver(self, batch: _Batch[T]) -> Steps[None]:
+    def _deliver(self, batch: _Batch[T]) -> Body[None]:
         if batch.replaces:
             yield from self._replace(batch)
             return
         items = batch.items
         if batch.attempted:
-            stored = list((yield "load", ()))
+            stored = list((yield self._store.ask("load")))
             items = self._missing(items, stored)
             self._remember(stored)
         elif self._mark is None and not self._all_have_keys(items):
             # Where the store ends must be known before a write can be in doubt.
-            self._remember((yield "load", ()))
+            self._remember((yield self._store.ask("load")))
         if items:
             batch.items = items
             batch.attempted = True
@@ -265,7 +266,7 @@ class WriteBehind(Generic[T]):
             if self._mark is not None:
                 self._mark += len(items)
 
-    def _replace(self, batch: _Batch[T]) -> Steps[None]:
+    def _replace(self, batch: _Batch[T]) -> Body[None]:
         items = batch.items
         if items and self._store.offers("replace"):
             yield from self._write(batch, "replace", items)
@@ -275,18 +276,18 @@ class WriteBehind(Generic[T]):
                 yield from self._write(batch, "append", items)
         self._remember(items)
 
-    def _write(self, batch: _Batch[T], step: str, *arguments: Any) -> Steps[None]:
+    def _write(self, batch: _Batch[T], step: str, *arguments: Any) -> Body[None]:
         try:
-            yield step, arguments
+            yield self._store.ask(step, *arguments)
         except self._defects as error:
             batch.refusal = error
             raise
 
-    def _rewrite(self, change: Callable[[list[T]], Sequence[T] | None]) -> Steps[bool]:
+    def _rewrite(self, change: Callable[[list[T]], Sequence[T] | None]) -> Body[bool]:
         if not (yield from self._flush()) or self._resting():
             return False
         try:
-            stored = list((yield "load", ()))
+            stored = list((yield self._store.ask("load")))
         except Exception as error:  # noqa: BLE001
             self._went_down(error)
             return False
@@ -298,11 +299,11 @@ class WriteBehind(Generic[T]):
         self._outbox.appendleft(batch)
         return self._settle(batch, (yield from self._flush()))
 
-    def _edit(self, argument: Any) -> Steps[bool]:
+    def _edit(self, argument: Any) -> Body[bool]:
         if not (yield from self._flush()) or self._resting():
             return False
         try:
-            changed = yield "edit", (argument,)
+            changed = yield self._store.ask("edit", argument)
         except self._defects:
             raise
         except Exception as error:  # noqa: BLE001
@@ -313,7 +314,7 @@ class WriteBehind(Generic[T]):
             self._mark = None
         return True
 
-    def _clear(self) -> Steps[bool]:
+    def _clear(self) -> Body[bool]:
         self._outbox.clear()
         self._known = []
         batch: _Batch[T] = _Batch([], replaces=True)

@@ -17,7 +17,7 @@ from history_curator.sockets._call import CuratedCall
 from history_curator.sockets._counts import Counts, counts_of
 from history_curator.sockets._load import ConfigSource, load_settings
 from history_curator.sockets._rebuild import rebuilt
-from history_curator.sockets._record import Retention, entries_of, log_view_only, prune_connection
+from history_curator.sockets._record import Retention, entries_of, prune_connection
 
 __all__ = [
     "Ask",
@@ -38,7 +38,6 @@ __all__ = [
     "entries_of",
     "is_share",
     "load_settings",
-    "log_view_only",
     "prune_connection",
     "rebuilt",
     "room_for_answer",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any
 
+from history_curator._drive import Ask, Body
 from history_curator.dialects import Dialect
 from history_curator.model import ConversationEntry
+from history_curator.record.resilience import WriteBehind
 from history_curator.record.retention import (
     aged_by,
     apply_retention,
@@ -38,43 +40,73 @@ class Retention:
 
     Args:
         dialect: reads and writes the messages.
-        config: what to keep.
-        stores: whether it reaches the store, and not only what is read.
+        config: what to keep; None keeps everything.
+        store: the kind of store, for the log line that says it is left alone.
+        in_place: whether the store edits what it holds.
+        rewrites: whether the store may be rewritten otherwise.
+        shadow: whether everything is only reported: the store is left alone.
 
     Example:
         >>> from history_curator.dialects import DictDialect
+        >>> from history_curator.sockets import drive
         >>> config = RetentionConfig(persist_tool_invocations="none")
-        >>> kept = Retention(DictDialect(), config, stores=True)
-        >>> kept.aged([{"role": "user", "content": "next"}], stored=True)
+        >>> kept = Retention(DictDialect(), config, store="list", rewrites=True)
+        >>> rows = []
+        >>> outbox = WriteBehind(lambda: list(rows), rows.extend)
+        >>> drive(kept.add(outbox, [{"role": "user", "content": "next"}]))
         1
-        >>> kept.aged([{"role": "assistant", "content": "answer"}], stored=True)
+        >>> drive(kept.add(outbox, [{"role": "assistant", "content": "answer"}]))
         0
     """
 
-    def __init__(self, dialect: Dialect, config: RetentionConfig, *, stores: bool) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        config: RetentionConfig | None,
+        *,
+        store: str,
+        in_place: bool = False,
+        rewrites: bool = False,
+        shadow: bool = False,
+    ) -> None:
         self._dialect = dialect
-        self._config = config
-        self._trims = config.persist_tool_invocations != "full"
-        self._stores = stores and self._trims
+        self._config = RetentionConfig() if config is None else config
+        self._asked = config is not None and not shadow
+        self._trims = config is not None and config.persist_tool_invocations != "full"
+        self._in_place = in_place
+        self._stores = self._trims and (in_place or rewrites) and not shadow
         self._behind = False
+        if self._trims and not self._stores and not shadow:
+            _log_view_only(store)
 
-    def context(self, messages: Sequence[Any]) -> list[Any]:
+    def add(self, buffer: WriteBehind[Any], messages: Sequence[Any]) -> Body[int | None]:
+        """Add messages to a store, and have it keep of older turns what it should.
+
+        Returns how many turns that was: 0 where nothing is due or the store could not, None where
+        all of them were looked at.
+        """
+        stored = yield Ask(buffer.add, buffer.aadd, (messages,))
+        aged = self._aged(messages, stored=stored)
+        if aged == 0:
+            return 0
+        if self._in_place:
+            done = yield Ask(buffer.edit, buffer.aedit, (aged,))
+        else:
+            change = partial(self.retained, aged=aged)
+            done = yield Ask(buffer.rewrite, buffer.arewrite, (change,))
+        self._behind = not done
+        return aged if done else 0
+
+    def context(self, messages: list[Any]) -> list[Any]:
         """Return what is handed on towards the model of a record that was read."""
+        if not self._asked or not messages:
+            return messages
         entries = entries_of(self._dialect, messages)
         if self._trims:
             kept = apply_retention(entries, self._config)
             self._behind = self._stores and kept != entries
             entries = kept
         return self._dialect.write(build_context(entries, self._config))
-
-    def aged(self, messages: Sequence[Any], *, stored: bool) -> int | None:
-        """Return how many turns to look at after these were added: 0 is none, None is all."""
-        if not self._stores:
-            return 0
-        if not stored:
-            self._behind = True
-            return 0
-        return None if self._behind else aged_by(entries_of(self._dialect, messages), self._config)
 
     def retained(self, stored: Sequence[Any], aged: int | None) -> list[Any] | None:
         """Return what a store keeps of its messages, or None when that is all of them."""
@@ -89,13 +121,18 @@ class Retention:
         kept = apply_retention(entries, self._config, whole=aged is None)
         return [*stored[:older], *self._dialect.write(kept)] if kept != entries else None
 
-    def finished(self, done: bool) -> None:
-        """Note whether the store did what was due."""
-        self._behind = not done
+    def _aged(self, messages: Sequence[Any], *, stored: bool) -> int | None:
+        """How many turns to look at after these were added: 0 is none, None is all."""
+        if not self._stores:
+            return 0
+        if not stored:
+            self._behind = True
+            return 0
+        return None if self._behind else aged_by(entries_of(self._dialect, messages), self._config)
 
 
 @lru_cache(maxsize=256)
-def log_view_only(store: str) -> None:
+def _log_view_only(store: str) -> None:
     """Say, once per kind of store, that retention leaves the store alone."""
     logger.warning(
         "%s cannot edit messages in place: retention applies to what is read, and the store keeps "
