@@ -33,12 +33,12 @@ def from_langsmith(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]
             "time": row.get("start_time"),
             "end": row.get("end_time"),
             "model": metadata.get("ls_model_name") or invocation.get("model"),
-            "tools": invocation.get("tools"),
+            "tools": invocation.get("tools") or inputs.get("tools"),
             "messages": list(map(_message, _batch(inputs.get("messages")))),
             "response": _message(answer) if answer else None,
             "usage": outputs.get("usage_metadata")
-            or (answer or {}).get("usage_metadata")
-            or _object(answer.get("kwargs") if answer else None).get("usage_metadata")
+            or _object((answer or {}).get("kwargs") or answer).get("usage_metadata")
+            or metadata.get("usage_metadata")
             or _object(outputs.get("llm_output")).get("token_usage")
             or {"input_tokens": row.get("prompt_tokens"),
                 "output_tokens": row.get("completion_tokens")},
@@ -53,7 +53,11 @@ def _batch(messages: Any) -> list[Any]:
 
 
 def _answer(outputs: Mapping[str, Any]) -> dict[str, Any] | None:
-    found: Any = outputs.get("message") or outputs.get("generations")
+    """Return what was answered: by a chat model of LangChain, or by a wrapped client."""
+    if "role" in outputs:  # of Anthropic: the message itself
+        names = ("role", "content", "tool_calls")
+        return {name: outputs[name] for name in names if outputs.get(name)}
+    found: Any = outputs.get("message") or outputs.get("generations") or outputs.get("choices")
     while isinstance(found, list) and found:
         found = found[0]
     if isinstance(found, Mapping) and "message" in found:
@@ -100,7 +104,10 @@ def is_span(row: Any) -> bool:
 
 
 def from_spans(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Turn spans with ``gen_ai.usage.*`` attributes into requests; others are passed over."""
+    """Turn spans of requests to a model, with ``gen_ai.usage.*``, into requests.
+
+    Others are passed over: the span of an agent reports what its requests have reported already.
+    """
     found = [request for row in rows for span in _spans(row) if (request := _request(span))]
     yield from sorted(found, key=lambda each: str(each["time"] or ""))
 
@@ -116,11 +123,11 @@ def _spans(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _request(span: Mapping[str, Any]) -> dict[str, Any] | None:
     attributes = _attributes(span.get("attributes"))
-    total = attributes.get("gen_ai.usage.input_tokens")
-    if total is None:
+    total = _used(attributes, "input_tokens", "prompt_tokens")
+    if total is None or attributes.get("gen_ai.operation.name", "chat") not in _REQUESTS:
         return None
-    read = attributes.get("gen_ai.usage.cache_read.input_tokens") or 0
-    write = attributes.get("gen_ai.usage.cache_creation.input_tokens") or 0
+    read = _used(attributes, "cache_read.input_tokens", "cache_read_input_tokens")
+    write = _used(attributes, "cache_creation.input_tokens", "cache_creation_input_tokens")
     context = _object(span.get("context"))
     said = _parsed(attributes.get("gen_ai.output.messages"))
     trace = span.get("traceId") or context.get("trace_id")
@@ -141,21 +148,38 @@ def _request(span: Mapping[str, Any]) -> dict[str, Any] | None:
         ],
         "response": next((one for each in said for one in _from_parts(each)), None),
         "usage": {
-            "input_tokens": int(total),  # by convention the cached part is in it
-            "output_tokens": int(attributes.get("gen_ai.usage.output_tokens") or 0),
-            "input_token_details": {"cache_read": int(read), "cache_creation": int(write)},
+            "input_tokens": total,  # by convention the cached part is in it
+            "output_tokens": _used(attributes, "output_tokens", "completion_tokens") or 0,
+            "input_token_details": {"cache_read": read or 0, "cache_creation": write or 0},
         },
     }
+
+
+_REQUESTS = ("chat", "generate_content", "text_completion")
+
+
+def _used(attributes: Mapping[str, Any], *names: str) -> int | None:
+    """Return what was used, by the name of today's conventions or an earlier one."""
+    found = (attributes.get(f"gen_ai.usage.{name}") for name in names)
+    return next((int(each) for each in found if each is not None), None)
 
 
 def _attributes(given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping):
         return dict(given)
     return {
-        str(each.get("key")): next(iter(_object(each.get("value")).values()), None)
+        str(each.get("key")): _any_value(each.get("value"))
         for each in given or ()
         if isinstance(each, Mapping)
     }
+
+
+def _any_value(given: Any) -> Any:
+    """Return what OTLP wraps in the name of its type: text, a number, a list or an object."""
+    kind, value = next(iter(_object(given).items()), ("", None))
+    if kind == "arrayValue":
+        return [_any_value(each) for each in _object(value).get("values") or ()]
+    return _attributes(_object(value).get("values")) if kind == "kvlistValue" else value
 
 
 def _from_parts(message: Any) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from history_curator.errors import ConversionError
 
 __all__ = ["find_logs", "read_logs"]
 
+_SPACE = re.compile(r"\s*")
 _ENDINGS = (".jsonl", ".json", ".ndjson", ".jsonl.gz", ".json.gz", ".ndjson.gz")
 
 
@@ -89,15 +92,13 @@ def _rows(file: Path, problems: list[str]) -> Iterator[Any]:
     except (OSError, EOFError, UnicodeDecodeError) as error:
         problems.append(f"{file}: {error}")
         return
+    spread, rest = _spread(text)
+    if spread:
+        yield from spread[0] if len(spread) == 1 and isinstance(spread[0], list) else spread
+        if rest:
+            problems.append(f"{file}: its last {rest:,} characters are not JSON, passed over")
+        return
     broken = 0
-    if text.lstrip()[:1] == "[" or "\n" not in text.strip():
-        try:
-            whole = json.loads(text)
-        except ValueError:
-            pass
-        else:
-            yield from whole if isinstance(whole, list) else [whole]
-            return
     for line in text.split("\n"):  # no other line end: JSON text may hold them
         if not line.strip():
             continue
@@ -107,6 +108,24 @@ def _rows(file: Path, problems: list[str]) -> Iterator[Any]:
             broken += 1
     if broken:
         problems.append(f"{file}: {broken} line{'s' if broken > 1 else ''} not JSON, passed over")
+
+
+def _spread(text: str) -> tuple[list[Any], int]:
+    """Return a list, or objects, spread over several lines, and how much behind them is none.
+
+    Nothing for a file with one object a line.
+    """
+    found: list[Any] = []
+    at = _SPACE.match(text).end()  # type: ignore[union-attr]
+    with suppress(ValueError):
+        if text[at : at + 1] != "[" and json.loads(text[at:].partition("\n")[0]) is not None:
+            return [], 0
+    with suppress(ValueError):
+        while at < len(text):
+            value, end = json.JSONDecoder().raw_decode(text, at)
+            found.append(value)
+            at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+    return found, len(text) - at
 
 
 def _first_time(rows: list[Any]) -> str:

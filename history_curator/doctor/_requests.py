@@ -53,6 +53,7 @@ class _Growing:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._sent: list[Any] = []
+        self._answered = False
 
     def again(self, answer: str, usage: Any) -> None:
         """Take a later report about the same answer: the last one counts."""
@@ -65,10 +66,13 @@ class _Growing:
         sent = [each for each in row.get("messages") or () if isinstance(each, Mapping)]
         rewrote = None
         if sent:
-            rewrote = bool(self._sent) and sent[: len(self._sent)] != self._sent
+            rewrote = sent[: len(self._sent)] != self._sent
             if rewrote and len(sent) < len(self._sent):
                 session.compactions.append(Compaction(len(session.messages)))
-            for message in sent[_known(sent, session.messages) :]:
+            new = sent[_known(sent, session.messages) if rewrote else len(self._sent) :]
+            if self._answered and not rewrote and new and new[0].get("role") == "assistant":
+                session.messages[-1] = dict(new.pop(0))  # the answer, in the form it is sent in
+            for message in new:
                 session.say(dict(message), time)
             self._sent = sent
         if row.get("tools"):
@@ -86,7 +90,9 @@ class _Growing:
             )
         )
         response = row.get("response")
+        self._answered = False
         if isinstance(response, Mapping) and response.get("role") == "assistant":
+            self._answered = True
             session.say(dict(response), seconds(row.get("end")) or time)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from history_curator.doctor import Diagnosis, diagnose
+from history_curator.doctor._read import read_logs
 from history_curator.errors import ConversionError
 from tests.doctor.logs import ClaudeCode, call, text, usage, write_lines
 
@@ -164,6 +165,51 @@ class TestLangSmith:
         }
         assert [each.name for each in found.tools] == ["weather"]
 
+    def test_runs_of_a_wrapped_client(self, tmp_path: Path) -> None:
+        """As `wrap_anthropic` and `wrap_openai` write them: the answer has another form than what
+        is sent, tools stand with the inputs, a chain around the requests has no usage."""
+        asked: list[Any] = [{"role": "system", "content": "be good"},
+                            {"role": "user", "content": "weather?"}]  # fmt: skip
+        block = {"type": "tool_use", "id": "tu1", "name": "weather", "input": {"city": "Oslo"}}
+        function = {"name": "weather", "arguments": '{"city":"Oslo"}'}
+        given = {"type": "tool_result", "tool_use_id": "tu1", "content": "rain"}
+        later = [*asked, {"role": "assistant", "content": [block]},
+                 {"role": "user", "content": [given]}]  # fmt: skip
+        first = {"id": "msg_1", "role": "assistant", "content": None, "stop_reason": "tool_use",
+                 "tool_calls": [{"id": "tu1", "type": "function", "index": 0,
+                                 "function": function}],
+                 "usage_metadata": {"input_tokens": 1_010, "output_tokens": 9,
+                                    "total_tokens": 1_019, "input_token_details": {
+                                        "ephemeral_1h_input_tokens": 1_000}}}  # fmt: skip
+        second = {"id": "chatcmpl-2", "object": "chat.completion",
+                  "choices": [{"index": 0, "finish_reason": "stop",
+                               "message": {"role": "assistant", "content": "rain"}}],
+                  "usage_metadata": {"input_tokens": 1_060, "output_tokens": 4,
+                                     "total_tokens": 1_064,
+                                     "input_token_details": {"cache_read": 1_000}}}  # fmt: skip
+        tools = [{"name": "weather", "input_schema": {"type": "object", "properties": {}}}]
+        rows = [
+            {"id": f"r{number}", "run_type": "llm", "trace_id": "t", "session_name": "default",
+             "start_time": f"2026-01-05 09:00:0{number}.334189+00:00",
+             "end_time": f"2026-01-05 09:00:0{number}.393421+00:00",
+             "inputs": {"max_tokens": 99, "model": "claude-opus-4-6", "messages": said,
+                        "tools": tools},
+             "outputs": outputs,
+             "extra": {"metadata": {"ls_method": "traceable", "ls_model_name": "claude-opus-4-6",
+                                    "usage_metadata": outputs["usage_metadata"]}}}
+            for number, (said, outputs) in enumerate([(asked, first), (later, second)], 1)
+        ]  # fmt: skip
+        chain = {"id": "r0", "run_type": "chain", "inputs": {}, "outputs": {"output": None},
+                 "start_time": "2026-01-05 09:00:00+00:00", "trace_id": "t"}  # fmt: skip
+        path = write_lines(tmp_path / "runs.jsonl", [chain, *rows])
+        (session,), problems = read_logs([path])
+        assert problems == []
+        assert session.messages == [*later, {"role": "assistant", "content": "rain"}]
+        assert session.tools == tools
+        assert [each.usage.cache_write_1h for each in session.calls] == [1_000, 0]
+        assert look(path).usage == {
+            "input": 70, "cache_read": 1_000, "cache_write": 1_000, "output": 13}  # fmt: skip
+
 
 class TestOpenTelemetry:
     def span(self, number: int, **extra: Any) -> Any:
@@ -201,6 +247,54 @@ class TestOpenTelemetry:
         row = {"name": "chat", "context": {"span_id": "1"}, "attributes": self.span(1),
                "start_time": "2026-01-05T09:00:00Z"}  # fmt: skip
         assert look(write_lines(tmp_path / "spans.jsonl", [row])).calls == 1
+
+    def test_spans_as_the_sdk_prints_them(self, tmp_path: Path) -> None:
+        """Each over several lines, in a row; the span of the agent sums up what is in it."""
+        sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is absent")
+        export = pytest.importorskip("opentelemetry.sdk.trace.export")
+        path = tmp_path / "spans.json"
+        with path.open("w") as out:
+            provider = sdk.TracerProvider()
+            provider.add_span_processor(export.SimpleSpanProcessor(
+                export.ConsoleSpanExporter(out=out)))  # fmt: skip
+            tracer = provider.get_tracer("t")
+            with tracer.start_as_current_span("invoke_agent helper") as agent:
+                agent.set_attributes({"gen_ai.operation.name": "invoke_agent",
+                                      "gen_ai.usage.input_tokens": 4_000})  # fmt: skip
+                for number in (1, 2):
+                    with tracer.start_as_current_span("chat gpt-5.5") as span:
+                        span.set_attributes({**self.span(number), "gen_ai.operation.name": "chat"})
+            provider.shutdown()
+        found = look(path)
+        assert (found.sessions, found.calls, found.problems) == (1, 2, ())
+        assert found.usage["input"] + found.usage["cache_read"] == 4_000
+
+    def test_otlp_with_structured_messages_and_earlier_names(self, tmp_path: Path) -> None:
+        def value(given: Any) -> Any:
+            if isinstance(given, dict):
+                return {"kvlistValue": {"values": pairs(given)}}
+            if isinstance(given, list):
+                return {"arrayValue": {"values": [value(each) for each in given]}}
+            return {"intValue": str(given)} if isinstance(given, int) else {"stringValue": given}
+
+        def pairs(given: dict[str, Any]) -> list[Any]:
+            return [{"key": key, "value": value(each)} for key, each in given.items()]
+
+        said = {**self.span(1), "gen_ai.usage.prompt_tokens": 2_000}
+        del said["gen_ai.usage.input_tokens"]
+        said["gen_ai.input.messages"] = json.loads(said["gen_ai.input.messages"])
+        said["gen_ai.output.messages"] = [
+            {"role": "assistant", "parts": [{"type": "text", "content": "done"}],
+             "finish_reason": "stop"}]  # fmt: skip
+        spans = [{"traceId": "t", "spanId": "1", "attributes": pairs(said)}]
+        path = tmp_path / "otlp.json"
+        row = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+        path.write_text(json.dumps(row, indent=2))
+        (session,), _ = read_logs([path])
+        assert [each["role"] for each in session.messages] == [
+            "user", "assistant", "tool", "assistant"]  # fmt: skip
+        assert session.messages[1]["tool_calls"][0]["function"]["arguments"] == '{"at": "x.py"}'
+        assert session.calls[0].usage.input == 2_000
 
 
 class TestFiles:
