@@ -214,7 +214,7 @@ class Curator:
             view = conversation.write(sealed.entries, given)
             orphans = left_out(timeline)
         report = partial(explain, request, sealed, steps, orphans, **self._described())
-        return self._concluded(request, sealed, report, watch, (scattered(view), scattered(given)))
+        return self._concluded(request, sealed, report, watch, (view, given))
 
     def _request(self, record: Timeline, options: Options) -> Request:
         limit = self.max_tokens if options.max_tokens is None else options.max_tokens
@@ -324,7 +324,7 @@ class Curator:
         sealed: Sealed,
         report: Callable[[], CurationReport],
         watch: Watch,
-        messages: tuple[list[Any], list[Any]],
+        messages: tuple[Sequence[Any], Sequence[Any]],
     ) -> Curation:
         """The outcome; ``messages`` are the view, and what was given for the shadow."""
         made: list[Any] = [report]  # it is made when somebody asks
@@ -335,7 +335,7 @@ class Curator:
             counted = made[0].tokens_before + request.priced
         tokens, error = watch.predicted(sealed.state, counted, sealed.kept)
         observe = watch.observing(counted + sealed.kept)
-        shown = messages[self.mode == "shadow"]
+        shown = scattered(messages[self.mode == "shadow"])
         curation = Curation(shown, entries, tokens, made, error, observe)
         if self.bus is not None or logger.isEnabledFor(logging.DEBUG):
             self._announce(curation.report, request.session)

@@ -64,8 +64,9 @@ def in_blocks(entry: ConversationEntry, others: bool = False) -> bool:
         others: whether other entries of the conversation are, so that an invented call is, too.
     """
     if entry.tool_calls:
-        if any("anthropic" in (call.extra or ()) for call in entry.tool_calls):
-            return True
+        for call in entry.tool_calls:
+            if call.extra is not None and "anthropic" in call.extra:
+                return True
         return others and entry.source is None
     if entry.source is None:
         return False

@@ -61,7 +61,7 @@ class DictDialect:
             if entry.role is not _TOOL:
                 blocks = _anthropic.in_blocks(entry, others) if entry.tool_calls else None
             whole = whole_source(entries, position)
-            if whole and (entry.role is not _TOOL or blocks in (None, _in_block(entry))):
+            if whole and (not blocks or entry.role is not _TOOL or _in_block(entry)):
                 out.append(entry.source)
                 position += whole
             elif entry.role is _TOOL and (_in_block(entry) if blocks is None else blocks):

@@ -94,8 +94,10 @@ def gathered(messages: Sequence[Any], dialect: Dialect) -> Sequence[Any]:
     return messages if gather is None else gather(messages)
 
 
-def scattered(messages: Iterable[Any]) -> list[Any]:
+def scattered(messages: Sequence[Any]) -> list[Any]:
     """Return what was gathered as the single messages it is made of."""
+    if Gathered not in set(map(type, messages)):
+        return list(messages)
     out: list[Any] = []
     for message in messages:
         if message.__class__ is Gathered:

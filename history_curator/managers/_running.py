@@ -50,7 +50,7 @@ def _prepared(
 
 def _checked(manager: Any, returned: Any) -> Entries:
     if not isinstance(returned, Sequence) or not all(
-        isinstance(entry, ConversationEntry) for entry in returned
+        issubclass(kind, ConversationEntry) for kind in set(map(type, returned))
     ):
         raise ConfigurationError(
             f"{type(manager).__name__} returned something other than a list of entries. "

@@ -61,7 +61,7 @@ class ServerToolsStayWhole(Invariant):
                 (index, "caller", f"the call {call.id!r} was made by a program that is not here")
                 for index, entry in enumerate(entries)
                 for call in entry.tool_calls or ()
-                if _caller(call.extra and call.extra.get("anthropic"))
+                if call.extra and _caller(call.extra.get("anthropic"))
             ]
         return [(index, kind, message) for index, kind, _, message in _alone(entries)]
 

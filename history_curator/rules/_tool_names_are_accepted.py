@@ -47,6 +47,7 @@ class ToolNamesAreAccepted(Invariant):
     """
 
     code = "P8"
+    within = True
     about = ("tool_calls", "tool_name", "name")
     errors: ClassVar[Errors] = {
         "name": {

@@ -164,19 +164,19 @@ class Ledger:
 
     def _names(self, units: Sequence[Unit], known: str, room: int, names: list[str]) -> int:
         """Add identifiers that are not known otherwise while there is room; return what they cost."""
-        spent = 0
+        spent, added = 0, ""
         mentions = [each for unit in units for each in self._told(unit).mentions]
         for name in rank_identifiers(mentions):
             if room - spent < 3:
                 break
-            if name in known:
+            if name in added or name in known:
                 continue
             quoted = one_line(name)
             cost = self._counter.count(f"{quoted}\n")
             if spent + cost <= room:
                 spent += cost
                 names.append(quoted)
-                known = f"{known}\n{name}"
+                added = f"{added}\n{name}"
         return spent
 
     def _written(

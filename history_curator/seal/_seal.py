@@ -300,13 +300,12 @@ class _View:
             return None
         last = len(units) - 1
         required = self._required()
-        ways: list[tuple[list[Form], bool]] = []
+        older = [units[at] for at in required if at != last]
+        fronts = [list(map(forms.cleared, older))]
         if cut.at == last:
-            front = self.seal._fold(self.timeline, min(room, fold.room)).shown(cut)[:-1]
-            ways.append((front, True))
-            ways.append(([forms.shown(units[at]) for at in required if at != last], True))
-        ways.append(([forms.cleared(units[at]) for at in required if at != last], False))
-        for front, _whole in ways:
+            heads = self.seal._fold(self.timeline, min(room, fold.room)).shown(cut)[:-1]
+            fronts = [heads, list(map(forms.shown, older)), *fronts]
+        for front in fronts:
             left = room - sum(piece.tokens for piece in [*front, *self._all_system()[1:]])
             while left > 0 or last not in required:
                 newest = forms.squeezed(units[last], left)

@@ -45,29 +45,36 @@ class Conversations:
         Nobody else has it until it is given back.
         """
         seen = _seen(dialect, messages)
-        conversation = self._find(dialect, seen, key) or Conversation(dialect)
+        conversation, shared = self._find(dialect, seen, key)
         conversation.dialect = dialect
-        conversation.follow(messages, seen)
+        conversation.follow(messages, seen, shared)
         try:
             yield conversation
         finally:
             self._keep(conversation, key)
 
-    def _find(self, dialect: Dialect, seen: Sequence[Any], key: Hashable) -> Conversation | None:
+    def _find(
+        self, dialect: Dialect, seen: Sequence[Any], key: Hashable
+    ) -> tuple[Conversation, int]:
+        """The conversation, or a new one, and how many messages it shares with what is given."""
         if key is not None:
-            return self._take((dialect.name, key))
+            found = self._take((dialect.name, key)) or Conversation(dialect)
+            return found, found.shared(seen)
         for length in range(len(seen), 0, -1):
             name = _name(dialect, seen, length)
             if name not in self._names:
                 continue
             passed: list[Conversation] = []
-            while (found := self._take(name)) is not None and found.shared(seen) < length:
-                passed.append(found)
-            for conversation in passed:
-                self._keep(conversation, None)
-            if found is not None:
-                return found
-        return None
+            while (candidate := self._take(name)) is not None:
+                shared = candidate.shared(seen)
+                if shared >= length:
+                    break
+                passed.append(candidate)
+            for other in passed:
+                self._keep(other, None)
+            if candidate is not None:
+                return candidate, shared
+        return Conversation(dialect), 0
 
     def _take(self, name: Hashable) -> Conversation | None:
         with self._lock:

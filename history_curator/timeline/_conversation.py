@@ -36,7 +36,17 @@ class Conversation:
         size: bytes held, about.
     """
 
-    __slots__ = ("_firsts", "_typed", "curated", "dialect", "edits", "record", "seen", "size")
+    __slots__ = (
+        "_firsts",
+        "_places",
+        "_typed",
+        "curated",
+        "dialect",
+        "edits",
+        "record",
+        "seen",
+        "size",
+    )
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -46,11 +56,17 @@ class Conversation:
         self.edits: dict[int, ConversationEntry] = {}
         self.size = 0
         self._firsts = array("L")  # for each message, the position of its first entry
+        self._places: dict[int, int] = {}  # by the identity of a twin, where its message stands
         self._typed: dict[int, str] = {}  # messages with numbers: 1 and True are equal, not alike
 
-    def follow(self, messages: Sequence[Any], seen: Sequence[Any]) -> None:
-        """Take over what is new or different; `seen` is what the messages are made of."""
-        shared = self.shared(seen)
+    def follow(self, messages: Sequence[Any], seen: Sequence[Any], shared: int) -> None:
+        """Take over what is new or different.
+
+        Args:
+            messages: the conversation as it is now.
+            seen: what the messages are made of.
+            shared: how many are as they were read, see `shared`.
+        """
         # All are read before one is recorded: an error leaves everything as it was.
         changed = self._changed_system(messages, seen, shared)
         if any(entries is None for entries in changed.values()):
@@ -67,8 +83,10 @@ class Conversation:
             typed = self._typed_at(self.seen[at])
             if typed is not None:
                 self._typed[at] = typed
-        for entries in fresh:
+        for at, entries in enumerate(fresh, shared):
             self._firsts.append(len(self.record.entries))
+            if entries:
+                self._places[id(entries[0].source)] = at
             for entry in entries:
                 self.record.add(entry)
                 self.size += _PER_ENTRY + getsizeof(entry.content)
@@ -116,12 +134,15 @@ class Conversation:
 
     def _swap(self, at: int, twin: Any, entry: ConversationEntry) -> None:
         self.seen[at] = self.dialect.peek([twin])[0]
+        del self._places[id(self.entries_at(at)[0].source)]
+        self._places[id(entry.source)] = at
         self.record.with_system(self._firsts[at], entry)
 
     def _forget_from(self, at: int) -> None:
         entries = self.record.entries[: self._firsts[at]]
         self.record = self.record.followed_by(entries)
         del self.seen[at:], self._firsts[at:]
+        self._places = {twin: place for twin, place in self._places.items() if place < at}
         self._typed = {place: typed for place, typed in self._typed.items() if place < at}
         self.curated = Timeline()
         self.edits.clear()
@@ -173,15 +194,11 @@ class Conversation:
         written = self.dialect.write(view)
         if getattr(self.dialect, "immutable", False):
             return written
-        firsts, read = self._firsts, self.record.entries
-        given: dict[int, Any] = {}
-        for entry in view:  # one that says it was read from a message may be somebody else's
-            source, at = entry.source, entry.sequence
-            if source is None or not 0 <= at < len(firsts) or firsts[at] >= len(read):
-                continue
-            if read[firsts[at]].source is source:
-                given[id(source)] = messages[at]
-        return [given.get(id(message), message) for message in written]
+        place_of = self._places.get
+        return [
+            message if (at := place_of(id(message))) is None else messages[at]
+            for message in written
+        ]
 
 
 def _from(messages: Sequence[Any], start: int) -> list[tuple[int, Any]]:
