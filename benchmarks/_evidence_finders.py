@@ -13,18 +13,12 @@ from history_curator import Curator, RelevanceManager
 from history_curator.dialects import read_entries
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.managers import CurationContext
-from history_curator.managers.relevance import (
-    EmbeddingScorer,
-    HybridScorer,
-    LexicalScorer,
-    entry_text,
-)
-from history_curator.managers.relevance._scorers import FAR_OUT
+from history_curator.managers.relevance import entry_text
 from history_curator.tokens import get_counter
 
 COUNTER = get_counter("o200k_base")
 WORDS, SOFT = "words", "words and soft words"
-DENSE, BARE = "words, soft words and MiniLM", "words and MiniLM"
+DENSE = "words, soft words and MiniLM"
 
 Embed = Callable[[Sequence[str]], list[Any]]
 
@@ -36,10 +30,7 @@ def finders() -> dict[str, Variant]:
         found[SOFT] = Variant(lambda: RelevanceManager(scorer="soft"))
     embed = packaged_embeddings()
     if embed is not None:
-        meaning = EmbeddingScorer(embed, stands_out=FAR_OUT)
-        bare = HybridScorer(LexicalScorer(soft=False), meaning)
         found[DENSE] = Variant(lambda: RelevanceManager(scorer="hybrid", embeddings=embed))
-        found[BARE] = Variant(lambda: RelevanceManager(scorer=bare))
     return found
 
 

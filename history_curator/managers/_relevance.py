@@ -10,11 +10,7 @@ from history_curator.errors import ConfigurationError
 from history_curator.managers._cut import fits, place_of, stopped_fitting
 from history_curator.managers._protocol import CurationContext
 from history_curator.managers.relevance import Signals, query_at, rank, resolve_scorer, take
-from history_curator.managers.relevance._compose import (
-    RECOLLECTION_HEAD,
-    RECOLLECTION_TAIL,
-    recollection,
-)
+from history_curator.managers.relevance._compose import recollection
 from history_curator.managers.relevance._memory import Memories, Memory
 from history_curator.managers.relevance._text import numpy, require
 from history_curator.managers.relevance._window import Window, window_of
@@ -159,7 +155,8 @@ class RelevanceManager:
         query = query_at(entries, asked, plan.said)
         limit = max(asked, _start(memory, plan.window))
         scores, failure = memory.search.scores(entries, query, limit)
-        room = plan.room - counter.count(RECOLLECTION_HEAD) - counter.count(RECOLLECTION_TAIL) - 8
+        before = entries[min(asked, len(entries) - 1)]
+        room = plan.room - counter.count_entry(recollection((), before))
 
         def cost(position: int, taken: set[int]) -> int:
             """A label is shown only where the unit before is not quoted as well."""
@@ -173,7 +170,7 @@ class RelevanceManager:
         taken = take(_order(memory, plan.window, scores), cost, room)
         while taken:
             runs = [(units[position].start, units[position].entries) for position in sorted(taken)]
-            block = recollection(runs, before=entries[min(asked, len(entries) - 1)])
+            block = recollection(runs, before)
             if counter.count_entry(block) <= plan.room:
                 return _Recollected(tuple(sorted(taken)), block, failure)
             taken.pop()

@@ -59,7 +59,7 @@ class Finder:
         >>> finder = Finder(LexicalScorer(soft=False))
         >>> finder.add([E(R.USER, "what is your dog called?"), E(R.ASSISTANT, "Rex")])
         >>> [round(float(score), 2) for score in finder.scores({"dog": 1.0}, 2)]
-        [0.28, 0.2]
+        [0.28, 0.19]
     """
 
     def __init__(self, scorer: Scorer | None = None, signals: Signals | None = None) -> None:

@@ -44,7 +44,7 @@ class LexicalIndex:
         [0.18, 0.0, 0.21]
     """
 
-    def __init__(self, *, k1: float = 1.2, b: float = 0.6, folder: Any = None) -> None:
+    def __init__(self, *, k1: float = 1.2, b: float = 0.75, folder: Any = None) -> None:
         self.k1 = k1
         self.b = b
         self._blocks = Blocks(folder)

@@ -96,7 +96,7 @@ class Memory:
         digits = len(str(unit.start))
         price = self._labels.get(digits)
         if price is None:
-            price = self._labels[digits] = counter.count(label(unit.start))
+            price = self._labels[digits] = counter.count(label(unit.start).rstrip())
         return cost, price
 
     def layout(self, cut: int) -> tuple[Any, Any]:

@@ -81,7 +81,7 @@ class LexicalScorer:
     """
 
     def __init__(
-        self, *, soft: bool | None = None, k1: float = 1.2, b: float = 0.6, folder: Any = None
+        self, *, soft: bool | None = None, k1: float = 1.2, b: float = 0.75, folder: Any = None
     ) -> None:
         self.soft = has_vectors() if soft is None else soft
         self.k1 = k1
