@@ -372,6 +372,39 @@ def test_a_late_result_moves_up_to_its_call() -> None:
     )
 
 
+def test_a_second_result_takes_the_place_of_the_first() -> None:
+    messages = talk("S U A(c1) T(c1) A U T(c1) A U")
+    assert view(messages, budget=1_000) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A(c1)
+        T(c1) result 6 of c1
+        A answer 4
+        U user 5
+        A answer 7
+        U user 8
+        """
+    )
+
+
+def test_a_result_belongs_to_the_latest_call_of_its_id() -> None:
+    messages = talk("S U A(c1) T(c1) U A(c1) T(c1) A U")
+    assert view(messages, budget=1_000) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A(c1)
+        T(c1) result 3 of c1
+        U user 4
+        A(call_3629be50d1a5516f)
+        T(call_3629be50d1a5516f) result 6 of c1
+        A answer 7
+        U user 8
+        """
+    )
+
+
 def test_an_open_exchange_is_answered_by_a_placeholder() -> None:
     messages = talk("S U A(c1,c2) T(c1)")
     assert view(messages, budget=1_000) == lines_of(
