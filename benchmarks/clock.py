@@ -5,6 +5,12 @@ times of the log on its messages and once without. Both are charged with the tim
 what is sent after the cache went cold is written anew. A view that jumps when the cache is cold
 is smaller afterwards, so it sees a little less; what the same visibility costs without the clock is
 read off the curve of budgets without it.
+
+More than half of the cost at small budgets is what no view decides: system prompt and tools, which
+these logs do not show, are sent with every request. The cost is given with and without them.
+
+How deep a cold jump goes was chosen on every second session (``--cold`` tries another depth);
+the other half stands beside it.
 """
 
 from __future__ import annotations
@@ -15,15 +21,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from benchmarks._logs import logs
 from history_curator import Curator
+from history_curator.caching import price_sheets
 from history_curator.doctor._contents import Contents, look_into
 from history_curator.doctor._read import find_logs, read_logs
 from history_curator.doctor._session import Session
 from history_curator.doctor._what_if import input_cost
 from history_curator.lab import CuratorPolicy, LabConversation, replay
+from history_curator.lab._conversation import ReadConversation
+from history_curator.seal import _fold
 from history_curator.tokens import Calibration, get_counter
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "generated" / "clock.md"
@@ -35,78 +43,125 @@ class Default:
     """Builds the curator in whichever process replays; counts stay as they are."""
 
     max_tokens: int
+    cold: float
 
     def __call__(self) -> Curator:
         """Return the default curator at this budget."""
+        _fold.COLD = self.cold
         return Curator(max_tokens=self.max_tokens, provider="anthropic", calibration=False)
-
-
-def timed(session: Session) -> list[dict[str, Any]]:
-    """Return the messages with their times, and with what tells how long the cache lives."""
-    hour = [call.position for call in session.calls if call.usage.cache_write_1h]
-    said = [
-        {**message, "timestamp": time} if time is not None else dict(message)
-        for message, time in zip(session.messages, session.times, strict=True)
-    ]
-    for position in hour:
-        if position < len(said) and said[position].get("role") == "assistant":
-            said[position]["usage"] = {
-                "input_tokens": 1, "cache_creation_input_tokens": 1,
-                "cache_creation": {"ephemeral_1h_input_tokens": 1},
-            }  # fmt: skip
-    return said
 
 
 Pairs = Sequence[tuple[Session, Contents]]
 
 
-def points(pairs: Pairs, *, clock: bool, budgets: Sequence[int]) -> list[tuple[float, float]]:
-    """Return, for each budget, the share of needs that were visible and the cost of the input."""
+@dataclass(frozen=True)
+class Row:
+    """One session at one budget.
+
+    Attributes:
+        needs, lost: what its calls needed, and what of it was not in view.
+        cost: of its prompts.
+        fixed: of that, what was sent beside the view.
+    """
+
+    needs: int
+    lost: int
+    cost: float
+    fixed: float
+
+
+def rows(pairs: Pairs, *, clock: bool, budgets: Sequence[int], cold: float) -> list[list[Row]]:
+    """Return, for each budget, one row for each session."""
     talks = [
         LabConversation(
-            session.id, timed(session) if clock else session.messages, times=session.times,
+            session.id, session.timed() if clock else session.messages, times=session.times,
             hidden=round(inside.hidden / inside.ratio),
         )
         for session, inside in pairs
     ]  # fmt: skip
-    policies = {str(budget): CuratorPolicy(Default(budget), budget) for budget in budgets}
+    policies = {str(budget): CuratorPolicy(Default(budget, cold), budget) for budget in budgets}
     results = replay(talks, policies, provider=None, counter="o200k_base")
-    found = []
-    for budget in policies:
-        tallies = results.tallies[budget]
-        cost = sum(
-            input_cost(session, inside.ratio, tally.costs)
-            for (session, inside), tally in zip(pairs, tallies, strict=True)
-        )
-        found.append((1 - results[budget].regret, cost))
-    return found
+    fixed = [fixed_cost(*pair, talk.read()) for pair, talk in zip(pairs, talks, strict=True)]
+    return [
+        [
+            Row(tally.needs + tally.repeats, tally.lost + tally.repeated,
+                input_cost(session, inside.ratio, tally.costs), beside)
+            for (session, inside), tally, beside in zip(
+                pairs, results.tallies[budget], fixed, strict=True)
+        ]
+        for budget in policies
+    ]  # fmt: skip
 
 
-def without(visible: float, curve: Sequence[tuple[float, float]]) -> float:
-    """Return what this visibility costs on a curve of (visible, cost)."""
+def fixed_cost(session: Session, inside: Contents, record: ReadConversation) -> float:
+    """Return what is paid for what is sent beside the view, whatever the view is."""
+    costs: dict[str, float] = {}
+    answered = 0
+    for at in record.calls:
+        idle = record.idle(answered, at) if answered else None
+        for name, sheet in price_sheets().items():
+            held = record.hidden if answered else 0
+            costs[name] = costs.get(name, 0.0) + sheet.cost(record.hidden, held, idle)
+        answered = at
+    return input_cost(session, inside.ratio, costs)
+
+
+Point = tuple[float, float, float]
+"""The share of needs that were visible, the cost, and the cost of the view alone."""
+
+
+def point(sessions: Sequence[Row]) -> Point:
+    """Return what some sessions come to."""
+    needs, lost = sum(each.needs for each in sessions), sum(each.lost for each in sessions)
+    cost, fixed = sum(each.cost for each in sessions), sum(each.fixed for each in sessions)
+    return 1 - lost / needs, cost, cost - fixed
+
+
+def without(visible: float, curve: Sequence[Point], column: int) -> float:
+    """Return what this visibility costs on a curve of points."""
     pieces = list(pairwise(curve))
-    (low, cheap), (high, dear) = next((p for p in pieces if visible <= p[1][0]), pieces[-1])
-    return cheap + (dear - cheap) * (visible - low) / (high - low or 1.0)
+    low, high = next((p for p in pieces if visible <= p[1][0]), pieces[-1])
+    share = (visible - low[0]) / (high[0] - low[0] or 1.0)
+    return low[column] + (high[column] - low[column]) * share
 
 
-def measure(budgets: Sequence[int]) -> str:
+def measure(budgets: Sequence[int], cold: float) -> str:
     """Return the table."""
     counter = get_counter("o200k_base")
     with logs() as folder:
         sessions, _ = read_logs(find_logs([folder]))
     calibration = Calibration(counter)
     pairs = [(session, look_into(session, counter, calibration)) for session in sessions]
-    plain, timely = (points(pairs, clock=clock, budgets=budgets) for clock in (False, True))
-    rows = ["| budget | visible without | with | cost, without = 1 | at equal visibility |",
-            "|---:|---:|---:|---:|---:|"]  # fmt: skip
-    for budget, (seen, cost), (now, less) in zip(budgets, plain, timely, strict=True):
-        rows.append(
+    plain, timely = (
+        rows(pairs, clock=clock, budgets=budgets, cold=cold) for clock in (False, True)
+    )
+    heads = ("budget", "visible without", "with", "cost", "at equal visibility",
+             "the view alone", "at equal visibility", "chosen on / other half")  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", "|---:" * len(heads) + "|"]
+    parts = (slice(None), slice(0, None, 2), slice(1, None, 2))
+    curves = [[point(each[part]) for each in plain] for part in parts]
+    for number, (budget, with_clock) in enumerate(zip(budgets, timely, strict=True)):
+        seen, cost, view = curves[0][number]
+        now, less, thin = point(with_clock)
+        halves = [
+            point(with_clock[part])[2] / without(point(with_clock[part])[0], curve, 2)
+            for part, curve in zip(parts[1:], curves[1:], strict=True)
+        ]
+        lines.append(
             f"| {budget:,} | {seen:.1%} | {now:.1%} | {less / cost:.3f} | "
-            f"{less / without(now, plain):.3f} |"
+            f"{less / without(now, curves[0], 1):.3f} | {thin / view:.3f} | "
+            f"{thin / without(now, curves[0], 2):.3f} | {halves[0]:.3f} / {halves[1]:.3f} |"
         )
     calls = sum(len(session.calls) for session in sessions)
-    head = f"{calls:,} calls of {len(sessions)} sessions; cost of what is sent, answers apart."
-    return "\n".join([head, "", *rows]) + "\n"
+    head = (
+        f"{calls:,} calls of {len(sessions)} sessions; cost of what is sent, answers apart, "
+        f"without the clock = 1. A jump for which the cache was cold leaves the view {cold:.0%} as "
+        "full as another one. The view alone: without the system prompt and tools that the logs "
+        "do not show, which no view decides "
+        f"({curves[0][0][1] - curves[0][0][2]:,.0f} USD of {curves[0][0][1]:,.0f} at "
+        f"{budgets[0]:,})."
+    )
+    return "\n".join([head, "", *lines]) + "\n"
 
 
 def main() -> int:
@@ -114,8 +169,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     parser.add_argument("--budget", type=int, action="append", help="one or several")
+    parser.add_argument("--cold", type=float, default=_fold.COLD, help="how deep a cold jump goes")
     given = parser.parse_args()
-    text = measure(tuple(given.budget or BUDGETS))
+    text = measure(tuple(given.budget or BUDGETS), given.cold)
     print(text)
     if given.write:
         PAGE.write_text(text, encoding="utf-8")

@@ -16,8 +16,8 @@ from typing import Any
 from benchmarks._logs import logs
 from history_curator.doctor import Diagnosis, diagnose
 from history_curator.doctor._diagnosis import percentile
-from history_curator.doctor._page import reasons
 from history_curator.doctor._read import find_logs
+from history_curator.doctor._tables import reasons
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "generated" / "doctor.md"
 

@@ -28,8 +28,8 @@ class Loss:
         call: the first call without it.
         messages: how many messages left.
         tokens: how large they were.
-        needed: identifiers and tools that later calls used, that only those messages held and the
-            summary does not name; in the order they were used.
+        needed: identifiers that later calls used, that only those messages held and the summary
+            does not name, and calls that were made again; in the order they were used.
     """
 
     session: str
@@ -153,8 +153,9 @@ def _losses(inside: _Inside, ratio: float) -> Iterator[Loss]:
         needed: dict[str, None] = {}
         for at in (before[session.calls[call].position] for call in window.calls):
             for need in inside.needs.get(at, ()):
-                if need.sources[-1] < first and need.value not in window.text:
-                    needed[need.value] = None
+                again = need.kind == "repeat"
+                if need.sources[-1] < first and (again or need.value not in window.text):
+                    needed[f"the same {need.value} call" if again else need.value] = None
         yield Loss(
             session=session.id,
             call=window.calls[0],

@@ -84,6 +84,25 @@ class Session:
         """Change a call of which more has been read."""
         self.calls[number] = replace(self.calls[number], **changes)
 
+    def timed(self) -> list[dict[str, Any]]:
+        """Return the messages as a host would keep them: with times, answers with their usage."""
+        said = [
+            {**message, "timestamp": time} if time is not None else dict(message)
+            for message, time in zip(self.messages, self.times, strict=True)
+        ]
+        for call in self.calls:
+            if call.position < len(said) and said[call.position].get("role") == "assistant":
+                used = call.usage
+                said[call.position]["model"] = call.model
+                said[call.position]["usage"] = {
+                    "input_tokens": used.uncached,
+                    "cache_read_input_tokens": used.cache_read,
+                    "cache_creation_input_tokens": used.cache_write,
+                    "cache_creation": {"ephemeral_1h_input_tokens": used.cache_write_1h},
+                    "output_tokens": used.output,
+                }
+        return said
+
     def compacted(self, before: int, upto: int) -> bool:
         """Return whether the host summarised between two positions."""
         return any(before < each.position <= upto for each in self.compactions)

@@ -78,8 +78,8 @@ def what_if(
     """Return one row per policy: as it was, the default at several budgets, and peers.
 
     Every call of the logs is made again with what the policy would have sent. What the log does
-    not show (system prompt, tools) is sent along with every request; times between the calls are
-    those of the log; what the model answered is taken from it, too. What was really sent is
+    not show (system prompt, tools) is sent along with every request; times are those of the log,
+    for the default policy's clock, too; what the model answered is taken from it as well. What was really sent is
     replayed as well, and what was reported for a session is multiplied with how a policy's replay
     compares to that one: whatever the replay gets wrong for both cancels out.
 
@@ -106,7 +106,7 @@ def what_if(
     talks = [
         LabConversation(
             session.id,
-            session.messages,
+            session.timed(),
             times=session.times,
             tools=session.tools,
             hidden=round(inside.hidden / inside.ratio),
@@ -156,7 +156,8 @@ class _Default:
     def __call__(self) -> Any:
         from history_curator.curator import Curator
 
-        return Curator(max_tokens=self.max_tokens)
+        # What was reported is about what the host sent, not about these views.
+        return Curator(max_tokens=self.max_tokens, calibration=False)
 
 
 def _costs(pairs: Sequence[tuple[Session, Contents]], tallies: Sequence[Tally]) -> list[float]:

@@ -34,7 +34,7 @@ from history_curator.timeline import Timeline, Unit
 
 LOW_WATER = 0.70
 """How full a jump leaves the view."""
-COLD = 0.55
+COLD = 0.35
 """How full, of that, a jump leaves it for which the cache was cold."""
 OPENING = 64
 """Units at the start of a history among which its first report is looked for."""
