@@ -8,8 +8,10 @@ fork at once lose nothing.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -29,6 +31,8 @@ MAIN = "main"
 """The name of the conversation everything branches off from."""
 
 _ID = re.compile(r"[0-9a-f]{32}")
+_LOOKS, _PAUSE = 20, 0.1
+"""How often, and after how many seconds, the first of several claims to a name looks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +198,29 @@ class Branches(Generic[H]):
             created_at=datetime.now(timezone.utc).isoformat(),
             current=switch,
         )
-        known = yield from self._list()
-        key = f"{self.key}:{made}"
-        if not any(branch.key == key for branch in known):
+        if name is not None and not (yield from self._won(name, made)):
             raise ConfigurationError(
                 f"name: somebody else just took {name!r}. Fix: choose another."
             )
-        return self._opened(key)
+        return self._opened(f"{self.key}:{made}")
+
+    def _won(self, name: str, made: str) -> Body[bool]:
+        """Whether a name that was just claimed is ours.
+
+        A store may put a line in front of others that were read before it was there. So whoever
+        sees no other claim has the name, the first of several waits for the others to withdraw,
+        and withdraws where one does not: that one saw nobody else.
+        """
+        for _ in range(_LOOKS):
+            lines = yield from self._read(self._outbox(f"{self.key}:branches"))
+            claims = _claims(name, map(self._text, lines))
+            if claims == [made]:
+                return True
+            if claims[:1] != [made]:
+                break
+            yield Ask(time.sleep, asyncio.sleep, (_PAUSE,))
+        yield from self._note(withdrawn=made)
+        return False
 
     def _switch(self, name: str) -> Body[H]:
         known = yield from self._list()
@@ -249,8 +269,7 @@ def _branches(key: str, lines: Iterable[Any]) -> tuple[Branch, ...]:
     """Return what lines say, one after the other; what makes no sense is passed over."""
     known = {MAIN: Branch(MAIN, key)}
     current = MAIN
-    for line in lines:
-        fields = _fields(line)
+    for fields in _standing(lines):
         name = fields.get("switch")
         if isinstance(name, str) and name in known:
             current = name
@@ -260,6 +279,19 @@ def _branches(key: str, lines: Iterable[Any]) -> tuple[Branch, ...]:
             if fields.get("current") is True:
                 current = branch.name
     return tuple(replace(branch, current=branch.name == current) for branch in known.values())
+
+
+def _standing(lines: Iterable[Any]) -> list[Mapping[str, Any]]:
+    """What the lines say, without forks that were withdrawn."""
+    told = list(map(_fields, lines))
+    withdrawn = [fields["withdrawn"] for fields in told if "withdrawn" in fields]
+    return [fields for fields in told if "fork" not in fields or fields["fork"] not in withdrawn]
+
+
+def _claims(name: str, lines: Iterable[Any]) -> list[Any]:
+    """The forks that claim a name, in the order of the store."""
+    claims = (fields for fields in _standing(lines) if fields.get("name") == name)
+    return [fields["fork"] for fields in claims if "fork" in fields]
 
 
 def _forked(key: str, fields: Mapping[str, Any], known: Mapping[str, Branch]) -> Branch | None:
