@@ -139,11 +139,16 @@ def _caller(raw: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
+def _is_called_by(names: set[str], raw: Any) -> bool:
+    caller = _caller(raw)
+    return bool(caller) and caller in names
+
+
 def _without(entry: ConversationEntry, names: set[str]) -> ConversationEntry:
     alone = {
         id(part)
         for part, kind, name in _blocks(entry)
-        if name in names and not (kind == "use" and _caller(part.raw) in names)
+        if name in names and not (kind == "use" and _is_called_by(names, part.raw))
     }
     parts = entry.parts and tuple(
         _uncalled(part, names) for part in entry.parts if id(part) not in alone
@@ -159,14 +164,14 @@ def _without(entry: ConversationEntry, names: set[str]) -> ConversationEntry:
 
 
 def _uncalled(part: ContentPart, names: set[str]) -> ContentPart:
-    if _caller(part.raw) not in names:
+    if not _is_called_by(names, part.raw):
         return part
     return replace(part, raw={key: part.raw[key] for key in part.raw if key != "caller"})
 
 
 def _direct(call: ToolCall, names: set[str]) -> ToolCall:
     kept = (call.extra or {}).get("anthropic")
-    if not isinstance(kept, Mapping) or _caller(kept) not in names:
+    if not isinstance(kept, Mapping) or not _is_called_by(names, kept):
         return call
     rest = {key: kept[key] for key in kept if key != "caller"}
     return replace(call, extra={**(call.extra or {}), "anthropic": rest})

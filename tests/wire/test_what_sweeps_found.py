@@ -140,3 +140,18 @@ class TestWhatIsNotWrittenIsNotCounted:
         given = [USER, call, *([output] if answered else [])]
         for budget in (None, 2_000):
             assert "yyy" not in str(self.held(given, budget).messages)
+
+
+def test_a_server_tool_use_without_an_id_or_a_result_goes() -> None:
+    use = {"type": "server_tool_use", "id": "", "name": "code_execution", "input": {}}
+    call = {"type": "tool_use", "id": "toolu_5", "name": "look", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_5", "content": "seen"}
+    messages = [
+        {"role": "user", "content": "look"},
+        {"role": "assistant", "content": [use, call]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
+        {"role": "user", "content": "thanks"},
+    ]
+    view = Curator(max_tokens=1_000, provider="anthropic").curate(messages).messages
+    assert view[1]["content"] == [call]
