@@ -132,7 +132,7 @@ class TestContents:
         found = look(log, tmp_path)
         (loss,) = found.losses
         assert loss.messages == 10
-        assert loss.needed == ("src/file_002.py", "Read")
+        assert loss.needed == ("src/file_002.py", "the same Read call")
 
     def test_what_the_summary_names_is_not_lost(self, tmp_path: Path) -> None:
         log = session(4)
