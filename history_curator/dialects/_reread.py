@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from history_curator.dialects._protocol import Dialect
@@ -114,22 +113,10 @@ def _counts_alike(
     other: ConversationEntry,
     count: Callable[[ConversationEntry], int] | None,
 ) -> bool:
-    if count is None or not (_is_noted(one) or any(call.extra for call in one.tool_calls or ())):
-        return True  # who says the same costs the same, but for what is carried beside it
-    return count(one) == count(other)
-
-
-def _is_noted(entry: ConversationEntry) -> bool:
-    return any(_notes(part) for part in entry.parts or ())
-
-
-def _notes(part: ContentPart) -> Any:
-    return part.raw.get("annotations") if isinstance(part.raw, Mapping) else None
+    return count is None or count(one) == count(other)
 
 
 def _read_as(entry: ConversationEntry, read: ConversationEntry) -> ConversationEntry:
-    if says_the_same(entry, read):
-        return _without_the_unsent(entry, read)
     parts: tuple[ContentPart, ...] | None = read.parts
     return entry.evolve(
         role=read.role,
@@ -139,23 +126,6 @@ def _read_as(entry: ConversationEntry, read: ConversationEntry) -> ConversationE
         tool_call_id=read.tool_call_id,
         reasoning=read.reasoning,
         name=read.name,
-        action=entry.action or "repaired",
-        reason=entry.reason or "what is sent reads so",
-    )
-
-
-def _without_the_unsent(entry: ConversationEntry, read: ConversationEntry) -> ConversationEntry:
-    """An entry without the annotations, and what its calls carry, that are not written."""
-    sent = [_notes(part) for part in read.parts or ()]
-    parts = entry.parts and tuple(
-        replace(part, raw={**part.raw, "annotations": []})
-        if _notes(part) and _notes(part) not in sent
-        else part
-        for part in entry.parts
-    )
-    return entry.evolve(
-        parts=parts,
-        tool_calls=read.tool_calls,
         action=entry.action or "repaired",
         reason=entry.reason or "what is sent reads so",
     )

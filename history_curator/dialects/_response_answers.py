@@ -256,8 +256,7 @@ def _bare(item: Mapping[str, Any]) -> dict[str, Any]:
     if type_of(item) == "mcp_approval_request":
         return dict(item)
     if type_of(item) in _NEED_IDS:
-        name, own = str(item.get("id")), f"_{item['call_id']}"
-        return {**item, "id": (name if name.endswith(own) else f"{name}{own}")[:64]}
+        return {**item, "id": f"{item.get('id')}_{item['call_id']}"[:64]}
     return {key: value for key, value in item.items() if key != "id"}
 
 
@@ -292,9 +291,7 @@ class _Shells:
     def _find(self, part: ContentPart) -> int | None:
         for at, message in enumerate(self._messages):
             content = message.get("content")
-            if content == part.raw or (
-                isinstance(content, list) and any(_is_block(part.raw, each) for each in content)
-            ):
+            if content == part.raw or (isinstance(content, list) and part.raw in content):
                 return at
         return 0 if len(self._messages) == 1 else None
 
@@ -319,13 +316,6 @@ class _Shells:
             )
         shell["content"] = [] if listed else ""
         return shell
-
-
-def _is_block(raw: Any, block: Any) -> bool:
-    """Whether a part was read from a block; its annotations may have been taken off since."""
-    if raw == block or not isinstance(raw, Mapping) or not isinstance(block, Mapping):
-        return bool(raw == block)
-    return {**raw, "annotations": None} == {**block, "annotations": None}
 
 
 def write_part(part: ContentPart, kind: str) -> Any:

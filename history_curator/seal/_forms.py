@@ -10,7 +10,7 @@ from history_curator.dialects import Dialect
 from history_curator.model import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
 from history_curator.rules import ProviderProfile
 from history_curator.rules._invariant import remembered
-from history_curator.seal._proof import written
+from history_curator.seal._proof import written_tokens
 from history_curator.timeline import Unit
 from history_curator.tokens import TokenCounter, shorten
 from history_curator.tokens._cap import cap_text
@@ -132,10 +132,9 @@ class Forms:
     def made(self, entries: Entries, given: Entries) -> Form:
         """Return a form of these entries, after the rules that hold in a unit by itself."""
         entries = self.profile.repair_unit(entries)
-        if entries is given and not any(entry.origin for entry in entries):
+        if entries is given:
             return Form(self, entries, sum(map(self.counter.count_entry, entries)))
-        sent, tokens = written(entries, self._dialect, self.counter)
-        return Form(self, tuple(sent), tokens)
+        return Form(self, entries, written_tokens(entries, self._dialect, self.counter))
 
     def _arrived(self, entry: ConversationEntry) -> ConversationEntry:
         """An entry as it is first shown; once, also where its exchange still grows."""

@@ -9,13 +9,10 @@ from history_curator.model import ConversationEntry
 from history_curator.tokens import TokenCounter
 
 
-def written(
+def written_tokens(
     entries: Sequence[ConversationEntry], dialect: Dialect | None, counter: TokenCounter
-) -> tuple[Sequence[ConversationEntry], int]:
-    """Return entries as they read once they are written, and what they cost then.
-
-    The very entries where nothing of them is lost on the way.
-    """
+) -> int:
+    """Return what entries cost once they are written."""
     if dialect is not None and not getattr(dialect, "immutable", False):
-        entries = reread(dialect, entries, counter.count_entry)
-    return entries, sum(map(counter.count_entry, entries))
+        entries = reread(dialect, entries)
+    return sum(map(counter.count_entry, entries))

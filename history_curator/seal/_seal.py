@@ -16,7 +16,7 @@ from history_curator.rules._invariant import remembered
 from history_curator.seal._fold import LOW_WATER, Cut, Fold
 from history_curator.seal._forms import CAP, LEAST_CAP, Form, Forms
 from history_curator.seal._ledger import Ledger
-from history_curator.seal._proof import written
+from history_curator.seal._proof import written_tokens
 from history_curator.timeline import Timeline, flatten
 from history_curator.tokens import TokenCounter
 
@@ -104,8 +104,7 @@ class Seal:
         entries = (
             self.profile.repair(flat, tail, edited=edited) if timeline.entries or edited else []
         )
-        sent, tokens = written(entries, self._dialect, self.counter)
-        entries = list(sent)
+        tokens = written_tokens(entries, self._dialect, self.counter)
         return Sealed(entries, tokens, self._settled(entries, flat, timeline, edited), fitted=flat)
 
     def fit(
@@ -185,8 +184,7 @@ class Seal:
         entries = tuple(entry for _, entry in system)
         if len(entries) > 1:
             merged = tuple(self.profile.repair(entries, "history"))
-            sent, tokens = written(merged, self._dialect, self.counter)
-            return Form(self.forms, tuple(sent), tokens)
+            return Form(self.forms, merged, written_tokens(merged, self._dialect, self.counter))
         return self.forms.made(entries, entries)
 
     def _settled(
@@ -404,12 +402,12 @@ class _View:
             entries = profile.settle(entries, 0, edited=True)
         if entries is not flat:
             known = {id(entry) for entry in flat}
-            entries = [
-                sent
+            tokens = sum(
+                self.seal.counter.count_entry(entry)
+                if id(entry) in known
+                else _proven_tokens(entry, self.seal)
                 for entry in entries
-                for sent in ((entry,) if id(entry) in known else _proven(entry, self.seal))
-            ]
-            tokens = sum(map(self.seal.counter.count_entry, entries))
+            )
         return entries, tokens
 
     def _proven(
@@ -433,13 +431,13 @@ class _View:
         )
 
 
-def _proven(entry: ConversationEntry, seal: Seal) -> Sequence[ConversationEntry]:
-    """An entry that a rule made of others, as it reads once it is written."""
+def _proven_tokens(entry: ConversationEntry, seal: Seal) -> int:
+    """What an entry costs that a rule made of others, written."""
     dialect = seal._dialect
     if dialect is None:
-        return (entry,)
+        return seal.counter.count_entry(entry)
     key = ("written", dialect.name, seal.counter.name)
-    return remembered(entry, key, lambda: written((entry,), dialect, seal.counter)[0])
+    return remembered(entry, key, lambda: written_tokens((entry,), dialect, seal.counter))
 
 
 def _reaches(entries: Sequence[ConversationEntry], first: int, start: int) -> bool:

@@ -10,9 +10,6 @@ from tests.wire.promises import hold
 from tests.wire.test_pairs_and_barriers import asked, says, text
 
 USER = {"role": "user", "content": "hi"}
-CITED = {"type": "url_citation", "url": "https://a.b/c", "title": "t", "start_index": 0}
-CITING = {"type": "output_text", "text": "yes", "annotations": [CITED | {"end_index": 3}]}
-ANSWER = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
 PIXEL = {"type": "image", "source": {"type": "url", "url": "https://x.y/z.png"}}
 
 
@@ -108,38 +105,6 @@ class TestAnswersOfResponses:
         view = repair_conversation(given, "openai-responses")
         assert [message.get("id") for message in view] == [None, "msg_1", None]
         assert check_conversation(view, "openai-responses") == []
-
-
-class TestWhatIsNotWrittenIsNotCounted:
-    def held(self, given, budget=None):
-        assert hold(given, "core", budget, "unsent") is None
-        return curate(given, "core", budget)
-
-    def test_annotations_go_with_the_id_of_an_answer_whose_reasoning_is_stripped(self):
-        answer = ANSWER | {"content": [CITING, {"type": "refusal", "refusal": "no"}]}
-        searched = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-        later = ANSWER | {"id": "msg_2", "content": [CITING | {"text": "later"}]}
-        thought = {"type": "reasoning", "id": "rs_1", "summary": []}
-        curation = self.held([USER, answer, searched, later, thought, USER])
-        assert "a.b" not in str(curation.messages)
-        assert [each["content"] for each in curation.messages if "content" in each] == [
-            "hi",
-            "yes\nno",
-            "later",
-            "hi",
-        ]
-        assert any("a.b" in str(message) for message in self.held([USER, answer, USER]).messages)
-
-    @pytest.mark.parametrize("answered", [True, False])
-    def test_what_a_call_of_the_computer_carries_goes_where_it_becomes_a_function_call(
-        self, answered
-    ):
-        call = {"type": "computer_call", "call_id": "c1", "id": "x" * 70, "action": {"x": 1}}
-        call |= {"pending_safety_checks": [{"id": "y" * 70}], "status": "completed"}
-        output = {"type": "function_call_output", "call_id": "c1", "output": "42"}
-        given = [USER, call, *([output] if answered else [])]
-        for budget in (None, 2_000):
-            assert "yyy" not in str(self.held(given, budget).messages)
 
 
 def test_a_server_tool_use_without_an_id_or_a_result_goes() -> None:
