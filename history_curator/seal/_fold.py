@@ -40,7 +40,7 @@ OPENING = 64
 """Units at the start of a history among which its first report is looked for."""
 HEAD = 0.25
 """A head stays while it takes no more than this share of the room."""
-POOR = 0.75
+POOR = 0.7
 """A jump may pass its goal where stopping before it would leave less than this share of it."""
 DEEPER = 0.065
 """Share of the room by which a jump goes deeper for one more unit like the newest to fit."""
