@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import is_
 
 from history_curator.dialects import Dialect
@@ -13,7 +13,7 @@ from history_curator.rules._invariant import remembered
 from history_curator.seal._proof import written_tokens
 from history_curator.timeline import Unit
 from history_curator.tokens import TokenCounter, shorten
-from history_curator.tokens._cap import cap_text
+from history_curator.tokens._cap import cap_text, keep_count
 
 Entries = tuple[ConversationEntry, ...]
 
@@ -76,19 +76,18 @@ class Forms:
         self.cap = cap
         self.recall = recall
         self._dialect = dialect
-        self._count_known: Callable[[ConversationEntry, int], int] | None = getattr(
-            counter, "count_known", None
-        )
 
     def shown(self, unit: Unit) -> Form:
         """Return the unit as it is first shown, and as long as it is shown."""
         form: Form | None = unit.form
         if form is None or form.maker is not self:
-            entries = unit.entries
+            entries = self.profile.repair_unit(unit.entries)  # what a rule adds counts for the cap
+            capped = entries
             if self.cap is not None and unit.kind == "exchange":
-                entries = self.profile.repair_unit(entries)  # what a rule adds counts for the cap
-                entries = self._whole(tuple(map(self._arrived, entries)), entries)
-            form = unit.form = self.made(entries, unit.entries)
+                capped = self._whole(tuple(map(self._arrived, entries)), entries)
+                if capped is not entries:
+                    capped = self.profile.repair_unit(capped)
+            form = unit.form = self._counted(capped, unit.entries)
         return form
 
     def bare(self, unit: Unit) -> Form:
@@ -131,7 +130,9 @@ class Forms:
 
     def made(self, entries: Entries, given: Entries) -> Form:
         """Return a form of these entries, after the rules that hold in a unit by itself."""
-        entries = self.profile.repair_unit(entries)
+        return self._counted(self.profile.repair_unit(entries), given)
+
+    def _counted(self, entries: Entries, given: Entries) -> Form:
         if entries is given:
             return Form(self, entries, sum(map(self.counter.count_entry, entries)))
         return Form(self, entries, written_tokens(entries, self._dialect, self.counter))
@@ -168,8 +169,7 @@ class Forms:
             action="truncated",
             reason=reason,
         )
-        if tokens is not None and self._count_known is not None and entry.parts is None:
-            self._count_known(short, tokens)
+        keep_count(short, tokens, self.counter)
         return short
 
     def _clear(self, entry: ConversationEntry) -> ConversationEntry:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from history_curator.model import ConversationEntry, MessageRole
 
@@ -29,38 +30,44 @@ _ID = r"#?\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z_])[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*\b"
 _NUMBER = r"\b\d{5,20}\b"
 _MAIL = r"\b[\w.+-]+@[\w-]+\.[\w.]+\b"
 _FOUND = re.compile(f"{_MAIL}|{_PATH}|{_ID}|{_NUMBER}")
-_HINT = re.compile(r"[\d/@]")
-"""Every identifier has one of these."""
+_WORDS = re.compile(r"(?<!\S)[^\s\d/@]*[\d/@]\S*")
+"""Words that can hold an identifier: every one has a digit, a slash or an @, and none a space."""
 
-Mentions = tuple[tuple[str, float], ...]
+
+class Mentions(NamedTuple):
+    """The identifiers of one entry, none of them twice.
+
+    Attributes:
+        used: arguments of calls.
+        found: found in a text.
+    """
+
+    used: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+
+
+NO_MENTIONS = Mentions()
 
 
 def identifiers_of(entry: ConversationEntry) -> Mentions:
-    """Return the identifiers of one entry and what each mention counts.
+    """Return the identifiers of one entry.
 
     Example:
         >>> from history_curator.model import ConversationEntry as E, MessageRole as R
         >>> identifiers_of(E(R.USER, "please change order #W5565470 in src/app.py"))
-        (('#W5565470', 0.1), ('src/app.py', 0.1))
+        Mentions(used=(), found=('#W5565470', 'src/app.py'))
     """
-    found: dict[str, float] = {}
-    for call in entry.tool_calls or ():
-        for value in _leaves(call.arguments):
-            found[value] = 1.0
+    calls = entry.tool_calls or ()
+    used = dict.fromkeys(value for call in calls for value in _leaves(call.arguments))
+    found: dict[str, None] = {}
     if entry.content and entry.role is not MessageRole.ASSISTANT:
-        for value in _find(entry.content[:READ]):
-            if SHORTEST < len(value) <= LONGEST and value not in found:
-                found[value] = FOUND
-                if len(found) >= MOST:
+        words = " ".join(_WORDS.findall(entry.content[:READ]))
+        for value in _FOUND.findall(words):
+            if SHORTEST < len(value) <= LONGEST and value not in used:
+                found[value] = None
+                if len(used) + len(found) >= MOST:
                     break
-    return tuple(found.items())
-
-
-def _find(text: str) -> Iterable[str]:
-    """Identifiers in a text. None holds a space, and most words have nothing one would hold."""
-    for word in text.split():
-        if _HINT.search(word):
-            yield from _FOUND.findall(word)
+    return Mentions(tuple(used), tuple(found)) if used or found else NO_MENTIONS
 
 
 def rank_identifiers(mentions: Sequence[Mentions], half_life: float = HALF_LIFE) -> list[str]:
@@ -73,11 +80,13 @@ def rank_identifiers(mentions: Sequence[Mentions], half_life: float = HALF_LIFE)
     scores: dict[str, float] = {}
     decay = 0.5 ** (1.0 / half_life)
     factor = 1.0
-    for found in reversed(mentions):
-        for value, weight in found:
-            scores[value] = scores.get(value, 0.0) + weight * factor
+    for used, found in reversed(mentions):
+        for value in used:
+            scores[value] = scores.get(value, 0.0) + factor
+        for value in found:
+            scores[value] = scores.get(value, 0.0) + FOUND * factor
         factor *= decay
-    return sorted(scores, key=lambda value: -scores[value])
+    return sorted(scores, key=scores.__getitem__, reverse=True)
 
 
 def _leaves(arguments: str) -> Iterable[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from history_curator.model import (
 from history_curator.seal._identifiers import Mentions, identifiers_of, rank_identifiers
 from history_curator.timeline import Timeline, Unit
 from history_curator.tokens import TokenCounter
+from history_curator.tokens._cap import count_lines, keep_count
 
 SHARE = 0.15
 """Share of the room that the ledger may take."""
@@ -55,14 +56,19 @@ class Told(NamedTuple):
         line: what was said or done.
         cost: tokens of the line.
         mentions: the identifiers of each of its entries.
-        names: those that the line does not name.
     """
 
     counter: str
     line: str
     cost: int
     mentions: tuple[Mentions, ...]
-    names: frozenset[str]
+
+    def names(self) -> Iterator[str]:
+        """The identifiers that the line does not name."""
+        for each in self.mentions:
+            for name in (*each.used, *each.found):
+                if name not in self.line:
+                    yield name
 
 
 class Ledger:
@@ -103,9 +109,9 @@ class Ledger:
                 said.add(told.line)
                 spent += told.cost
             if tools:
-                names = {name for name in told.names if name not in said}
-                said |= names
-                spent += PER_NAME * len(names)
+                before = len(said)
+                said.update(told.names())
+                spent += PER_NAME * (len(said) - before)
             if spent >= most:
                 return most
         return spent
@@ -138,8 +144,7 @@ class Ledger:
         left -= spent
         names: list[str] = []
         if tools:
-            known = "\n".join([*map(_text, shown), *lines])
-            left -= self._names(gone, known, left, names)
+            left -= self._names(gone, shown, lines, left, names)
             older = len(lines)
             self._lines(waiting, place, left, said, lines)
             told = "\n".join(lines[older:])
@@ -162,14 +167,22 @@ class Ledger:
             lines.append(told.line)
         return len(units), spent
 
-    def _names(self, units: Sequence[Unit], known: str, room: int, names: list[str]) -> int:
-        """Add identifiers that are not known otherwise while there is room; return what they cost."""
+    def _names(
+        self,
+        gone: Sequence[Unit],
+        shown: Sequence[Unit],
+        lines: Sequence[str],
+        room: int,
+        names: list[str],
+    ) -> int:
+        """Add identifiers that stand nowhere else while there is room; return what they cost."""
         spent, added = 0, ""
-        mentions = [each for unit in units for each in self._told(unit).mentions]
-        for name in rank_identifiers(mentions):
+        known = {name for unit in shown for each in self._told(unit).mentions for name in each.found}
+        text = "\n".join([*map(_text, shown), *lines])
+        for name in rank_identifiers([each for unit in gone for each in self._told(unit).mentions]):
             if room - spent < 3:
                 break
-            if name in added or name in known:
+            if name in known or name in added or name in text:
                 continue
             quoted = one_line(name)
             cost = self._counter.count(f"{quoted}\n")
@@ -195,22 +208,22 @@ class Ledger:
         if self._recall:
             handle = span_handle(timeline.entries[start:end])
         hint = f"; {recall_hint(handle, self._recall)} returns them" if handle else ""
-        text = "\n".join(
-            [
-                f"[Earlier in this conversation, no longer shown: {count:,} messages{hint}]",
-                *lines,
-                *([IDENTIFIERS, *names] if names else ()),
-            ]
-        )
-        return ConversationEntry(
+        told = [
+            f"[Earlier in this conversation, no longer shown: {count:,} messages{hint}]",
+            *lines,
+            *([IDENTIFIERS, *names] if names else ()),
+        ]
+        note = ConversationEntry(
             role=MessageRole.USER,
-            content=text,
+            content="\n".join(told),
             handle=handle,
             sequence=units[cut].head.sequence,
             origin="ledger",
             action="inserted",
             reason="what was said and done before the cut",
         )
+        keep_count(note, count_lines(told, self._counter), self._counter)
+        return note
 
     def _begin(self, units: Sequence[Unit], cut: int) -> int:
         start = units[cut].offset - self._reach
@@ -222,8 +235,7 @@ class Ledger:
             line = one_line(_line(unit))
             cost = self._counter.count(f"{line}\n")
             mentions = tuple(map(identifiers_of, unit.entries))
-            names = frozenset(name for found in mentions for name, _ in found if name not in line)
-            told = unit.told = Told(self._counter.name, line, cost, mentions, names)
+            told = unit.told = Told(self._counter.name, line, cost, mentions)
         return told
 
 

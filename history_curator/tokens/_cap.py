@@ -1,19 +1,22 @@
-"""Cap a text at a number of tokens: head and tail stay, and what stays is tokenised once."""
+"""Texts whose pieces add up, so that no piece is tokenised twice: one that is capped, and lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from history_curator.model import ConversationEntry
 from history_curator.tokens._shorten import shorten_tokens
 
 if TYPE_CHECKING:
     from history_curator.tokens import TokenCounter
 
-__all__ = ["cap_text"]
+__all__ = ["cap_text", "count_lines", "keep_count"]
 
 _SPARSE = 3
 """Characters a token, about, of the densest common text. Most have more."""
+_CAREFUL = 0.97
+"""Of what is left, by how it was so far, so much is taken at once."""
 _TRIES = 64
 
 
@@ -48,6 +51,38 @@ def cap_text(
     return shorten_tokens(text, max_tokens, counter, keep="both", marker=marker), None
 
 
+def count_lines(lines: Sequence[str], counter: TokenCounter) -> int | None:
+    r"""Return the tokens of lines joined by newlines, from those of each; None where unknown.
+
+    Each is counted with its newline, and remembered. A token ends there, unless the next line is
+    blank or indented, or begins with a slash where this one ends with neither letter nor digit:
+    those are counted together.
+
+    Example:
+        >>> from history_curator.tokens import TiktokenCounter
+        >>> counter, lines = TiktokenCounter("o200k_base"), ["read(src/a.py)", "said: done"]
+        >>> count_lines(lines, counter) == counter.count("\n".join(lines))
+        True
+    """
+    if not _adds_up(counter):
+        return None
+    joined = list(lines[:1])
+    for line in lines[1:]:
+        starts = line[:1]
+        if not starts or starts.isspace() or (starts == "/" and not joined[-1][-1:].isalnum()):
+            joined[-1] = f"{joined[-1]}\n{line}"
+        else:
+            joined.append(line)
+    return sum(counter.count(f"{line}\n") for line in joined[:-1]) + counter.count(joined[-1])
+
+
+def keep_count(entry: ConversationEntry, text: int | None, counter: TokenCounter) -> None:
+    """Let a counter know what the text of an entry costs, if that is known."""
+    count_known = getattr(counter, "count_known", None)
+    if text is not None and count_known is not None and entry.parts is None:
+        count_known(entry, text)
+
+
 def _exceeds(counter: TokenCounter, text: str, limit: int) -> bool:
     exceeds: Callable[[str, int], bool] | None = getattr(counter, "exceeds", None)
     return counter.count(text) > limit if exceeds is None else exceeds(text, limit)
@@ -67,30 +102,51 @@ def _ends(
     left = max_tokens - marked
     if left <= 0:
         return None
-    head, spent = 0, 0
-    while (left // 2 - spent) * 20 > left:
-        cut = _cut_before(text, head, head + (left // 2 - spent) * _SPARSE)
-        tokens = 0 if cut is None else measure(text[head:cut])
-        if cut is None or spent + tokens > left // 2:
-            break
-        head, spent = cut, spent + tokens
-    tail = len(text)
-    while (left - spent) * 20 > left:
-        cut = _cut_behind(text, tail - (left - spent) * _SPARSE, tail)
-        tokens = 0 if cut is None else measure(text[cut:tail])
-        if cut is None or spent + tokens > left:
-            break
-        tail, spent = cut, spent + tokens
+
+    def first(taken: int, size: int) -> str | None:
+        cut = _cut_before(text, taken, taken + size)
+        return None if cut is None else text[taken:cut]
+
+    def last(taken: int, size: int) -> str | None:
+        end = len(text) - taken
+        cut = _cut_behind(text, end - size, end)
+        return None if cut is None else text[cut:end]
+
+    head, spent = _taken(left // 2, first, measure)
+    behind, also = _taken(left - spent, last, measure)
+    tail, spent = len(text) - behind, spent + also
     if not 0 < head < tail < len(text):
         return None
     return head, tail, spent, marked
 
 
+def _taken(
+    room: int, stretch: Callable[[int, int], str | None], measure: Callable[[str], int]
+) -> tuple[int, int]:
+    """Return how many characters of a text fill a room, nearly, and their tokens.
+
+    The first half is taken as if the text were dense; the rest by what that showed.
+    """
+    taken = spent = 0
+    size = room * _SPARSE // 2
+    for _ in range(6):
+        piece = stretch(taken, size)
+        if piece is None:
+            break
+        tokens = measure(piece)
+        if spent + tokens <= room:
+            taken, spent = taken + len(piece), spent + tokens
+        if (room - spent) * 20 <= room:
+            break
+        size = int((room - spent) * len(piece) / max(1, tokens) * _CAREFUL)
+    return taken, spent
+
+
 def _cut_before(text: str, start: int, stop: int) -> int | None:
-    """The last place in a stretch that lies behind a letter or digit and before a space."""
+    """The last place in a stretch behind a letter or digit and before a space or a newline."""
     at = min(stop, len(text)) + 1
     for _ in range(_TRIES):
-        at = text.rfind(" ", start + 1, at)
+        at = max(text.rfind(" ", start + 1, at), text.rfind("\n", start + 1, at))
         if at < 0:
             return None
         if text[at - 1].isalpha() or text[at - 1] in "0123456789":
@@ -99,12 +155,17 @@ def _cut_before(text: str, start: int, stop: int) -> int | None:
 
 
 def _cut_behind(text: str, start: int, stop: int) -> int | None:
-    """The first place in a stretch that lies before a single space."""
+    """The first place in a stretch before a single space, or before a letter that begins a line."""
     at = max(start, 1) - 1
     for _ in range(_TRIES):
-        at = text.find(" ", at + 1, stop)
+        places = (text.find(" ", at + 1, stop), text.find("\n", at + 1, stop))
+        at = min((place for place in places if place >= 0), default=-1)
         if at < 0:
             return None
-        if not text[at - 1].isspace() and text[at + 1 : at + 2].strip():
+        follows = text[at + 1 : at + 2]
+        if text[at] == "\n":
+            if at + 1 < stop and follows.isalpha():
+                return at + 1
+        elif not text[at - 1].isspace() and follows.strip():
             return at
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from history_curator.model import ConversationEntry, MessageRole, ToolCall
-from history_curator.seal._identifiers import identifiers_of, rank_identifiers
+from history_curator.seal._identifiers import Mentions, identifiers_of, rank_identifiers
 
 
 def called(arguments: str) -> ConversationEntry:
@@ -17,7 +17,8 @@ def result(text: str) -> ConversationEntry:
 
 
 def names(entry: ConversationEntry) -> list[str]:
-    return [value for value, _ in identifiers_of(entry)]
+    found = identifiers_of(entry)
+    return [*found.used, *found.found]
 
 
 class TestIdentifiersOf:
@@ -50,10 +51,10 @@ class TestIdentifiersOf:
 
 class TestRanking:
     def test_an_argument_counts_more_than_a_find(self) -> None:
-        ranked = rank_identifiers([(("found.py", 0.1), ("used.py", 1.0))])
+        ranked = rank_identifiers([Mentions(used=("used.py",), found=("found.py",))])
         assert ranked == ["used.py", "found.py"]
 
     def test_later_and_oftener_count_more(self) -> None:
-        mentions = [(("old.py", 1.0),), (), (("new.py", 1.0),), (("often.py", 1.0),)]
-        mentions.append((("often.py", 1.0),))
+        said = ["old.py"], [], ["new.py"], ["often.py"], ["often.py"]
+        mentions = [Mentions(used=tuple(names)) for names in said]
         assert rank_identifiers(mentions) == ["often.py", "new.py", "old.py"]
