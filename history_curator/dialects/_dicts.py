@@ -60,7 +60,8 @@ class DictDialect:
             entry = entries[position]
             if entry.role is not _TOOL:
                 blocks = _anthropic.in_blocks(entry, others) if entry.tool_calls else None
-            whole = whole_source(entries, position)
+            plain = entry.seldom is None and entry.original is None and entry.source is not None
+            whole = 1 if plain else whole_source(entries, position)
             if whole and (not blocks or entry.role is not _TOOL or _in_block(entry)):
                 out.append(entry.source)
                 position += whole

@@ -31,7 +31,11 @@ class AnswersAreWhole(Invariant):
             if entry.role is ASSISTANT and before is not None and _stand_together(before, entry):
                 found.append((index, "side by side", "two answers that the list runs together"))
             before = entry
-        return found if found and _are_items(entries) else []
+        return found if found and any(map(self.concerns, entries)) else []
+
+    def concerns(self, entry: ConversationEntry) -> bool:
+        """Items of Responses."""
+        return wire_of(entry) == "responses"
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Merge."""
@@ -57,7 +61,3 @@ def _stand_together(first: ConversationEntry, second: ConversationEntry) -> bool
 def _is_typed(entry: ConversationEntry) -> bool:
     """Whether an answer is written with items that have a type; plain messages stay apart."""
     return wire_of(entry) == "responses" or (entry.root.source is None and bool(entry.tool_calls))
-
-
-def _are_items(entries: Entries) -> bool:
-    return any(wire_of(entry) == "responses" for entry in entries)

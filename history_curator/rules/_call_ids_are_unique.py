@@ -99,6 +99,10 @@ class CallIdsAreUnique(Invariant):
             ("alphabet", f"the call id {given!r} does not match {self.pattern}") for given in odd
         ]
 
+    def concerns(self, entry: ConversationEntry) -> bool:
+        """Calls."""
+        return entry.tool_calls is not None
+
     def look_across(self, entries: Entries) -> list[Finding]:
         """Look for an id that was used before."""
         ids = [call.id for entry in entries if entry.tool_calls for call in entry.tool_calls]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from operator import attrgetter
 from typing import ClassVar
 
 from history_curator.dialects import wire_of
@@ -22,7 +21,6 @@ from history_curator.rules._joining import joined_text
 
 _MEDIA = {"image", "audio", "video", "file"}
 
-_parts = attrgetter("parts")
 
 
 class ImagesFit(Invariant):
@@ -106,9 +104,11 @@ class ImagesFit(Invariant):
 
     def look_across(self, entries: Entries) -> list[Finding]:
         """Count and measure images."""
-        if not any(map(_parts, entries)):
-            return []
         return [(index, kind, message) for index, _, kind, message in self._excess(entries)]
+
+    def concerns(self, entry: ConversationEntry) -> bool:
+        """Entries with parts."""
+        return entry.parts is not None
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Replace what does not fit by a line of text."""

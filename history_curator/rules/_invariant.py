@@ -79,6 +79,14 @@ class Invariant:
         """Judge the sequence: ``(index, kind, message)`` for each violation."""
         return []
 
+    def concerns(self, entry: ConversationEntry) -> bool:
+        """Whether an entry can be why `look_across` finds something.
+
+        Where it is False for every entry, the sequence is not looked at. Like `within`, only for
+        the `look_across` of the very class that says so.
+        """
+        return True
+
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Return entries for which the claim holds."""
         raise NotImplementedError
@@ -110,8 +118,16 @@ class Invariant:
     @property
     def within_unit(self) -> bool:
         """Whether the sequence can be judged unit by unit."""
+        return self.within and self._said_with_look_across("within")
+
+    @property
+    def looks_always(self) -> bool:
+        """Whether the sequence has to be judged whatever stands in it."""
+        return not self._said_with_look_across("concerns")
+
+    def _said_with_look_across(self, name: str) -> bool:
         owner = next(cls for cls in type(self).__mro__ if "look_across" in vars(cls))
-        return self.within and "within" in vars(owner)
+        return name in vars(owner)
 
     @property
     def looks_at(self) -> bool:

@@ -41,7 +41,7 @@ class ItemsAreUnique(Invariant):
         found: list[Finding] = []
         seen: set[str] = set()
         for index, entry in enumerate(entries):
-            if entry.role is not ASSISTANT or not _may_have_ids(entry):
+            if not self.concerns(entry):
                 continue
             ids = item_ids(entry)
             repeated = seen.intersection(ids)
@@ -50,6 +50,13 @@ class ItemsAreUnique(Invariant):
             seen.update(ids)
         return found
 
+    def concerns(self, entry: ConversationEntry) -> bool:
+        """Answers whose items have ids."""
+        source = entry.root.source
+        return entry.role is ASSISTANT and (
+            source.__class__ is Gathered or (source.__class__ is dict and "type" in source)
+        )
+
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Take the ids off."""
         out = list(entries)
@@ -57,11 +64,6 @@ class ItemsAreUnique(Invariant):
             if index is not None:
                 out[index] = remembered(out[index], "anonymous", partial(_anonymous, out[index]))
         return out
-
-
-def _may_have_ids(entry: ConversationEntry) -> bool:
-    source = entry.root.source
-    return source.__class__ is Gathered or (source.__class__ is dict and "type" in source)
 
 
 def _anonymous(entry: ConversationEntry) -> ConversationEntry:

@@ -58,18 +58,18 @@ class OneSystemEntryLeads(Invariant):
 
     def look_across(self, entries: Entries) -> list[Finding]:
         """Every system entry that is not where the instructions belong."""
+        places = [index for index, entry in enumerate(entries) if entry.role is SYSTEM]
         found: list[Finding] = []
-        leading = True
-        for index, entry in enumerate(entries):
-            if entry.role is not SYSTEM:
-                leading = False
-            elif not leading and self.later == "stay":
-                continue
-            elif not leading:
+        for rank, index in enumerate(places):
+            if index > rank and self.later != "stay":
                 found.append((index, "late", "a system message after others"))
-            elif index and not self.run:
+            elif 0 < index == rank and not self.run:
                 found.append((index, "late", "a second system message"))
         return found
+
+    def concerns(self, entry: ConversationEntry) -> bool:
+        """System entries."""
+        return entry.role is SYSTEM
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Merge the leading run and move the rest out of the way."""

@@ -23,6 +23,8 @@ Tail = Literal["request", "history"]
 
 _ROUNDS = 4
 """One is enough for the profiles that ship; the bound is for rules of your own."""
+ANYTHING, _ALWAYS = -1, 1
+"""Whatever a rule is about, and what those are about that always look."""
 _CLOSING = ConversationEntry(MessageRole.USER)
 _reasoning = attrgetter("reasoning")
 
@@ -54,6 +56,7 @@ class ProviderProfile:
     __slots__ = (
         "_about",
         "_across",
+        "_asked",
         "_at",
         "_bound",
         "_bridge",
@@ -99,9 +102,13 @@ class ProviderProfile:
             rule for rule in self.invariants if rule.looks_at or rule in self._in_unit
         )
         wide = [rule for rule in across if not rule.within_unit]
-        self._views: dict[Tail, tuple[Callable[..., object], ...]] = {
-            "request": tuple(rule.look_across for rule in wide),
-            "history": tuple(rule.look_across for rule in wide if not rule.requests_only),
+        asked = [rule for rule in wide if not rule.looks_always]
+        self._asked = tuple((rule.concerns, 2 << place) for place, rule in enumerate(asked))
+        bits = {id(rule): 2 << place for place, rule in enumerate(asked)}
+        looks = [(rule, bits.get(id(rule), _ALWAYS), rule.look_across) for rule in wide]
+        self._views: dict[Tail, tuple[tuple[int, Callable[..., object]], ...]] = {
+            "request": tuple((bit, look) for _, bit, look in looks),
+            "history": tuple((bit, look) for rule, bit, look in looks if not rule.requests_only),
         }
 
     @property
@@ -137,9 +144,34 @@ class ProviderProfile:
                 return False
         return True
 
-    def holds_across(self, entries: Sequence[ConversationEntry], tail: Tail = "request") -> bool:
-        """Whether the rules hold that look further than one unit, in units that `repair_unit` made."""
-        return not any(look(entries) for look in self._views[tail])
+    def concerned(self, entries: Sequence[ConversationEntry]) -> int:
+        """Return which rules that look further than one unit have to, for the sake of a unit.
+
+        A bit each, to be joined with those of the other units.
+        """
+        found = 0
+        for concerns, bit in self._asked:
+            if any(map(concerns, entries)):
+                found |= bit
+        return found
+
+    def holds_across(
+        self,
+        entries: Sequence[ConversationEntry],
+        tail: Tail = "request",
+        concerned: int = ANYTHING,
+    ) -> bool:
+        """Whether the rules hold that look further than one unit, in units that `repair_unit` made.
+
+        Args:
+            entries: the units.
+            tail: whether they are about to be sent.
+            concerned: which rules have to look, see `concerned`; those that always do look anyway.
+        """
+        for bit, look in self._views[tail]:
+            if bit & (concerned | _ALWAYS) and look(entries):
+                return False
+        return True
 
     def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
         """Return a unit after the rules that can be judged in it by itself.

@@ -129,6 +129,10 @@ class ReasoningStaysBound(Invariant):
             if not extra.get(_SIGNATURE)
         ]
 
+    def concerns(self, entry: ConversationEntry) -> bool:
+        """Calls, for Gemini."""
+        return self.family == "gemini" and entry.tool_calls is not None
+
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Take off what no provider would take, sign what may be signed."""
         out = [

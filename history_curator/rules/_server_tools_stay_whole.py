@@ -56,14 +56,14 @@ class ServerToolsStayWhole(Invariant):
 
     def look_across(self, entries: Entries) -> list[Finding]:
         """Walk over the blocks, remembering which uses are known and which are open."""
-        if not any(entry.parts and entry.role is ASSISTANT for entry in entries):
-            return [
-                (index, "caller", f"the call {call.id!r} was made by a program that is not here")
-                for index, entry in enumerate(entries)
-                for call in entry.tool_calls or ()
-                if call.extra and _caller(call.extra.get("anthropic"))
-            ]
         return [(index, kind, message) for index, kind, _, message in _alone(entries)]
+
+    def concerns(self, entry: ConversationEntry) -> bool:
+        """Blocks of an answer, and calls that carry more than their name and arguments."""
+        calls = entry.tool_calls or ()
+        return entry.role is ASSISTANT and (
+            bool(entry.parts) or any(call.extra is not None for call in calls)
+        )
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Take off what is alone, then what was made by it."""

@@ -36,16 +36,18 @@ class Form:
         maker: who made it; a form is of use to nobody else.
         entries: what is shown.
         tokens: what they cost, written.
+        concerned: which rules have to look at a view it stands in.
         bare: the same without reasoning, once somebody asked for it.
         cleared: the same with placeholders for its results, once somebody asked for it.
     """
 
-    __slots__ = ("bare", "cleared", "entries", "maker", "tokens")
+    __slots__ = ("bare", "cleared", "concerned", "entries", "maker", "tokens")
 
     def __init__(self, maker: Forms, entries: Entries, tokens: int) -> None:
         self.maker = maker
         self.entries = entries
         self.tokens = tokens
+        self.concerned = maker.profile.concerned(entries)
         self.bare: Form | None = None
         self.cleared: Form | None = None
 

@@ -30,8 +30,8 @@ _ID = r"#?\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z_])[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*\b"
 _NUMBER = r"\b\d{5,20}\b"
 _MAIL = r"\b[\w.+-]+@[\w-]+\.[\w.]+\b"
 _FOUND = re.compile(f"{_MAIL}|{_PATH}|{_ID}|{_NUMBER}")
-_WORDS = re.compile(r"(?<!\S)[^\s\d/@]*[\d/@]\S*")
-"""Words that can hold an identifier: every one has a digit, a slash or an @, and none a space."""
+_HINT = re.compile(r"[\d/@]")
+"""Every identifier has one of these, and none a space."""
 
 
 class Mentions(NamedTuple):
@@ -61,8 +61,8 @@ def identifiers_of(entry: ConversationEntry) -> Mentions:
     used = dict.fromkeys(value for call in calls for value in _leaves(call.arguments))
     found: dict[str, None] = {}
     if entry.content and entry.role is not MessageRole.ASSISTANT:
-        words = " ".join(_WORDS.findall(entry.content[:READ]))
-        for value in _FOUND.findall(words):
+        words = dict.fromkeys(filter(_HINT.search, entry.content[:READ].split()))
+        for value in _FOUND.findall(" ".join(words)):
             if SHORTEST < len(value) <= LONGEST and value not in used:
                 found[value] = None
                 if len(used) + len(found) >= MOST:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -56,19 +56,14 @@ class Told(NamedTuple):
         line: what was said or done.
         cost: tokens of the line.
         mentions: the identifiers of each of its entries.
+        names: those that the line does not name.
     """
 
     counter: str
     line: str
     cost: int
     mentions: tuple[Mentions, ...]
-
-    def names(self) -> Iterator[str]:
-        """The identifiers that the line does not name."""
-        for each in self.mentions:
-            for name in (*each.used, *each.found):
-                if name not in self.line:
-                    yield name
+    names: tuple[str, ...]
 
 
 class Ledger:
@@ -110,7 +105,7 @@ class Ledger:
                 spent += told.cost
             if tools:
                 before = len(said)
-                said.update(told.names())
+                said.update(told.names)
                 spent += PER_NAME * (len(said) - before)
             if spent >= most:
                 return most
@@ -235,7 +230,10 @@ class Ledger:
             line = one_line(_line(unit))
             cost = self._counter.count(f"{line}\n")
             mentions = tuple(map(identifiers_of, unit.entries))
-            told = unit.told = Told(self._counter.name, line, cost, mentions)
+            names = tuple(
+                name for each in mentions for some in each for name in some if name not in line
+            )
+            told = unit.told = Told(self._counter.name, line, cost, mentions, names)
         return told
 
 

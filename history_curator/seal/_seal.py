@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import is_
+from functools import reduce
+from operator import attrgetter, is_, or_
 from typing import Literal
 
 from history_curator.caching import Along, State, Track
@@ -25,6 +26,7 @@ Tail = Literal["request", "history"]
 STEP = 0.02
 """The room of a fold is rounded down to this share of the budget, so that a date in the system
 prompt moves nothing."""
+_concerned = attrgetter("concerned")
 _FOLDS = 8
 """How many rooms of one conversation are remembered."""
 
@@ -396,7 +398,8 @@ class _View:
         self._flat = flat = [entry for piece in pieces for entry in piece.entries]
         tokens = sum(piece.tokens for piece in pieces)
         entries = flat
-        if not profile.holds_across(flat, self.tail):
+        concerned = reduce(or_, map(_concerned, pieces), 0)
+        if not profile.holds_across(flat, self.tail, concerned):
             entries = profile.repair(flat, self.tail)
         if self.edited:
             entries = profile.settle(entries, 0, edited=True)

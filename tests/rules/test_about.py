@@ -9,7 +9,14 @@ from hypothesis import given
 
 from history_curator.dialects import DictDialect
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.rules import PROVIDERS, Invariant, NothingIsBlank, ProviderProfile, get_profile
+from history_curator.rules import (
+    PROVIDERS,
+    ImagesFit,
+    Invariant,
+    NothingIsBlank,
+    ProviderProfile,
+    get_profile,
+)
 from history_curator.testing.strategies import broken_conversations
 from tests.support.messages import assistant, call, result, user
 
@@ -39,6 +46,32 @@ def test_a_profile_judges_an_entry_as_all_of_its_rules_do(
         for entry in DIALECT.read(message, index):
             found = any(list(rule.look_at(entry)) for rule in profile.invariants)
             assert profile._judge(entry) is not found
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@given(messages=broken_conversations())
+def test_nothing_is_found_across_entries_that_do_not_concern_a_rule(
+    provider: str, messages: list[dict[str, Any]]
+) -> None:
+    entries = [e for at, message in enumerate(messages) for e in DIALECT.read(message, at)]
+    for rule in get_profile(provider).invariants:
+        if rule.looks_across and not rule.looks_always:
+            others = [entry for entry in entries if not rule.concerns(entry)]
+            assert not list(rule.look_across(others))
+
+
+class NoShouting(ImagesFit):
+    """A rule of somebody's own that looks further than the one it is made of."""
+
+    def look_across(self, entries: Any) -> list[Any]:
+        return [(at, "loud", "too loud") for at, e in enumerate(entries) if "!" in e.content]
+
+
+def test_a_rule_that_is_made_of_another_always_looks() -> None:
+    profile = ProviderProfile("mine", [NoShouting()])
+    quiet, loud = ConversationEntry(MessageRole.USER, "a"), ConversationEntry(MessageRole.USER, "b!")
+    assert profile.holds_across([quiet], "request", profile.concerned([quiet]))
+    assert not profile.holds_across([loud], "request", profile.concerned([loud]))
 
 
 def test_every_kind_of_entry_is_looked_at_by_its_rules() -> None:
