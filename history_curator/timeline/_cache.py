@@ -18,6 +18,10 @@ _NAMED = 3
 question in the place of the last one, or try once more."""
 
 
+Name = tuple[Hashable, ...]
+"""The dialect and a key, or the dialect, a length and what the last message of a beginning says."""
+
+
 class Conversations:
     """Conversations seen lately, each lent to one call at a time. Bounded in bytes.
 
@@ -32,8 +36,8 @@ class Conversations:
     def __init__(self, limit: int = CACHE_BYTES) -> None:
         self._limit = limit
         self._lock = Lock()
-        self._names: dict[Hashable, dict[int, Conversation]] = {}
-        self._held: OrderedDict[int, tuple[Conversation, list[Hashable]]] = OrderedDict()
+        self._names: dict[Name, dict[int, Conversation]] = {}
+        self._held: OrderedDict[int, tuple[Conversation, list[Name]]] = OrderedDict()
         self._size = 0
 
     @contextmanager
@@ -45,38 +49,39 @@ class Conversations:
         Nobody else has it until it is given back.
         """
         seen = _seen(dialect, messages)
-        conversation, shared = self._find(dialect, seen, key)
+        names = _Names(dialect.name, seen, key)
+        conversation, shared = self._find(dialect, seen, names)
         conversation.dialect = dialect
         conversation.follow(messages, seen, shared)
         try:
             yield conversation
         finally:
-            self._keep(conversation, key)
+            self._keep(conversation, names.kept)
 
     def _find(
-        self, dialect: Dialect, seen: Sequence[Any], key: Hashable
+        self, dialect: Dialect, seen: Sequence[Any], names: _Names
     ) -> tuple[Conversation, int]:
         """The conversation, or a new one, and how many messages it shares with what is given."""
-        if key is not None:
-            found = self._take((dialect.name, key)) or Conversation(dialect)
+        if names.key is not None:
+            found, _ = self._take(names.kept[0]) or (Conversation(dialect), [])
             return found, found.shared(seen)
         for length in range(len(seen), 0, -1):
-            name = _name(dialect, seen, length)
+            name = names.of(length)
             if name not in self._names:
                 continue
-            passed: list[Conversation] = []
+            passed = []
             while (candidate := self._take(name)) is not None:
-                shared = candidate.shared(seen)
+                shared = candidate[0].shared(seen)
                 if shared >= length:
                     break
                 passed.append(candidate)
-            for other in passed:
-                self._keep(other, None)
+            for other, known in passed:
+                self._keep(other, known)
             if candidate is not None:
-                return candidate, shared
+                return candidate[0], shared
         return Conversation(dialect), 0
 
-    def _take(self, name: Hashable) -> Conversation | None:
+    def _take(self, name: Name) -> tuple[Conversation, list[Name]] | None:
         with self._lock:
             candidates = self._names.get(name)
             if not candidates:
@@ -84,7 +89,7 @@ class Conversations:
             number = next(reversed(candidates))
             return self._remove(number)
 
-    def _remove(self, number: int) -> Conversation:
+    def _remove(self, number: int) -> tuple[Conversation, list[Name]]:
         conversation, names = self._held.pop(number)
         self._size -= conversation.size
         for name in names:
@@ -92,24 +97,15 @@ class Conversations:
             del named[number]
             if not named:
                 del self._names[name]
-        return conversation
+        return conversation, names
 
-    def _keep(self, conversation: Conversation, key: Hashable) -> None:
-        if conversation.size > self._limit:
+    def _keep(self, conversation: Conversation, names: list[Name]) -> None:
+        if conversation.size > self._limit or not names:
             return
-        dialect, seen = conversation.dialect, conversation.seen
-        lengths = range(len(seen), max(0, len(seen) - _NAMED), -1)
-        names: list[Hashable] = [_name(dialect, seen, length) for length in lengths]
-        if key is not None:
-            names = [(dialect.name, key)]
-        number = id(conversation)
+        number, keyed = id(conversation), len(names[0]) == len(("dialect", "key"))
         with self._lock:
-            for name in names[:1]:  # one is enough of each
-                for other in [
-                    other
-                    for other, known in self._names.get(name, {}).items()
-                    if key is not None or known.seen == seen
-                ]:
+            for other, known in list(self._names.get(names[0], {}).items()):
+                if keyed or known.seen == conversation.seen:  # one is enough of each
                     self._remove(other)
             self._held[number] = (conversation, names)
             self._size += conversation.size
@@ -117,6 +113,31 @@ class Conversations:
                 self._names.setdefault(name, {})[number] = conversation
             while self._size > self._limit:
                 self._remove(next(iter(self._held)))
+
+
+class _Names:
+    """The names of one conversation: its key, or its beginnings."""
+
+    def __init__(self, dialect: str, seen: Sequence[Any], key: Hashable) -> None:
+        self.key = key
+        self._dialect = dialect
+        self._seen = seen
+        self._known: dict[int, Name] = {}
+
+    def of(self, length: int) -> Name:
+        """Return the name of a beginning: its length and what its last message says."""
+        name = self._known.get(length)
+        if name is None:
+            name = self._known[length] = (self._dialect, length, _print(self._seen[length - 1]))
+        return name
+
+    @property
+    def kept(self) -> list[Name]:
+        """What it is found by next time."""
+        if self.key is not None:
+            return [(self._dialect, self.key)]
+        count = len(self._seen)
+        return [self.of(length) for length in range(count, max(0, count - _NAMED), -1)]
 
 
 def _seen(dialect: Dialect, messages: Sequence[Any]) -> list[Any]:
@@ -127,14 +148,9 @@ def _seen(dialect: Dialect, messages: Sequence[Any]) -> list[Any]:
         return list(messages)
 
 
-def _name(dialect: Dialect, seen: Sequence[Any], length: int) -> Hashable:
-    """Return a name for a beginning: its length and what its last message says."""
-    return dialect.name, length, _print(seen[length - 1])
-
-
 def _print(value: Any, depth: int = 4) -> int:
     """Return a cheap fingerprint of plain data: its texts, and the length of the rest."""
-    if value.__class__ in (str, int):
+    if value.__class__ is str or value.__class__ is int:
         return hash(value)
     if not depth:
         return 0
