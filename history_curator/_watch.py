@@ -83,13 +83,14 @@ class Watch:
         calibration = self._calibration
         if calibration is None or self._last is None:
             return None
-        name, place, reports = self.name, (self._place, self._last), self._reports
+        place, reports = (self._place, self._last), self._reports
+        key, entries = self._name, self._entries
 
         def observe(given: Any, model: str | None) -> None:
             usage = given if isinstance(given, Usage) else read_usage(given)
             if usage is None:
                 return
-            who = model or model_of(given)
+            who, name = model or model_of(given), cache_key(entries) if key is None else key
             calibration.observe(who or calibration.counter, counted, usage, key=name)
             reports.add(name, place, Report(usage, counted, who))
 

@@ -15,8 +15,8 @@ from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.timeline._timeline import Timeline
 
-_PER_ENTRY = 900
-"""Bytes held for an entry, its twin and its unit, beside the texts."""
+_PER_ENTRY = 2_000
+"""Bytes held for an entry, its twin, its unit and what is known of it, beside the texts."""
 
 
 class Conversation:
@@ -89,7 +89,7 @@ class Conversation:
                 self._places[id(entries[0].source)] = at
             for entry in entries:
                 self.record.add(entry)
-                self.size += _PER_ENTRY + getsizeof(entry.content)
+                self.size += _held_by(entry)
 
     def shared(self, seen: Sequence[Any]) -> int:
         """Return how many leading messages are as they were read, system messages aside."""
@@ -146,7 +146,7 @@ class Conversation:
         self._typed = {place: typed for place, typed in self._typed.items() if place < at}
         self.curated = Timeline()
         self.edits.clear()
-        self.size = sum(_PER_ENTRY + getsizeof(entry.content) for entry in entries)
+        self.size = sum(map(_held_by, entries))
 
     def entries_at(self, at: int) -> list[ConversationEntry]:
         """Return the entries that a message was read as."""
@@ -199,6 +199,12 @@ class Conversation:
             message if (at := place_of(id(message))) is None else messages[at]
             for message in written
         ]
+
+
+def _held_by(entry: ConversationEntry) -> int:
+    """Return how many bytes are held for an entry, about."""
+    said = sum(len(call.arguments) for call in entry.tool_calls or ())
+    return _PER_ENTRY + getsizeof(entry.content) + said
 
 
 def _from(messages: Sequence[Any], start: int) -> list[tuple[int, Any]]:
