@@ -14,6 +14,7 @@ from history_curator.model import ConversationEntry, MessageRole
 __all__ = ["DictDialect", "whole_source"]
 
 _TOOL = MessageRole.TOOL
+_DICTS = {dict}
 
 
 class DictDialect:
@@ -76,6 +77,8 @@ class DictDialect:
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return the messages as dicts."""
+        if {*map(type, messages)} <= _DICTS:
+            return list(messages)
         return [
             message if message.__class__ is dict else dict(message)  # any other mapping
             for message in messages

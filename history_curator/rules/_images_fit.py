@@ -22,7 +22,6 @@ from history_curator.rules._joining import joined_text
 _MEDIA = {"image", "audio", "video", "file"}
 
 
-
 class ImagesFit(Invariant):
     """Media stand where the wire format has room for them, and images are few and small enough.
 

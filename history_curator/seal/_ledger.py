@@ -172,7 +172,9 @@ class Ledger:
     ) -> int:
         """Add identifiers that stand nowhere else while there is room; return what they cost."""
         spent, added = 0, ""
-        known = {name for unit in shown for each in self._told(unit).mentions for name in each.found}
+        known = {
+            name for unit in shown for each in self._told(unit).mentions for name in each.found
+        }
         text = "\n".join([*map(_text, shown), *lines])
         for name in rank_identifiers([each for unit in gone for each in self._told(unit).mentions]):
             if room - spent < 3:

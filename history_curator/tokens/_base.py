@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 from history_curator.errors import ConfigurationError
@@ -15,7 +16,7 @@ from history_curator.tokens._pieces import PIECE, pieces
 from history_curator.tokens._schemas import count_schemas
 
 _MESSAGE, _ROLE, _NAME, _CALL = 3, 1, 1, 3
-_SHORT = 2_048
+_SHORT, _NAME_LENGTH, _DIGEST = 2_048, 64, 16
 _LONG_ID = 64
 """The longest id a provider documents; the framing of a call covers it."""
 BESIDE = frozenset(("refusal", "annotations", "audio"))
@@ -75,8 +76,8 @@ class CachingCounter:
 
     def _forget(self) -> None:
         # Two generations: a lookup is one dict access, eviction drops the older half at once.
-        self._fresh: dict[str, int] = {}
-        self._old: dict[str, int] = {}
+        self._fresh: dict[str | bytes, int] = {}
+        self._old: dict[str | bytes, int] = {}
         self._chars = 0
         self.calls = 0
         self.characters = 0
@@ -88,16 +89,12 @@ class CachingCounter:
 
     def count(self, text: str) -> int:
         """Return the tokens of a text, from the cache where it was counted before."""
-        try:
-            tokens = self._fresh[text]
-        except KeyError:
-            tokens = self._look_up(text)
+        tokens = self._raw(text)
         return tokens if self.factor == 1.0 else math.ceil(tokens * self.factor)
 
     def measure(self, text: str) -> int:
         """Return the tokens of a text without remembering them."""
-        known = self._fresh.get(text)
-        tokens = self._tokenise(text) if known is None else known
+        tokens = self._passing(text)
         return tokens if self.factor == 1.0 else math.ceil(tokens * self.factor)
 
     def exceeds(self, text: str, limit: int) -> bool:
@@ -105,7 +102,7 @@ class CachingCounter:
 
         True is certain. Of a long text little more than ``limit`` tokens' worth is tokenised.
         """
-        if text in self._fresh or len(text) <= max(_SHORT, limit):
+        if len(text) <= max(_SHORT, limit) or _key(text) in self._fresh:
             return self.count(text) > limit
         total = slack = 0
         bound = limit / self.factor
@@ -115,7 +112,7 @@ class CachingCounter:
             if total - slack > bound:
                 return True
         if not slack:
-            self._remember(text, total)
+            self._remember(_key(text), total)
         return self.count(text) > limit
 
     def count_entry(self, entry: ConversationEntry) -> int:
@@ -135,7 +132,7 @@ class CachingCounter:
     def count_known(self, entry: ConversationEntry, text: int) -> int:
         """Return the tokens of an entry whose text is known to have so many."""
         if entry.content and self.factor == 1.0:
-            self._remember(entry.content, text)  # it is counted again once it is written
+            self._remember(_key(entry.content), text)  # it is counted again once it is written
         return self._keep(entry, text)
 
     def _keep(self, entry: ConversationEntry, text: int | None) -> int:
@@ -229,29 +226,24 @@ class CachingCounter:
         return media_tokens(part.kind, part.raw, self.count, self._media)
 
     def _raw(self, text: str) -> int:
-        try:
-            return self._fresh[text]
-        except KeyError:
-            return self._look_up(text)
-
-    def _passing(self, text: str) -> int:
-        known = self._fresh.get(text)
-        return self._tokenise(text) if known is None else known
-
-    def _look_up(self, text: str) -> int:
-        tokens = self._old.get(text)
+        key = _key(text)
+        tokens = self._fresh.get(key)
         if tokens is None:
-            tokens = self._tokenise(text)
-        self._remember(text, tokens)
+            tokens = self._old.get(key)
+            if tokens is None:
+                tokens = self._tokenise(text)
+            self._remember(key, tokens)
         return tokens
 
-    def _remember(self, text: str, tokens: int) -> None:
-        size = len(text)
-        if size > self._max_chars:
-            return
+    def _passing(self, text: str) -> int:
+        known = self._fresh.get(_key(text))
+        return self._tokenise(text) if known is None else known
+
+    def _remember(self, key: str | bytes, tokens: int) -> None:
+        size = len(key)
         if len(self._fresh) >= self._max_entries or self._chars + size > self._max_chars:
             self._old, self._fresh, self._chars = self._fresh, {}, 0
-        self._fresh[text] = tokens
+        self._fresh[key] = tokens
         self._chars += size
 
     def _tokenise(self, text: str) -> int:
@@ -275,6 +267,16 @@ class CachingCounter:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
+
+
+def _key(text: str) -> str | bytes:
+    """Return what a text is remembered by: itself where it is short, else a digest of it.
+
+    A count outlives the text, so a text that somebody decodes anew is not tokenised again.
+    """
+    if len(text) <= _NAME_LENGTH:
+        return text
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
 
 
 def _opaque(raw: Any) -> str:

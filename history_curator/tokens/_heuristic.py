@@ -264,7 +264,8 @@ class HeuristicCounter(CachingCounter):
         factor: multiplies every count.
         image: tokens of an image by its size.
         media: tokens of a kind of media that gives none: ``{"audio": 800}``.
-        max_entries, max_chars: bounds of the text cache.
+        max_entries, max_chars: how many counts are remembered, and characters of what they are
+            known by: a text of up to 64 characters itself, otherwise 16 bytes.
 
     Example:
         >>> HeuristicCounter().count("hello world")

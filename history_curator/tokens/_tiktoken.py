@@ -32,7 +32,8 @@ class TiktokenCounter(CachingCounter):
         tool_factor: multiplies tool schemas and calls further.
         image: tokens of an image by its size; by default the formula of the model's family.
         media: tokens of a kind of media that gives none: ``{"audio": 800}``.
-        max_entries, max_chars: bounds of the text cache.
+        max_entries, max_chars: how many counts are remembered, and characters of what they are
+            known by: a text of up to 64 characters itself, otherwise 16 bytes.
 
     Example:
         >>> counter = TiktokenCounter("o200k_base")

@@ -69,7 +69,10 @@ class NoShouting(ImagesFit):
 
 def test_a_rule_that_is_made_of_another_always_looks() -> None:
     profile = ProviderProfile("mine", [NoShouting()])
-    quiet, loud = ConversationEntry(MessageRole.USER, "a"), ConversationEntry(MessageRole.USER, "b!")
+    quiet, loud = (
+        ConversationEntry(MessageRole.USER, "a"),
+        ConversationEntry(MessageRole.USER, "b!"),
+    )
     assert profile.holds_across([quiet], "request", profile.concerned([quiet]))
     assert not profile.holds_across([loud], "request", profile.concerned([loud]))
 
