@@ -11,7 +11,7 @@ from history_curator.managers._cut import fits, seal_for
 from history_curator.managers._protocol import CurationContext
 from history_curator.managers.relevance._memory import Memories, Memory
 from history_curator.model import ConversationEntry
-from history_curator.seal._identifiers import FOUND
+from history_curator.seal._identifiers import Mentions
 from history_curator.timeline import Unit
 
 __all__ = ["AdaptiveManager", "ToolUse"]
@@ -165,16 +165,13 @@ def _count_uses(memory: Memory, limit: int) -> dict[str, ToolUse]:
     return uses
 
 
-def _used_later(
-    mentions: Sequence[Sequence[tuple[str, float]]], tool_at: Mapping[int, str]
-) -> set[int]:
+def _used_later(mentions: Sequence[Mentions], tool_at: Mapping[int, str]) -> set[int]:
     """Positions of results that were the first to show what a later call used."""
     first_shown: dict[str, int] = {}
     used: set[int] = set()
-    for at, found in enumerate(mentions):
-        for value, weight in found:
-            if weight > FOUND and value in first_shown:
-                used.add(first_shown[value])
+    for at, each in enumerate(mentions):
+        used.update(first_shown[value] for value in each.used if value in first_shown)
+        for value in (*each.used, *each.found):
             first_shown.setdefault(value, at if at in tool_at else -1)
     used.discard(-1)
     return used
