@@ -54,25 +54,24 @@ class DictDialect:
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return dicts; untouched ones are the same objects."""
         out: list[Any] = []
-        position, blocks = 0, None
+        behind, blocks = 0, None
         others = _prefers_blocks(entries)
         known: Known = {}
-        while position < len(entries):
-            entry = entries[position]
-            if entry.role is not _TOOL:
+        for position, entry in enumerate(entries):
+            if position < behind:
+                continue  # written together with the one before
+            is_tool = entry.role is _TOOL
+            if not is_tool:
                 blocks = _anthropic.in_blocks(entry, others) if entry.tool_calls else None
-            plain = entry.seldom is None and entry.original is None and entry.source is not None
-            whole = 1 if plain else whole_source(entries, position)
-            if whole and (not blocks or entry.role is not _TOOL or _in_block(entry)):
+            behind = position + (1 if _is_plain(entry) else whole_source(entries, position))
+            if behind > position and (not blocks or not is_tool or _in_block(entry)):
                 out.append(entry.source)
-                position += whole
-            elif entry.role is _TOOL and (_in_block(entry) if blocks is None else blocks):
-                end = _end_of_results(entries, position)
-                out.append(_anthropic.write_results(entries[position:end], known))
-                position = end
+            elif is_tool and (_in_block(entry) if blocks is None else blocks):
+                behind = _end_of_results(entries, position)
+                out.append(_anthropic.write_results(entries[position:behind], known))
             else:
                 out.append(_write(entry, others, known))
-                position += 1
+                behind = position + 1
         return out
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
@@ -91,6 +90,11 @@ class DictDialect:
             if value.__class__ is not str:
                 seen[key] = copied(value)
         return seen
+
+
+def _is_plain(entry: ConversationEntry) -> bool:
+    """Whether an entry is certain to be one untouched message: most are."""
+    return entry.seldom is None and entry.original is None and entry.source is not None
 
 
 def whole_source(entries: Sequence[ConversationEntry], position: int) -> int:
