@@ -29,7 +29,8 @@ _PATH = r"(?:[~.\w@-]*/)+[\w.@-]*\w"
 _ID = r"#?\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z_])[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*\b"
 _NUMBER = r"\b\d{5,20}\b"
 _MAIL = r"\b[\w.+-]+@[\w-]+\.[\w.]+\b"
-_FOUND = re.compile(f"{_MAIL}|{_PATH}|{_ID}|{_NUMBER}")
+_FOUND = re.compile(f"{_PATH}|{_ID}|{_NUMBER}")
+_FOUND_WITH_MAIL = re.compile(f"{_MAIL}|{_FOUND.pattern}")
 _HINT = re.compile(r"[\d/@]")
 """Every identifier has one of these, and none a space."""
 
@@ -61,8 +62,9 @@ def identifiers_of(entry: ConversationEntry) -> Mentions:
     used = dict.fromkeys(value for call in calls for value in _leaves(call.arguments))
     found: dict[str, None] = {}
     if entry.content and entry.role is not MessageRole.ASSISTANT:
-        words = dict.fromkeys(filter(_HINT.search, entry.content[:READ].split()))
-        for value in _FOUND.findall(" ".join(words)):
+        words = " ".join(dict.fromkeys(filter(_HINT.search, entry.content[:READ].split())))
+        pattern = _FOUND_WITH_MAIL if "@" in words else _FOUND
+        for value in pattern.findall(words):
             if SHORTEST < len(value) <= LONGEST and value not in used:
                 found[value] = None
                 if len(used) + len(found) >= MOST:
