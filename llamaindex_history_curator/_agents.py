@@ -34,8 +34,6 @@ from llamaindex_history_curator._setup import check_keywords
 from llamaindex_history_curator._socket import Socket
 from llamaindex_history_curator._view import View
 
-__all__ = ["CuratedAgent", "CuratedFunctionAgent", "CuratedReActAgent"]
-
 Answer = TypeVar("Answer")
 
 _ARGUMENTS = {

@@ -13,8 +13,6 @@ from llama_index.core.base.llms.types import ChatMessage
 from llamaindex_history_curator._serialize import message_to_dict
 from llamaindex_history_curator._store import without_id
 
-__all__ = ["Replaced", "missing"]
-
 
 class Replaced(NamedTuple):
     """What one `CuratedMemory.set` took out of the record.

@@ -12,8 +12,6 @@ from llama_index.core.memory.memory import BaseMemoryBlock, InsertMethod
 from history_curator.errors import ConfigurationError
 from llamaindex_history_curator._copies import copy_message, copy_model
 
-__all__ = ["Blocks", "Gathered"]
-
 Count = Callable[[Sequence[ChatMessage]], int]
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from history_curator.curator import Curation
 
-__all__ = ["RESULTS", "mark_cache", "mark_curation", "marks_for", "takes_points"]
-
 _MOST = 4
 
 RESULTS = frozenset((MessageRole.TOOL, MessageRole.FUNCTION))

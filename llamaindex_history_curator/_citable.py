@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from llama_index.core.base.llms.types import CitableBlock, TextBlock
 
-__all__ = ["citable_text"]
-
 
 def citable_text(block: CitableBlock) -> str:
     """Return what a citable block says: what it is called, where it is from, its text."""

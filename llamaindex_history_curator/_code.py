@@ -17,8 +17,6 @@ from llamaindex_history_curator._run import Run
 from llamaindex_history_curator._setup import check_keywords
 from llamaindex_history_curator._socket import Socket
 
-__all__ = ["CuratedCodeActAgent"]
-
 _RESULT = "Result of executing the code given:"
 _ID = "code-"
 _OWN = frozenset((*Socket.model_fields, "recall"))

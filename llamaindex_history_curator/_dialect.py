@@ -31,8 +31,6 @@ from llamaindex_history_curator._calls import read_calls
 from llamaindex_history_curator._citable import citable_text
 from llamaindex_history_curator._rewrite import RESULT_ID_KEYS, ROLES, is_content, rebuild
 
-__all__ = ["LlamaIndexDialect"]
-
 _KINDS = {"audio": "audio", "video": "video", "document": "file"}
 _HEADER = 1 << 16
 _WIRES = frozenset(("tool_calls", "function_call"))

@@ -16,19 +16,6 @@ from history_curator.tokens._base import CachingCounter
 from llamaindex_history_curator._registry import find_store
 from llamaindex_history_curator._store import ChatStore, check_store
 
-__all__ = [
-    "DATABASE",
-    "TokenizerCounter",
-    "check_no_equal",
-    "counter_of",
-    "key_of",
-    "low_water_of",
-    "store_of",
-]
-
-DATABASE = ("async_database_uri", "async_engine", "table_name", "db_schema")
-"""Arguments of `Memory` that describe its SQL store."""
-
 _NO_EQUAL = {
     "image_token_size_estimate": "images are counted by their size; pass a counter of your own",
     "audio_token_size_estimate": "pass a counter: TiktokenCounter(media={'audio': …})",

@@ -18,8 +18,6 @@ from history_curator.sockets import counts_of
 if TYPE_CHECKING:
     from history_curator.curator import Curation
 
-__all__ = ["HistoryCuratedEvent", "publish", "span"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 dispatcher = get_dispatcher("llamaindex_history_curator")

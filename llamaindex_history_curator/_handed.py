@@ -9,8 +9,6 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, Messag
 
 from llamaindex_history_curator._loops import LoopBridge, bridge_for
 
-__all__ = ["Handed"]
-
 logger = logging.getLogger("llamaindex_history_curator")
 
 

@@ -28,8 +28,6 @@ from llamaindex_history_curator._setup import check_keywords
 from llamaindex_history_curator._socket import Socket
 from llamaindex_history_curator._view import View
 
-__all__ = ["CuratedLLM"]
-
 Model = TypeVar("Model", bound=BaseModel)
 
 _INHERITED = (

@@ -12,8 +12,6 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["LoopBridge", "bridge_for"]
-
 R = TypeVar("R")
 
 

@@ -42,8 +42,6 @@ from llamaindex_history_curator._store import ChatStore
 from llamaindex_history_curator._view import check_reserve, limit_of
 from llamaindex_history_curator._viewing import DEFAULT_TOKEN_LIMIT, ViewMemory
 
-__all__ = ["CuratedMemory"]
-
 
 class CuratedMemory(ViewMemory):
     """A memory whose record is complete and whose view always fits and is never invalid.

@@ -13,8 +13,6 @@ from typing import Any
 from llama_index.core.agent.react.types import ActionReasoningStep, ObservationReasoningStep
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
 
-__all__ = ["as_exchanges", "as_text", "observed"]
-
 _PREFIX = "Observation: "
 _ID = "react-"
 

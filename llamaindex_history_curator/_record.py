@@ -27,8 +27,6 @@ from llamaindex_history_curator._store import (
     without_id,
 )
 
-__all__ = ["RecordMemory"]
-
 _DIALECT = LlamaIndexDialect()
 _STORED = frozenset(("chat_store", "chat_store_key", "retention", "rewrite"))
 

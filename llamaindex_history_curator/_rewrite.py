@@ -21,8 +21,6 @@ from llamaindex_history_curator._calls import write_block, write_wire
 from llamaindex_history_curator._citable import citable_text
 from llamaindex_history_curator._copies import copy_model
 
-__all__ = ["RESULT_ID_KEYS", "ROLES", "is_content", "rebuild"]
-
 ROLES = {
     LlamaRole.SYSTEM: MessageRole.SYSTEM,
     LlamaRole.DEVELOPER: MessageRole.SYSTEM,

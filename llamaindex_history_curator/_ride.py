@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from history_curator.curator import Curation
 
-__all__ = ["Rides"]
-
 
 class Rides:
     """What an LLM was sent last, to be sent again with one instruction behind it.

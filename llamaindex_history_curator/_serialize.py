@@ -30,8 +30,6 @@ from pydantic_core import to_jsonable_python
 
 from history_curator.errors import ConversionError
 
-__all__ = ["message_from_dict", "message_to_dict"]
-
 _BYTES = "__bytes__"
 _BLOCKS: dict[str, type[Any]] = {
     "audio": AudioBlock,

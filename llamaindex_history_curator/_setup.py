@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from history_curator.managers._protocol import HistoryManager
 
-__all__ = ["check_alone", "check_keywords", "load_curator", "make_curator"]
-
 
 def make_curator(
     managers: Sequence[HistoryManager] | HistoryManager | None = (),

@@ -12,8 +12,6 @@ from history_curator.settings import CuratorConfig
 from llamaindex_history_curator._setup import check_alone, make_curator
 from llamaindex_history_curator._view import Viewer
 
-__all__ = ["Socket"]
-
 
 class Socket(BaseModel):
     """Settings of a curator on a model with an LLM.

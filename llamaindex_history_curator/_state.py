@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from llamaindex_history_curator._memory import CuratedMemory
     from llamaindex_history_curator._store import ChatStore
 
-__all__ = ["OPTIONS", "dump", "load", "remember"]
-
 OPTIONS = (
     "ledger",
     "low_water",

@@ -30,8 +30,6 @@ from llamaindex_history_curator._rewrite import RESULT_ID_KEYS
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
 
-__all__ = ["Wire"]
-
 _CALLS = ("tool_calls", "function_call")
 _PLAIN = {MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL}
 _ODD = frozenset((*_CALLS, "thought_signatures"))

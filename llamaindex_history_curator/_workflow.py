@@ -12,8 +12,6 @@ from llama_index.core.workflow import Context
 from llamaindex_history_curator._agents import CuratedAgent
 from llamaindex_history_curator._run import use_memory
 
-__all__ = ["CuratedAgentWorkflow"]
-
 
 class CuratedAgentWorkflow(AgentWorkflow):
     """An `AgentWorkflow` of curated agents, with one complete record.

@@ -27,8 +27,6 @@ from history_curator.model import ConversationEntry, neutralise
 from history_curator.seal import Sealed
 from history_curator.timeline import Unit
 
-__all__ = ["SummarizingManager"]
-
 logger = logging.getLogger("history_curator")
 
 SUMMARY_HEAD = "[Summary of earlier parts of this conversation, which are no longer shown]"

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from history_curator.model import ConversationEntry, MessageRole, ToolCall
 from history_curator.timeline import pair
 
-__all__ = ["Older"]
-
 
 @dataclass(slots=True)
 class _Exchange:

@@ -13,8 +13,6 @@ from history_curator.model import ConversationEntry, entry_from_dict, entry_to_d
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["dialect_of", "dump_entries", "load_entries"]
-
 _BYTES = "__bytes__"
 
 

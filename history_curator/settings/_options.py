@@ -15,18 +15,6 @@ if TYPE_CHECKING:
     from history_curator.rules import ProviderProfile
     from history_curator.tokens import Calibration, TokenCounter
 
-__all__ = [
-    "OPTIONS",
-    "CuratorOptions",
-    "Option",
-    "SharedOptions",
-    "ViewOptions",
-    "check_names",
-    "check_options",
-    "default_of",
-    "doc_of",
-]
-
 
 def _anything(value: Any) -> str | None:
     return None
@@ -211,11 +199,6 @@ OPTIONS: Mapping[str, Option] = {
 def default_of(name: str) -> Any:
     """Return the default of an option."""
     return OPTIONS[name].default
-
-
-def doc_of(name: str) -> str:
-    """Return what an option does, in one or two sentences."""
-    return OPTIONS[name].doc
 
 
 def check_options(given: Mapping[str, Any]) -> None:

@@ -17,8 +17,6 @@ from typing import Any
 
 from history_curator.model import ConversationEntry
 
-__all__ = ["RIDE_PROMPT", "Live", "Ride", "Sent", "ride_prompt", "riding", "riding_now"]
-
 RIDE_PROMPT = """\
 [This is not from the user.] The oldest part of this conversation is about to leave your view; your \
 summary is all that will remain of it. Call no tool. Answer with the summary alone, of everything \

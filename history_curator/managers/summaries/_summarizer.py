@@ -13,8 +13,6 @@ from typing import Any
 
 from history_curator.errors import ConfigurationError
 
-__all__ = ["Summarizer", "resolve_summarizer"]
-
 logger = logging.getLogger("history_curator")
 
 
