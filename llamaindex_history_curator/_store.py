@@ -10,7 +10,7 @@ from uuid import uuid4
 from weakref import ref
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
+from llama_index.core.storage.chat_store import BaseChatStore
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from sqlalchemy.engine import make_url
@@ -24,19 +24,6 @@ from history_curator.sockets import prune_connection
 from llamaindex_history_curator._copies import copy_model
 from llamaindex_history_curator._loops import bridge_for
 from llamaindex_history_curator._serialize import message_to_dict
-from llamaindex_history_curator._steady import Steady
-
-__all__ = [
-    "ID",
-    "ChatStore",
-    "check_store",
-    "is_in_memory",
-    "open_store",
-    "pruner",
-    "replaces_at_once",
-    "with_id",
-    "without_id",
-]
 
 ChatStore = BaseChatStore | AsyncDBChatStore
 
@@ -98,16 +85,14 @@ def open_store(
     """
     check_store(store)
     if isinstance(store, AsyncDBChatStore):
-        return _open_async(store, key, Steady(), stamp, prune)
-    # The one that keeps its messages in a dict returns the same objects anyway.
-    steady = list if type(store) is SimpleChatStore else Steady()
+        return _open_async(store, key, stamp, prune)
 
     def append(messages: Sequence[ChatMessage]) -> None:
         for message in messages:
             store.add_message(key, message)
 
     async def aload() -> Sequence[ChatMessage]:
-        return steady(await store.aget_messages(key))
+        return await store.aget_messages(key) or ()
 
     async def aappend(messages: Sequence[ChatMessage]) -> None:
         for message in messages:
@@ -120,7 +105,7 @@ def open_store(
         await store.adelete_messages(key)
 
     return WriteBehind(
-        lambda: steady(store.get_messages(key)),
+        lambda: store.get_messages(key) or (),
         append,
         replace=lambda messages: store.set_messages(key, list(messages)),
         clear=lambda: store.delete_messages(key),
@@ -166,7 +151,6 @@ def pruner(
 def _open_async(
     store: AsyncDBChatStore,
     key: str,
-    steady: Steady,
     stamp: Callable[[ChatMessage], ChatMessage],
     prune: Callable[[int | None], Coroutine[Any, Any, bool]] | None,
 ) -> WriteBehind[ChatMessage]:
@@ -174,7 +158,7 @@ def _open_async(
 
     async def load() -> Sequence[ChatMessage]:
         # Archived messages were said as well: a record written by `Memory` is read whole.
-        return steady(await store.get_messages(key, status=None))
+        return await store.get_messages(key, status=None)
 
     async def append(messages: Sequence[ChatMessage]) -> None:
         await store.add_messages(key, list(messages))

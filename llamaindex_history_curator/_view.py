@@ -16,14 +16,10 @@ from llamaindex_history_curator._cache import mark_curation, marks_for
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._events import publish
 from llamaindex_history_curator._ride import Rides
-from llamaindex_history_curator._steady import Steady
-from llamaindex_history_curator._twins import Twins
 from llamaindex_history_curator._wire import Wire
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
-
-__all__ = ["View", "Viewer", "check_reserve", "limit_of"]
 
 Answer = TypeVar("Answer")
 
@@ -115,7 +111,6 @@ class Viewer:
         socket: what events call the place it happens.
         mark_cache: put a `CachePoint` wherever the cache plan says.
         llm: the LLM that gets the view; one that takes no cache points gets no mark.
-        steady: whether a message is the same object every time.
         copy: returns a copy of a message, for a socket that gives out copies.
         rides: whether the LLM is sent the view as it is, so that a summary may go behind it.
     """
@@ -127,7 +122,6 @@ class Viewer:
         *,
         mark_cache: bool = False,
         llm: LLM | None = None,
-        steady: bool = False,
         copy: Callable[[ChatMessage], ChatMessage] | None = None,
         rides: bool = False,
     ) -> None:
@@ -136,11 +130,8 @@ class Viewer:
         self.socket = socket
         self._llm = llm
         self._marks = marks_for(llm, mark_cache)
-        self._wire = wire = Wire(curator.profile.name, llm)
-        self._copied = list if copy is None else Twins(copy)
-        self._write = wire if copy is None else Twins(lambda message: wire.one(copy(message)))
-        # Only copies that are given out again need it: the curator knows messages by what they say.
-        self._steady = list if steady or copy is None else Steady()
+        self._wire = Wire(curator.profile.name, llm)
+        self._copy = copy
 
     def view(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[Any] | None = None, **options: Any
@@ -167,17 +158,18 @@ class Viewer:
         self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None, options: dict[str, Any]
     ) -> tuple[list[ChatMessage], dict[str, Any]]:
         usual = {"tail": "request", "tools": tool_schemas(tools), "dialect": _DIALECT}
-        return self._steady(messages), {**usual, **options}
+        return list(messages), {**usual, **options}
 
     def _finish(
         self, curation: Curation, tools: Sequence[Any] | None, options: dict[str, Any]
     ) -> View:
         publish(curation, self.socket)
         model = None if self._llm is None else self._llm.metadata.model_name
-        if self.curator.mode == "shadow":
-            messages = self._copied(curation.messages)
-        else:
-            messages = self._write(curation.messages)
+        messages = curation.messages
+        if self._copy is not None:
+            messages = list(map(self._copy, messages))
+        if self.curator.mode != "shadow":
+            messages = self._wire(messages)
             if self._marks:
                 messages = self._wire(mark_curation(messages, curation, model))
         if self._rides is not None:

@@ -25,8 +25,6 @@ from llamaindex_history_curator._setup import make_curator
 from llamaindex_history_curator._store import without_id
 from llamaindex_history_curator._view import Viewer, check_reserve, limit_of
 
-__all__ = ["DEFAULT_TOKEN_LIMIT", "ViewMemory"]
-
 DEFAULT_TOKEN_LIMIT = 30_000
 
 logger = logging.getLogger("llamaindex_history_curator")
@@ -71,7 +69,6 @@ class ViewMemory(RecordMemory):
             curator,
             "memory",
             mark_cache=self.mark_cache,
-            steady=self.retention is None,
             copy=_copy,
         )
         self._last_resort = Curator(counter=self.curator.counter, provider=self.curator.profile)
