@@ -22,8 +22,8 @@ from history_curator.record.resilience import WriteBehind
 from history_curator.settings import RetentionConfig
 from history_curator.sockets import prune_connection
 from llamaindex_history_curator._copies import copy_model
-from llamaindex_history_curator._loops import bridge_for
 from llamaindex_history_curator._serialize import message_to_dict
+from llamaindex_history_curator._store_loop import bridge_for
 
 ChatStore = BaseChatStore | AsyncDBChatStore
 
