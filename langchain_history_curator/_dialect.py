@@ -163,6 +163,10 @@ class LangChainDialect:
         return tuple(replace(entry, source=message) for entry in self.read(converted, index))
 
 
+DIALECT = LangChainDialect()
+"""One for all: it holds no conversation."""
+
+
 def _described(message: Any) -> str:
     """What was given in the place of a message, without what was said."""
     if isinstance(message, dict):
@@ -196,6 +200,26 @@ def settle(messages: Iterable[Any]) -> list[Any]:
         else:
             kept = [other for other in kept if getattr(other, "id", None) != message.id]
     return kept
+
+
+def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+    """Return copies of messages that every view keeps, such as few-shot examples.
+
+    What is pinned stays whole and in its place, whatever the budget does to the rest; a pinned
+    tool call brings its results. The mark is a note for us: no provider is sent it.
+
+    Example:
+        >>> from langchain_core.messages import AIMessage, HumanMessage
+        >>> examples = pin([HumanMessage("2 🦜 9"), AIMessage("11")])
+        >>> examples[0].additional_kwargs
+        {'pinned': True}
+    """
+    return [
+        message.model_copy(
+            update={"additional_kwargs": {**message.additional_kwargs, "pinned": True}}
+        )
+        for message in messages
+    ]
 
 
 def _whole(entries: Sequence[ConversationEntry], start: int) -> int:

@@ -25,7 +25,7 @@ from typing_extensions import NotRequired, Self, Unpack
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from history_curator.managers.summaries import Live, Sent, riding
-from history_curator.model import ConversationEntry, MessageRole, recall_tool_name
+from history_curator.model import recall_tool_name
 from history_curator.settings import SharedOptions, check_options
 from history_curator.sockets import (
     Ask,
@@ -39,17 +39,10 @@ from history_curator.sockets import (
 from langchain_history_curator._budget import counter_for, limit_for
 from langchain_history_curator._cache import mark_request
 from langchain_history_curator._counters import counter_of
-from langchain_history_curator._dialect import settle
+from langchain_history_curator._dialect import DIALECT, settle
 from langchain_history_curator._events import event_of, span, stream
 from langchain_history_curator._models import provider_of, same_model
-from langchain_history_curator._options import (
-    DIALECT,
-    Lasting,
-    build_curator,
-    key_of,
-    schemas_of,
-    spend,
-)
+from langchain_history_curator._options import Lasting, build_curator, key_of, schemas_of, spend
 from langchain_history_curator._recall import recall_tool
 from langchain_history_curator._summaries import (
     STATE_KEY,
@@ -187,7 +180,6 @@ class HistoryCuratorMiddleware(
             overrides: arguments of the middleware; they win over the configuration.
         """
         settings = load_settings(config, objects, overrides)
-        settings.pop("retention", None)
         return cls(*settings.pop("managers", ()), **settings)
 
     @classmethod
@@ -293,7 +285,7 @@ class HistoryCuratorMiddleware(
                 stream(getattr(request.runtime, "stream_writer", None), events[-1])
             asked = self._with_view(request, curation)
             if self.managers:
-                self._sent.note(key, (curation.entries, asked))
+                self._sent.note(key, curation.entries, asked)
             return Ask(handler, handler, (asked,))
 
         return CuratedCall(
@@ -317,19 +309,16 @@ class HistoryCuratorMiddleware(
         self, request: ModelRequest[Any], handler: Callable[..., Any], key: Any
     ) -> Live | None:
         """The request that was sent last, for a summary of what it holds."""
-        sent = self._sent.last(key)
-        if sent is None or not _same_but_messages(sent[1], request):
+        found = self._sent.last(key, self.curator_for(request.model).profile)
+        if found is None or not _same_but_messages(found[1], request):
             return None
-        profile = self.curator_for(request.model).profile
-        if profile.bridge(sent[0][-1], ConversationEntry(MessageRole.USER, "")) is not None:
-            return None  # a provider that takes no word of the user behind a result
+        entries, sent = found
 
         def ask(instruction: str) -> Any:
-            behind = [*sent[1].messages, HumanMessage(instruction)]
-            answer = handler(sent[1].override(messages=behind))
+            answer = handler(sent.override(messages=[*sent.messages, HumanMessage(instruction)]))
             return _awaited_last(answer) if isawaitable(answer) else _last(answer)
 
-        return Live(sent[0], lambda model: same_model(model, request.model), ask, ask)
+        return Live(entries, lambda model: same_model(model, request.model), ask, ask)
 
     def _with_view(self, request: ModelRequest[Any], curation: Curation) -> ModelRequest[Any]:
         """The request with the view in place of the conversation."""

@@ -16,10 +16,7 @@ from history_curator.errors import ConfigurationError, ConversionError, named
 from history_curator.settings import OPTIONS, SharedOptions, check_names
 from history_curator.sockets import is_share
 from langchain_history_curator._counters import counter_of
-from langchain_history_curator._dialect import LangChainDialect, settle
-
-DIALECT = LangChainDialect()
-"""One for all: it holds no conversation."""
+from langchain_history_curator._dialect import settle
 
 _FROM_TRIM_MESSAGES = {
     "token_counter": "counter=… takes the same: a function of messages, a model, a name",

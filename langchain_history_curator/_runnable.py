@@ -33,6 +33,7 @@ from history_curator.sockets import (
 from langchain_history_curator._budget import bound_tools, budget_for_model, counter_for
 from langchain_history_curator._cache import mark_curation
 from langchain_history_curator._counters import counter_of
+from langchain_history_curator._dialect import DIALECT
 from langchain_history_curator._events import (
     adispatch,
     annotate,
@@ -44,7 +45,6 @@ from langchain_history_curator._events import (
 )
 from langchain_history_curator._models import provider_in, provider_of, unwrap
 from langchain_history_curator._options import (
-    DIALECT,
     HistoryCuratorOptions,
     StepOptions,
     check_given,
@@ -201,7 +201,6 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             overrides: any field of the runnable; they win over the configuration.
         """
         settings = load_settings(config, objects, overrides)
-        settings.pop("retention", None)
         return cls(**settings)
 
     @property

@@ -76,7 +76,6 @@ def settings_for(
     }
     given = {**options, **{name: value for name, value in named.items() if value is not None}}
     settings = {"managers": _as_sequence(managers), **load_settings(config, objects, given)}
-    settings.pop("retention", None)
     if settings.get("max_tokens") is None and llm is not None:
         settings["max_tokens"] = budget_for_llm(llm)
     settings.setdefault("counter", counter_for_llm(llm))

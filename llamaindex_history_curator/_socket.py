@@ -125,7 +125,9 @@ class Viewer:
         rides: bool = False,
     ) -> None:
         self.curator = curator
-        self._rides = Rides(llm) if rides and llm is not None and curator.managers else None
+        self._rides = None
+        if rides and llm is not None and curator.managers:
+            self._rides = Rides(llm, curator.profile)
         self.socket = socket
         self._llm = llm
         self._marks = marks_for(llm, mark_cache)

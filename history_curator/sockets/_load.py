@@ -25,8 +25,9 @@ def load_settings(
 ) -> dict[str, Any]:
     """Return what a configuration sets, by name and with its managers made; overrides win.
 
-    What it does not set is left out, so that the defaults of the socket hold. Without a
-    configuration these are the overrides alone.
+    What it does not set is left out, so that the defaults of the socket hold, and so is what is no
+    matter of a curator: limits and retention. Without a configuration these are the overrides
+    alone.
 
     Raises:
         ConfigurationError: when the configuration is wrong or names an object not given.
@@ -42,7 +43,7 @@ def load_settings(
     settings = {
         field: getattr(loaded, field)
         for field in CuratorConfig.model_fields
-        if field in loaded.model_fields_set and field != "limits"
+        if field in loaded.model_fields_set and field not in ("limits", "retention")
     }
     if "managers" in settings and "managers" not in given:
         known = {
