@@ -17,8 +17,6 @@ from history_curator.caching import Mark, cache_control, ttl_of
 from history_curator.sockets import MOST_MARKS, mark_prefix, mark_view
 
 if TYPE_CHECKING:
-    from langchain.agents.middleware.types import ModelRequest
-
     from history_curator.curator import Curation
 
 
@@ -73,34 +71,6 @@ def mark_curation(
     """
     others = list(_others(curation.messages, tools=tools, system=system, automatic=automatic))
     return mark_view(curation.messages, curation, others, _marked, model)
-
-
-def mark_request(
-    request: ModelRequest[Any], curation: Curation
-) -> tuple[ModelRequest[Any], list[BaseMessage]]:
-    """Return an agent's request and the view for it, with the breakpoints of the cache plan.
-
-    With langchain-anthropic's models a view that the next request repeats whole is marked through
-    the ``cache_control`` setting of the call, as that package's own caching middleware does it:
-    whichever of the two comes first, the other one's setting replaces it, and a mark for five
-    minutes never stands in front of one for an hour.
-    """
-    settings = request.model_settings or {}
-    automatic, model = settings.get("cache_control"), request.model
-    name = getattr(model, "model", None) or getattr(model, "model_name", None)
-    known = type(model).__module__.startswith("langchain_anthropic")
-    if automatic or not known or curation.report.prefix_entries < len(curation.entries):
-        marked = mark_curation(curation, tools=request.tools, automatic=automatic, model=name)
-        return request, marked
-    automatic = cache_control(300.0)
-    first, *rest = (
-        mark_curation(curation, tools=request.tools, automatic=automatic, model=name)[:1]
-        + curation.messages[1:]
-    )
-    ours = {**settings, "cache_control": automatic}
-    if not isinstance(first, SystemMessage):
-        first = curation.messages[0]
-    return request.override(model_settings=ours), [first, *rest]
 
 
 def _others(

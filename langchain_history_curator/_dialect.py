@@ -48,7 +48,7 @@ class LangChainDialect:
     a changed tool call is changed in ``tool_calls``, ``additional_kwargs`` and the content blocks
     alike. Dicts (OpenAI or Anthropic style), ``("human", "hi")`` tuples and strings are
     understood and come back as messages. A `RemoveMessage` is an instruction, not a message: it
-    reads as nothing (`settle` carries it out).
+    reads as nothing (`without_removed` carries it out).
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -178,14 +178,16 @@ def _described(message: Any) -> str:
     return named(message)
 
 
-def settle(messages: Iterable[Any]) -> list[Any]:
+def without_removed(messages: Iterable[Any]) -> list[Any]:
     """Carry out every `RemoveMessage` the way langgraph's `add_messages` does.
 
     An id that is not there was removed before, so it is passed over.
 
     Example:
         >>> from langchain_core.messages import HumanMessage, RemoveMessage
-        >>> settle([HumanMessage("a", id="1"), HumanMessage("b", id="2"), RemoveMessage(id="1")])
+        >>> without_removed(
+        ...     [HumanMessage("a", id="1"), HumanMessage("b", id="2"), RemoveMessage(id="1")]
+        ... )
         [HumanMessage(content='b', additional_kwargs={}, response_metadata={}, id='2')]
     """
     given = messages if isinstance(messages, list) else list(messages)

@@ -19,7 +19,7 @@ from history_curator.settings import (
     check_options,
 )
 from history_curator.sockets import ConfigSource, Retention, adrive, drive, load_settings
-from langchain_history_curator._dialect import DIALECT, settle
+from langchain_history_curator._dialect import DIALECT, without_removed
 from langchain_history_curator._history_stores import (
     async_pruner,
     edits_rows,
@@ -189,12 +189,16 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
 
     def curate(self) -> Curation:
         """Return the view together with its report."""
-        return self.curator.curate(self._kept.context(settle(self.record)), **self._arguments())
+        return self.curator.curate(
+            self._kept.context(without_removed(self.record)), **self._arguments()
+        )
 
     async def acurate(self) -> Curation:
         """Return the view together with its report."""
         record = await self.aget_record()
-        return await self.curator.acurate(self._kept.context(settle(record)), **self._arguments())
+        return await self.curator.acurate(
+            self._kept.context(without_removed(record)), **self._arguments()
+        )
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, or keep them until the store is back."""
