@@ -38,9 +38,9 @@ class Blocks(NamedTuple):
     """What a list of content blocks says."""
 
     text: str | None
-    parts: tuple[ContentPart, ...]
-    reasoning: tuple[Reasoning, ...] | None
-    calls: tuple[ToolCall, ...]
+    parts: tuple[ContentPart, ...] | None = None
+    reasoning: tuple[Reasoning, ...] | None = None
+    calls: tuple[ToolCall, ...] = ()
 
 
 def arguments_object(text: str) -> dict[str, Any] | None:

@@ -12,11 +12,11 @@ from history_curator.model import (
     ConversationEntry,
     MessageRole,
     Reasoning,
-    ToolCall,
     new_entry,
 )
 from langchain_history_curator._blocks import (
     RESULTS,
+    Blocks,
     kind_of,
     read_blocks,
 )
@@ -121,26 +121,21 @@ def read_chat(message: ChatMessage, index: int) -> tuple[ConversationEntry, ...]
 
 def read_ai(message: Any, index: int) -> tuple[ConversationEntry, ...]:
     fields = message.__dict__
-    content = fields["content"]
-    extra = fields["additional_kwargs"]
-    parts: tuple[ContentPart, ...] | None = None
-    reasoning: tuple[Reasoning, ...] | None = None
-    in_blocks: tuple[ToolCall, ...] = ()
-    if not isinstance(content, str):
-        content, parts, reasoning, in_blocks = read_blocks(content)
-    calls = None
-    if fields["tool_calls"] or fields["invalid_tool_calls"] or in_blocks or extra:
-        calls = read_calls(message, in_blocks)
+    content, extra = fields["content"], fields["additional_kwargs"]
+    said = Blocks(content) if isinstance(content, str) else read_blocks(content)
+    calls, reasoning = None, said.reasoning
+    if fields["tool_calls"] or fields["invalid_tool_calls"] or said.calls or extra:
+        calls = read_calls(message, said.calls)
         if extra and reasoning is None:
             reasoning = _kept_aside(extra)
     entry = new_entry(
         _ASSISTANT,
-        content or (None if calls else ""),
+        said.text or (None if calls else ""),
         index,
         message,
         tool_calls=calls,
         name=fields["name"],
-        parts=parts,
+        parts=said.parts,
         reasoning=reasoning,
         pinned=_pinned(fields),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 from uuid import uuid4
 from weakref import ref
@@ -23,7 +24,7 @@ from history_curator.settings import RetentionConfig
 from history_curator.sockets import prune_connection
 from llamaindex_history_curator._copies import copy_model
 from llamaindex_history_curator._serialize import message_to_dict
-from llamaindex_history_curator._store_loop import bridge_for
+from llamaindex_history_curator._store_loop import Making, bridge_for
 
 ChatStore = BaseChatStore | AsyncDBChatStore
 
@@ -91,18 +92,12 @@ def open_store(
         for message in messages:
             store.add_message(key, message)
 
-    async def aload() -> Sequence[ChatMessage]:
-        return await store.aget_messages(key) or ()
-
     async def aappend(messages: Sequence[ChatMessage]) -> None:
         for message in messages:
             await store.async_add_message(key, message)
 
-    async def areplace(messages: Sequence[ChatMessage]) -> None:
-        await store.aset_messages(key, list(messages))
-
-    async def aclear() -> None:
-        await store.adelete_messages(key)
+    async def aload() -> Sequence[ChatMessage]:
+        return await store.aget_messages(key) or ()
 
     return WriteBehind(
         lambda: store.get_messages(key) or (),
@@ -111,8 +106,8 @@ def open_store(
         clear=lambda: store.delete_messages(key),
         aload=aload,
         aappend=aappend,
-        areplace=areplace,
-        aclear=aclear,
+        areplace=lambda messages: store.aset_messages(key, list(messages)),
+        aclear=lambda: store.adelete_messages(key),
         stamp=stamp,
         key=_id,
         same=_same,
@@ -156,30 +151,27 @@ def _open_async(
 ) -> WriteBehind[ChatMessage]:
     bridge = bridge_for(store, _mover(store))
 
-    async def load() -> Sequence[ChatMessage]:
-        # Archived messages were said as well: a record written by `Memory` is read whole.
-        return await store.get_messages(key, status=None)
+    # Archived messages were said as well: a record written by `Memory` is read whole.
+    load = partial(store.get_messages, key, status=None)
+    clear = partial(store.delete_messages, key)
 
-    async def append(messages: Sequence[ChatMessage]) -> None:
-        await store.add_messages(key, list(messages))
+    def append(messages: Sequence[ChatMessage]) -> Making[Any]:
+        return partial(store.add_messages, key, list(messages))
 
-    async def replace(messages: Sequence[ChatMessage]) -> None:
-        await store.set_messages(key, list(messages))
-
-    async def clear() -> None:
-        await store.delete_messages(key)
+    def replace(messages: Sequence[ChatMessage]) -> Making[Any]:
+        return partial(store.set_messages, key, list(messages))
 
     return WriteBehind(
         lambda: bridge.run(load),
-        lambda messages: bridge.run(lambda: append(messages)),
-        replace=lambda messages: bridge.run(lambda: replace(messages)),
+        lambda messages: bridge.run(append(messages)),
+        replace=lambda messages: bridge.run(replace(messages)),
         clear=lambda: bridge.run(clear),
         aload=lambda: bridge.arun(load),
-        aappend=lambda messages: bridge.arun(lambda: append(messages)),
-        areplace=lambda messages: bridge.arun(lambda: replace(messages)),
+        aappend=lambda messages: bridge.arun(append(messages)),
+        areplace=lambda messages: bridge.arun(replace(messages)),
         aclear=lambda: bridge.arun(clear),
-        edit=None if prune is None else lambda aged: bridge.run(lambda: prune(aged)),
-        aedit=None if prune is None else lambda aged: bridge.arun(lambda: prune(aged)),
+        edit=None if prune is None else lambda aged: bridge.run(partial(prune, aged)),
+        aedit=None if prune is None else lambda aged: bridge.arun(partial(prune, aged)),
         stamp=stamp,
         key=_id,
         same=_same,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from history_curator.errors import ConfigurationError
 from history_curator.model import recall_tool_name
-from history_curator.settings._hints import did_you_mean
 
 if TYPE_CHECKING:
     from history_curator.record import EventBus
@@ -235,3 +234,12 @@ def check_names(
         if name not in known:
             fix = (fixes or {}).get(name) or did_you_mean(name, {*known, *OPTIONS})
             raise ConfigurationError(f"{owner}: unknown argument {name!r}. Fix: {fix}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint naming the closest known word, or all of them."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}."
