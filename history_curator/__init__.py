@@ -6,8 +6,9 @@ exchange, is never refused by the provider, and changes its prefix as rarely as 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from history_curator._lazy import lazily
 
 if TYPE_CHECKING:
     from history_curator.boundary import (
@@ -248,14 +249,7 @@ _HOMES = {
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - derived, so that a name cannot be listed twice
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -21,12 +21,11 @@ except ModuleNotFoundError as error:
 from langchain_history_curator._branches import ChatHistoryBranches
 from langchain_history_curator._budget import Budget, budget_for_model
 from langchain_history_curator._cache import mark_cache
-from langchain_history_curator._dialect import LangChainDialect
+from langchain_history_curator._dialect import LangChainDialect, pin
 from langchain_history_curator._events import EVENT_NAME
+from langchain_history_curator._graph import model_node, pre_model_hook
 from langchain_history_curator._handoff import fold_back, handoff_view
 from langchain_history_curator._history import CuratedChatMessageHistory
-from langchain_history_curator._hook import model_node, pre_model_hook
-from langchain_history_curator._pins import pin
 from langchain_history_curator._recall import recall_tool
 from langchain_history_curator._runnable import HistoryCurator
 from langchain_history_curator._summaries import StoredSummaries

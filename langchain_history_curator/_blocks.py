@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-from history_curator.dialects import join_text
+from history_curator.dialects import arguments_text, join_text
 from history_curator.dialects import read_part as _read_part
 from history_curator.model import ContentPart, Reasoning, ToolCall
 
@@ -33,28 +33,14 @@ _MEDIA: dict[str, Literal["image", "audio", "video"]] = {
     "video": "video",
 }
 
-_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
-
 
 class Blocks(NamedTuple):
     """What a list of content blocks says."""
 
     text: str | None
-    parts: tuple[ContentPart, ...]
-    reasoning: tuple[Reasoning, ...] | None
-    calls: tuple[ToolCall, ...]
-
-
-def arguments_text(arguments: Any) -> str:
-    """Arguments as JSON text, spelled the way they are sent; text is taken as it is.
-
-    Example:
-        >>> arguments_text({"city": "Zürich"})
-        '{"city": "Zürich"}'
-    """
-    if isinstance(arguments, str):
-        return arguments
-    return _encode(arguments) if arguments else "{}"
+    parts: tuple[ContentPart, ...] | None = None
+    reasoning: tuple[Reasoning, ...] | None = None
+    calls: tuple[ToolCall, ...] = ()
 
 
 def arguments_object(text: str) -> dict[str, Any] | None:

@@ -13,23 +13,11 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from history_curator.caching import (
-    Breakpoint,
-    Mark,
-    cache_control,
-    place_marks,
-    plan_of,
-    sheet_for,
-    ttl_of,
-)
+from history_curator.caching import Mark, cache_control, ttl_of
+from history_curator.sockets import MOST_MARKS, mark_prefix, mark_view
 
 if TYPE_CHECKING:
-    from langchain.agents.middleware.types import ModelRequest
-
     from history_curator.curator import Curation
-
-LIMIT = 4
-"""Breakpoints Anthropic takes in one request: messages, system prompt and tools together."""
 
 
 def mark_cache(
@@ -38,14 +26,13 @@ def mark_cache(
     *,
     tools: Sequence[Any] | None = None,
     system: BaseMessage | None = None,
-    limit: int = LIMIT,
+    limit: int = MOST_MARKS,
 ) -> list[BaseMessage]:
     """Return the messages with an Anthropic cache breakpoint at the end of the prefix.
 
     The marked message is a copy; all others are the same objects. Nothing is marked when the
     request already carries as many breakpoints as the provider allows, or when the message at
-    the end is marked already. The mark asks for as long as the marks before it, so that a longer
-    one never stands behind a shorter one.
+    the end is marked already.
 
     Args:
         messages: the view.
@@ -59,20 +46,9 @@ def mark_cache(
         >>> mark_cache([HumanMessage("hi")])[0].content[0]["cache_control"]
         {'type': 'ephemeral'}
     """
-    out = list(messages)
-    others = list(_others(out, tools=tools, system=system))
-    if len(others) >= limit:
-        return out
-    stop = len(out) if end is None else min(end, len(out))
-    for position in range(stop - 1, -1, -1):
-        if count_marks(out[position]):
-            return out
-        behind = [mark.ttl for mark in others if mark.after > position]
-        marked = _marked(out[position], max(behind, default=300.0))
-        if marked is not None:
-            out[position] = marked
-            return out
-    return out
+    others = list(_others(messages, tools=tools, system=system))
+    stop = len(messages) if end is None else end
+    return mark_prefix(messages, stop, others, _marked, most=limit)
 
 
 def mark_curation(
@@ -93,45 +69,8 @@ def mark_curation(
             itself.
         model: who is asked, for the least prefix; without it Anthropic's usual one.
     """
-    sheet = sheet_for(model)
-    plan = plan_of(
-        curation,
-        pricing=sheet if sheet is not None and sheet.breakpoints else "anthropic",
-        others=list(_others(curation.messages, tools=tools, system=system, automatic=automatic)),
-    )
-
-    def mark(message: BaseMessage, point: Breakpoint) -> BaseMessage | None:
-        return None if count_marks(message) else _marked(message, point.ttl)
-
-    return place_marks(curation.messages, plan, mark)
-
-
-def mark_request(
-    request: ModelRequest[Any], curation: Curation
-) -> tuple[ModelRequest[Any], list[BaseMessage]]:
-    """Return an agent's request and the view for it, with the breakpoints of the cache plan.
-
-    With langchain-anthropic's models a view that the next request repeats whole is marked through
-    the ``cache_control`` setting of the call, as that package's own caching middleware does it:
-    whichever of the two comes first, the other one's setting replaces it, and a mark for five
-    minutes never stands in front of one for an hour.
-    """
-    settings = request.model_settings or {}
-    automatic, model = settings.get("cache_control"), request.model
-    name = getattr(model, "model", None) or getattr(model, "model_name", None)
-    known = type(model).__module__.startswith("langchain_anthropic")
-    if automatic or not known or curation.report.prefix_entries < len(curation.entries):
-        marked = mark_curation(curation, tools=request.tools, automatic=automatic, model=name)
-        return request, marked
-    automatic = cache_control(300.0)
-    first, *rest = (
-        mark_curation(curation, tools=request.tools, automatic=automatic, model=name)[:1]
-        + curation.messages[1:]
-    )
-    ours = {**settings, "cache_control": automatic}
-    if not isinstance(first, SystemMessage):
-        first = curation.messages[0]
-    return request.override(model_settings=ours), [first, *rest]
+    others = list(_others(curation.messages, tools=tools, system=system, automatic=automatic))
+    return mark_view(curation.messages, curation, others, _marked, model)
 
 
 def _others(
@@ -172,7 +111,8 @@ def _controls(message: BaseMessage | None) -> list[Any]:
 
 
 def _marked(message: BaseMessage, ttl: float) -> BaseMessage | None:
-    if not isinstance(message, (HumanMessage, ToolMessage, AIMessage, SystemMessage)):
+    markable = isinstance(message, (HumanMessage, ToolMessage, AIMessage, SystemMessage))
+    if not markable or count_marks(message):
         return None
     content, control = message.content, cache_control(ttl)
     if isinstance(content, str):

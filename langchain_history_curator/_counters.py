@@ -13,9 +13,8 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from history_curator.model import ConversationEntry
 from history_curator.tokens import TokenCounter, get_counter
-from langchain_history_curator._dialect import LangChainDialect
+from langchain_history_curator._dialect import DIALECT
 
-_DIALECT = LangChainDialect()
 _serial = numbers(1)
 
 
@@ -69,7 +68,7 @@ class MessageCounter:
         """Return the tokens of one message."""
         if entry.memo_of == self.name and isinstance(entry.memo, int):
             return entry.memo
-        tokens = self._ask(_DIALECT.write([entry]))
+        tokens = self._ask(DIALECT.write([entry]))
         object.__setattr__(entry, "memo", tokens)
         object.__setattr__(entry, "memo_of", self.name)
         return tokens

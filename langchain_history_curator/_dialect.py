@@ -48,7 +48,7 @@ class LangChainDialect:
     a changed tool call is changed in ``tool_calls``, ``additional_kwargs`` and the content blocks
     alike. Dicts (OpenAI or Anthropic style), ``("human", "hi")`` tuples and strings are
     understood and come back as messages. A `RemoveMessage` is an instruction, not a message: it
-    reads as nothing (`settle` carries it out).
+    reads as nothing (`without_removed` carries it out).
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -163,6 +163,10 @@ class LangChainDialect:
         return tuple(replace(entry, source=message) for entry in self.read(converted, index))
 
 
+DIALECT = LangChainDialect()
+"""One for all: it holds no conversation."""
+
+
 def _described(message: Any) -> str:
     """What was given in the place of a message, without what was said."""
     if isinstance(message, dict):
@@ -174,14 +178,16 @@ def _described(message: Any) -> str:
     return named(message)
 
 
-def settle(messages: Iterable[Any]) -> list[Any]:
+def without_removed(messages: Iterable[Any]) -> list[Any]:
     """Carry out every `RemoveMessage` the way langgraph's `add_messages` does.
 
     An id that is not there was removed before, so it is passed over.
 
     Example:
         >>> from langchain_core.messages import HumanMessage, RemoveMessage
-        >>> settle([HumanMessage("a", id="1"), HumanMessage("b", id="2"), RemoveMessage(id="1")])
+        >>> without_removed(
+        ...     [HumanMessage("a", id="1"), HumanMessage("b", id="2"), RemoveMessage(id="1")]
+        ... )
         [HumanMessage(content='b', additional_kwargs={}, response_metadata={}, id='2')]
     """
     given = messages if isinstance(messages, list) else list(messages)
@@ -196,6 +202,26 @@ def settle(messages: Iterable[Any]) -> list[Any]:
         else:
             kept = [other for other in kept if getattr(other, "id", None) != message.id]
     return kept
+
+
+def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+    """Return copies of messages that every view keeps, such as few-shot examples.
+
+    What is pinned stays whole and in its place, whatever the budget does to the rest; a pinned
+    tool call brings its results. The mark is a note for us: no provider is sent it.
+
+    Example:
+        >>> from langchain_core.messages import AIMessage, HumanMessage
+        >>> examples = pin([HumanMessage("2 🦜 9"), AIMessage("11")])
+        >>> examples[0].additional_kwargs
+        {'pinned': True}
+    """
+    return [
+        message.model_copy(
+            update={"additional_kwargs": {**message.additional_kwargs, "pinned": True}}
+        )
+        for message in messages
+    ]
 
 
 def _whole(entries: Sequence[ConversationEntry], start: int) -> int:

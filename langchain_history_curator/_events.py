@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks.manager import adispatch_custom_event, dispatch_custom_event
-from langchain_core.globals import get_debug
 from langchain_core.runnables.config import (
     RunnableConfig,
     ensure_config,
     get_callback_manager_for_config,
     patch_config,
-    var_child_runnable_config,
 )
-from langchain_core.tracers import context as tracing
 from langchain_core.tracers.base import BaseTracer
-from langchain_core.tracers.context import tracing_v2_callback_var
-from langsmith.utils import tracing_is_enabled
 
 from history_curator.errors import without_text
 from history_curator.sockets import counts_of
@@ -67,38 +61,7 @@ def listened_to(config: RunnableConfig | None) -> bool:
 
     Starting a run costs a good part of what curating does, so none is started for nobody.
     """
-    if not _may_be_listened_to(config):
-        return False
     return bool(get_callback_manager_for_config(ensure_config(config)).handlers)
-
-
-def _may_be_listened_to(config: RunnableConfig | None) -> bool:
-    """Look everywhere langchain-core takes handlers from, without making a manager to hold them.
-
-    Whatever is set anywhere, even to something that turns out to be nobody, is a yes.
-    """
-    if config and _is_set(config.get("callbacks")):
-        return True
-    inherited = var_child_runnable_config.get()
-    if inherited and _is_set(inherited.get("callbacks")):
-        return True
-    if _hooks is None or get_debug() or tracing_v2_callback_var.get() is not None:
-        return True
-    for var, _, _, env_var in _hooks:
-        if var.get() is not None or (env_var is not None and env_var in os.environ):
-            return True
-    if "LANGCHAIN_TRACING" in os.environ or "LANGCHAIN_HANDLER" in os.environ:
-        return True  # Tracing of old: langchain-core refuses it, in words of its own.
-    return bool(tracing_is_enabled())
-
-
-def _is_set(callbacks: Any) -> bool:
-    return bool(getattr(callbacks, "handlers", callbacks))
-
-
-# Only langchain-core's own list of what libraries registered knows them all. Without it
-# everybody may be listening.
-_hooks: list[Any] | None = getattr(tracing, "_configure_hooks", None)
 
 
 def dispatch(event: dict[str, Any], config: RunnableConfig | None = None) -> None:

@@ -11,7 +11,8 @@ from typing_extensions import Unpack
 from history_curator.model import RECALL_TOOL_NAME, neutralise, recall_hint, span_handle
 from history_curator.settings import SharedOptions
 from history_curator.sockets import entries_of
-from langchain_history_curator._options import DIALECT, build_curator, messages_of
+from langchain_history_curator._dialect import DIALECT
+from langchain_history_curator._options import build_curator, messages_of
 
 TRANSCRIPT = "history_curator_transcript"
 """Under which an artifact holds what another agent said."""

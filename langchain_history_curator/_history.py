@@ -12,18 +12,23 @@ from typing_extensions import Self, Unpack
 
 from history_curator.curator import Curation
 from history_curator.record.resilience import WriteBehind
-from history_curator.settings import RetentionConfig, SharedOptions, check_options
-from history_curator.sockets import ConfigSource, Retention, adrive, drive, load_settings
-from langchain_history_curator._dialect import settle
-from langchain_history_curator._in_place import async_pruner, edits_rows, pruner
-from langchain_history_curator._options import (
-    DIALECT,
-    Lasting,
-    build_curator,
-    check_no_share,
-    spend,
+from history_curator.settings import (
+    CuratorConfig,
+    RetentionConfig,
+    SharedOptions,
+    check_options,
 )
-from langchain_history_curator._whole import keeps_parts, pack, unpack
+from history_curator.sockets import ConfigSource, Retention, adrive, drive, load_settings
+from langchain_history_curator._dialect import DIALECT, without_removed
+from langchain_history_curator._history_stores import (
+    async_pruner,
+    edits_rows,
+    keeps_parts,
+    pack,
+    pruner,
+    unpack,
+)
+from langchain_history_curator._options import Lasting, build_curator, check_no_share, spend
 
 Copies = Callable[[Sequence[BaseMessage]], list[BaseMessage]]
 
@@ -151,6 +156,7 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
             overrides: arguments of the history; they win over the configuration.
         """
         settings = load_settings(config, objects, overrides)
+        settings.setdefault("retention", CuratorConfig.load(config).retention)
         return cls(store, *settings.pop("managers", ()), **settings)
 
     @property
@@ -183,12 +189,16 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
 
     def curate(self) -> Curation:
         """Return the view together with its report."""
-        return self.curator.curate(self._kept.context(settle(self.record)), **self._arguments())
+        return self.curator.curate(
+            self._kept.context(without_removed(self.record)), **self._arguments()
+        )
 
     async def acurate(self) -> Curation:
         """Return the view together with its report."""
         record = await self.aget_record()
-        return await self.curator.acurate(self._kept.context(settle(record)), **self._arguments())
+        return await self.curator.acurate(
+            self._kept.context(without_removed(record)), **self._arguments()
+        )
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, or keep them until the store is back."""

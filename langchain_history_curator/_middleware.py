@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import isawaitable
 from typing import Annotated, Any
@@ -17,15 +17,14 @@ from langchain.agents.middleware.types import (
     PrivateStateAttr,
     ResponseT,
 )
-from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import HumanMessage
 from langgraph.types import Command
 from typing_extensions import NotRequired, Self, Unpack
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from history_curator.managers.summaries import Live, Sent, riding
-from history_curator.model import ConversationEntry, MessageRole, recall_tool_name
+from history_curator.model import recall_tool_name
 from history_curator.settings import SharedOptions, check_options
 from history_curator.sockets import (
     Ask,
@@ -37,19 +36,17 @@ from history_curator.sockets import (
     load_settings,
 )
 from langchain_history_curator._budget import counter_for, limit_for
-from langchain_history_curator._cache import mark_request
 from langchain_history_curator._counters import counter_of
-from langchain_history_curator._dialect import settle
+from langchain_history_curator._dialect import DIALECT, without_removed
 from langchain_history_curator._events import event_of, span, stream
-from langchain_history_curator._models import provider_of, same_model
-from langchain_history_curator._options import (
-    DIALECT,
-    Lasting,
-    build_curator,
-    key_of,
-    schemas_of,
-    spend,
+from langchain_history_curator._middleware_request import (
+    answer_forms,
+    check_tools,
+    same_but_messages,
+    with_view,
 )
+from langchain_history_curator._models import provider_of, same_model
+from langchain_history_curator._options import Lasting, build_curator, key_of, schemas_of, spend
 from langchain_history_curator._recall import recall_tool
 from langchain_history_curator._summaries import (
     STATE_KEY,
@@ -187,7 +184,6 @@ class HistoryCuratorMiddleware(
             overrides: arguments of the middleware; they win over the configuration.
         """
         settings = load_settings(config, objects, overrides)
-        settings.pop("retention", None)
         return cls(*settings.pop("managers", ()), **settings)
 
     @classmethod
@@ -256,7 +252,7 @@ class HistoryCuratorMiddleware(
             and all(mine is given for mine, given in zip(known[0], bound, strict=True))
         ):
             return known[1]
-        forms = [*(schemas_of(request.tools) or ()), *_answer_forms(request.response_format)]
+        forms = [*(schemas_of(request.tools) or ()), *answer_forms(request.response_format)]
         self._schemas = (bound, forms or None)
         return forms or None
 
@@ -267,9 +263,9 @@ class HistoryCuratorMiddleware(
     def _call(
         self, request: ModelRequest[Any], handler: Callable[..., Any], kept: StateSummaries
     ) -> CuratedCall:
-        _check_tools(self.tools, request.tools)
+        check_tools(self.tools, request.tools)
         system = request.system_message
-        said = settle(request.messages)
+        said = without_removed(request.messages)
         messages: list[Any] = said if system is None else [system, *said]
         events: list[dict[str, Any]] = []
         key = key_of()
@@ -291,9 +287,10 @@ class HistoryCuratorMiddleware(
         def send(curation: Curation) -> Ask:
             if self.stream_events:
                 stream(getattr(request.runtime, "stream_writer", None), events[-1])
-            asked = self._with_view(request, curation)
+            marks = self.mark_cache and curation.report.provider == "anthropic"
+            asked = with_view(request, curation, marks=marks)
             if self.managers:
-                self._sent.note(key, (curation.entries, asked))
+                self._sent.note(key, curation.entries, asked)
             return Ask(handler, handler, (asked,))
 
         return CuratedCall(
@@ -317,33 +314,16 @@ class HistoryCuratorMiddleware(
         self, request: ModelRequest[Any], handler: Callable[..., Any], key: Any
     ) -> Live | None:
         """The request that was sent last, for a summary of what it holds."""
-        sent = self._sent.last(key)
-        if sent is None or not _same_but_messages(sent[1], request):
+        found = self._sent.last(key, self.curator_for(request.model).profile)
+        if found is None or not same_but_messages(found[1], request):
             return None
-        profile = self.curator_for(request.model).profile
-        if profile.bridge(sent[0][-1], ConversationEntry(MessageRole.USER, "")) is not None:
-            return None  # a provider that takes no word of the user behind a result
+        entries, sent = found
 
         def ask(instruction: str) -> Any:
-            behind = [*sent[1].messages, HumanMessage(instruction)]
-            answer = handler(sent[1].override(messages=behind))
+            answer = handler(sent.override(messages=[*sent.messages, HumanMessage(instruction)]))
             return _awaited_last(answer) if isawaitable(answer) else _last(answer)
 
-        return Live(sent[0], lambda model: same_model(model, request.model), ask, ask)
-
-    def _with_view(self, request: ModelRequest[Any], curation: Curation) -> ModelRequest[Any]:
-        """The request with the view in place of the conversation."""
-        messages = curation.messages
-        if self.mark_cache and self.curator_for(request.model).profile.name == "anthropic":
-            request, messages = mark_request(request, curation)
-        if request.system_message is None:
-            return request.override(messages=messages)
-        first = messages[0] if messages else None
-        if not isinstance(first, SystemMessage):
-            return request.override(messages=messages)
-        if first is request.system_message:
-            return request.override(messages=messages[1:])
-        return request.override(system_message=first, messages=messages[1:])
+        return Live(entries, lambda model: same_model(model, request.model), ask, ask)
 
 
 def _keeping(
@@ -355,49 +335,9 @@ def _keeping(
     return ExtendedModelResponse(response, Command(update={STATE_KEY: kept.written}))
 
 
-def _same_but_messages(sent: ModelRequest[Any], now: ModelRequest[Any]) -> bool:
-    """Whether what stands before the messages is the same, so that it is in the cache."""
-    return (
-        sent.model is now.model
-        and sent.tools == now.tools
-        and sent.tool_choice == now.tool_choice
-        and sent.response_format == now.response_format
-    )
-
-
 def _last(response: ModelResponse[Any]) -> Any:
     return response.result[-1] if response.result else ""
 
 
 async def _awaited_last(answer: Awaitable[ModelResponse[Any]]) -> Any:
     return _last(await answer)
-
-
-def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:
-    for tool in ours:
-        for other in bound:
-            if other is not tool and getattr(other, "name", None) == tool.name:
-                raise ConfigurationError(
-                    f"tools: two are named {tool.name!r}, yours and the recall tool. Fix: rename "
-                    'yours, or pass recall="look_back" to the middleware.'
-                )
-
-
-def _answer_forms(form: Any) -> list[dict[str, Any]]:
-    """What a structured answer adds to a request, whichever way it will be asked for.
-
-    A bare schema is sent as a tool or as the provider's own format; as a tool it costs more.
-    """
-    if form is None:
-        return []
-    if isinstance(form, ProviderStrategy):
-        specs = [form.schema_spec]
-    elif isinstance(form, ToolStrategy):
-        specs = list(form.schema_specs)
-    else:
-        schema = form.schema if isinstance(form, AutoStrategy) else form
-        specs = list(ToolStrategy(schema=schema).schema_specs)
-    return [
-        {"name": spec.name, "description": spec.description, "parameters": spec.json_schema}
-        for spec in specs
-    ]

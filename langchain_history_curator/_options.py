@@ -16,10 +16,7 @@ from history_curator.errors import ConfigurationError, ConversionError, named
 from history_curator.settings import OPTIONS, SharedOptions, check_names
 from history_curator.sockets import is_share
 from langchain_history_curator._counters import counter_of
-from langchain_history_curator._dialect import LangChainDialect, settle
-
-DIALECT = LangChainDialect()
-"""One for all: it holds no conversation."""
+from langchain_history_curator._dialect import without_removed
 
 _FROM_TRIM_MESSAGES = {
     "token_counter": "counter=… takes the same: a function of messages, a model, a name",
@@ -143,11 +140,11 @@ def messages_of(given: Any) -> list[Any]:
         ConversionError: when there are no messages in it.
     """
     if given.__class__ is list:
-        return settle(given)
+        return without_removed(given)
     if isinstance(given, (str, BaseMessage)):
         return [given]
     if isinstance(given, PromptValue):
-        return settle(given.to_messages())
+        return without_removed(given.to_messages())
     if isinstance(given, Mapping):
         if "messages" in given:
             return messages_of(given["messages"])
@@ -163,7 +160,7 @@ def messages_of(given: Any) -> list[Any]:
     if hasattr(given, "messages"):
         return messages_of(given.messages)
     if isinstance(given, Iterable):
-        return settle(given)
+        return without_removed(given)
     raise ConversionError(
         f"a {type(given).__name__} holds no messages.",
         fix='pass a list of messages, a PromptValue, {"messages": [...]} or a string.',

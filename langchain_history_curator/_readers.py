@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import ChatMessage
@@ -13,17 +12,15 @@ from history_curator.model import (
     ConversationEntry,
     MessageRole,
     Reasoning,
-    ToolCall,
-    new_call,
     new_entry,
 )
 from langchain_history_curator._blocks import (
     RESULTS,
-    arguments_object,
-    arguments_text,
+    Blocks,
     kind_of,
     read_blocks,
 )
+from langchain_history_curator._calls import read_calls
 
 _USER, _SYSTEM = MessageRole.USER, MessageRole.SYSTEM
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
@@ -124,83 +121,25 @@ def read_chat(message: ChatMessage, index: int) -> tuple[ConversationEntry, ...]
 
 def read_ai(message: Any, index: int) -> tuple[ConversationEntry, ...]:
     fields = message.__dict__
-    content = fields["content"]
-    extra = fields["additional_kwargs"]
-    parts: tuple[ContentPart, ...] | None = None
-    reasoning: tuple[Reasoning, ...] | None = None
-    in_blocks: tuple[ToolCall, ...] = ()
-    if not isinstance(content, str):
-        content, parts, reasoning, in_blocks = read_blocks(content)
-    calls = None
-    if fields["tool_calls"] or fields["invalid_tool_calls"] or in_blocks or extra:
-        calls = read_calls(message, in_blocks)
+    content, extra = fields["content"], fields["additional_kwargs"]
+    said = Blocks(content) if isinstance(content, str) else read_blocks(content)
+    calls, reasoning = None, said.reasoning
+    if fields["tool_calls"] or fields["invalid_tool_calls"] or said.calls or extra:
+        calls = read_calls(message, said.calls)
         if extra and reasoning is None:
             reasoning = _kept_aside(extra)
     entry = new_entry(
         _ASSISTANT,
-        content or (None if calls else ""),
+        said.text or (None if calls else ""),
         index,
         message,
         tool_calls=calls,
         name=fields["name"],
-        parts=parts,
+        parts=said.parts,
         reasoning=reasoning,
         pinned=_pinned(fields),
     )
     return (entry,)
-
-
-def read_calls(message: Any, in_blocks: Sequence[ToolCall]) -> tuple[ToolCall, ...] | None:
-    """Every call of an `AIMessage` once: parsed, invalid, then those only in content blocks."""
-    fields = message.__dict__
-    extra = fields["additional_kwargs"]
-    written = _spelled(extra.get("tool_calls")) if extra else {}
-    if "tool_call_chunks" in fields:
-        for chunk in fields["tool_call_chunks"]:
-            if chunk.get("id"):
-                written.setdefault(chunk["id"], chunk.get("args") or "")
-    signatures = extra.get("__gemini_function_call_thought_signatures__") if extra else None
-    calls = []
-    for call in fields["tool_calls"]:
-        call_id, arguments = call["id"] or "", call["args"]
-        text = written.get(call_id)
-        if text is None or not _says(text, arguments, partial="tool_call_chunks" in fields):
-            text = arguments_text(arguments)
-        read = new_call(call_id, call["name"] or "", text)
-        if signatures and call_id in signatures:
-            read = replace(read, extra={"signature": signatures[call_id]})
-        calls.append(read)
-    calls += [
-        new_call(call["id"] or "", call["name"] or "", call["args"] or "")
-        for call in fields["invalid_tool_calls"]
-    ]
-    if not calls and extra:
-        legacy = extra.get("function_call")
-        if isinstance(legacy, dict):
-            text = arguments_text(legacy.get("arguments") or "{}")
-            calls.append(new_call("", str(legacy.get("name") or ""), text))
-    if in_blocks:
-        seen = {call.id for call in calls}
-        calls += [call for call in in_blocks if call.id not in seen]
-    return tuple(calls) or None
-
-
-def _spelled(raw: Any) -> dict[str, str]:
-    if not isinstance(raw, list):
-        return {}
-    return {
-        call["id"]: call["function"]["arguments"]
-        for call in raw
-        if isinstance(call, dict)
-        and call.get("id")
-        and isinstance(call.get("function"), dict)
-        and isinstance(call["function"].get("arguments"), str)
-    }
-
-
-def _says(text: str, arguments: Any, *, partial: bool) -> bool:
-    parsed = arguments_object(text)
-    return parsed == arguments or (partial and parsed is None)
 
 
 def _kept_aside(extra: dict[str, Any]) -> tuple[Reasoning, ...] | None:

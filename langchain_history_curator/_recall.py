@@ -15,8 +15,9 @@ from history_curator.record.recall import (
     RecallRequest,
 )
 from history_curator.sockets import entries_of
+from langchain_history_curator._dialect import DIALECT
 from langchain_history_curator._handoff import with_transcripts
-from langchain_history_curator._options import DIALECT, messages_of
+from langchain_history_curator._options import messages_of
 
 Record = Sequence[Any] | Callable[[], Sequence[Any]] | Any
 

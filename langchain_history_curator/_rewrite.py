@@ -18,7 +18,7 @@ from langchain_core.messages import (
 )
 
 from history_curator.dialects import text_first
-from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
+from history_curator.model import ContentPart, ConversationEntry, MessageRole
 from langchain_history_curator._blocks import (
     arguments_object,
     kind_of,
@@ -26,11 +26,10 @@ from langchain_history_curator._blocks import (
     write_call,
     write_part,
 )
+from langchain_history_curator._calls import Renewed, changed_calls
 from langchain_history_curator._items import free_aside, free_blocks, is_item
 
-Renewed = dict[str, list[ToolCall]]
-"""Calls as they now are, by the id they were read with."""
-
+_THINKING = frozenset({"reasoning_content", "reasoning", "thinking_blocks"})
 _KNOWN = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "id", "status"})
 
 
@@ -104,11 +103,9 @@ def rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
     elif entry.name != before.name:
         update["name"] = entry.name
     if isinstance(message, AIMessage):
-        _rewrite_ai(message, entry, before, update)
+        update |= _rewritten_ai(message, entry, before)
     else:
-        content = _content(message.content, entry, before, None)
-        if content is not message.content:
-            update["content"] = content
+        update["content"] = _content(message.content, entry, before, None)
     return message.model_copy(update=update)
 
 
@@ -122,144 +119,20 @@ def _is_name_and_status(entry: ConversationEntry) -> bool:
     return isinstance(said, dict) and said.keys() == {"name", "status"}
 
 
-def match_calls(old: Sequence[ToolCall], new: Sequence[ToolCall]) -> list[int | None]:
-    """For each new call, the position of the old one it was made from.
-
-    Same id first; a renamed call is found by its place among the rest, since edits keep order.
-    """
-    taken: set[int] = set()
-    found: list[int | None] = []
-    for call in new:
-        at = next((i for i, o in enumerate(old) if i not in taken and o.id == call.id), None)
-        if at is not None:
-            taken.add(at)
-        found.append(at)
-    free = [i for i in range(len(old)) if i not in taken]
-    for position, call in enumerate(new):
-        if found[position] is not None or not free:
-            continue
-        alike = [i for i in free if old[i].name == call.name] or (
-            free if len(new) == len(old) else []
-        )
-        if alike:
-            found[position] = alike[0]
-            free.remove(alike[0])
-    return found
-
-
-def _rewrite_ai(
-    message: AIMessage,
-    entry: ConversationEntry,
-    before: ConversationEntry,
-    update: dict[str, Any],
-) -> None:
-    old, new = before.tool_calls or (), entry.tool_calls or ()
-    origins: list[int | None] = list(range(len(old)))
-    if new != old:
-        origins = match_calls(old, new)
-        valid, invalid = _split(new, origins, message, old)
-        update["tool_calls"] = valid
-        update["invalid_tool_calls"] = invalid
-        if getattr(message, "tool_call_chunks", None):
-            update["tool_call_chunks"] = _chunks(new)
-        renewed = _by_old_id(old, new, origins)
-        update["additional_kwargs"] = _aside(message.additional_kwargs, old, renewed)
-    if entry.reasoning != before.reasoning and not entry.reasoning:
-        extra = dict(update.get("additional_kwargs", message.additional_kwargs))
-        for key in ("reasoning_content", "reasoning", "thinking_blocks"):
-            extra.pop(key, None)
-        update["additional_kwargs"] = extra
-    content = _content(message.content, entry, before, _by_old_id(old, new, origins))
+def _rewritten_ai(
+    message: AIMessage, entry: ConversationEntry, before: ConversationEntry
+) -> dict[str, Any]:
+    fields, renewed = changed_calls(message, before.tool_calls or (), entry.tool_calls or ())
+    extra = fields.get("additional_kwargs", message.additional_kwargs)
+    content = _content(message.content, entry, before, renewed)
+    if before.reasoning and not entry.reasoning:
+        extra = {key: value for key, value in extra.items() if key not in _THINKING}
     if len(entry.reasoning or ()) < len(before.reasoning or ()):
-        if isinstance(content, list):
-            content = free_blocks(content)
-        update["additional_kwargs"] = free_aside(
-            update.get("additional_kwargs", message.additional_kwargs)
-        )
+        content = free_blocks(content) if isinstance(content, list) else content
+        extra = free_aside(extra)
         if is_item(message.id):
-            update["id"] = None
-    if content is not message.content:
-        update["content"] = content
-
-
-def _split(
-    calls: Sequence[ToolCall],
-    origins: Sequence[int | None],
-    message: AIMessage,
-    old: Sequence[ToolCall],
-) -> tuple[list[Any], list[Any]]:
-    valid: list[Any] = []
-    invalid: list[Any] = []
-    given = len(message.tool_calls)
-    for call, origin in zip(calls, origins, strict=True):
-        same = origin is not None and old[origin].arguments == call.arguments
-        if origin is not None and origin < given and same:
-            kept: Any = message.tool_calls[origin]
-            valid.append({**kept, "name": call.name, "id": call.id})
-            continue
-        arguments = arguments_object(call.arguments)
-        if arguments is not None:
-            valid.append({"name": call.name, "args": arguments, "id": call.id, "type": "tool_call"})
-            continue
-        known: dict[str, Any] = {"error": None}
-        if origin is not None and 0 <= origin - given < len(message.invalid_tool_calls):
-            known = dict(message.invalid_tool_calls[origin - given])
-        known.update(name=call.name, args=call.arguments, id=call.id, type="invalid_tool_call")
-        invalid.append(known)
-    return valid, invalid
-
-
-def _chunks(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": call.name,
-            "args": call.arguments,
-            "id": call.id,
-            "index": index,
-            "type": "tool_call_chunk",
-        }
-        for index, call in enumerate(calls)
-    ]
-
-
-def _by_old_id(
-    old: Sequence[ToolCall], new: Sequence[ToolCall], origins: Sequence[int | None]
-) -> Renewed:
-    renewed: Renewed = {}
-    for call, origin in zip(new, origins, strict=True):
-        if origin is not None:
-            renewed.setdefault(old[origin].id, []).append(call)
-    return renewed
-
-
-def _aside(extra: dict[str, Any], old: Sequence[ToolCall], renewed: Renewed) -> dict[str, Any]:
-    # additional_kwargs["tool_calls"] and every table keyed by call id, such as Gemini's thought
-    # signatures or OpenAI's item ids.
-    changed = dict(extra)
-    changed.pop("function_call", None)
-    gone = {call.id for call in old} - renewed.keys()
-    for key, value in extra.items():
-        if key == "tool_calls" and isinstance(value, list):
-            waiting = {call_id: list(calls) for call_id, calls in renewed.items()}
-            rows = [
-                _row(row, waiting[row["id"]].pop(0)) for row in value if waiting.get(row.get("id"))
-            ]
-            if rows:
-                changed[key] = rows
-            else:
-                del changed[key]
-        elif isinstance(value, dict) and any(call.id in value for call in old):
-            changed[key] = {
-                (renewed[k][0].id if k in renewed else k): v
-                for k, v in value.items()
-                if k not in gone
-            }
-    return changed
-
-
-def _row(row: dict[str, Any], call: ToolCall) -> dict[str, Any]:
-    function = {**row.get("function", {}), "name": call.name, "arguments": call.arguments}
-    return {**row, "id": call.id, "function": function}
+            fields["id"] = None
+    return {**fields, "additional_kwargs": extra, "content": content}
 
 
 def _content(

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, messages_from_dict
 from langchain_core.messages import message_to_dict as to_json
 
-from langchain_history_curator._options import DIALECT
+from langchain_history_curator._dialect import DIALECT
 
 __all__ = ["DIALECT", "dump", "from_json", "load", "to_json"]
 

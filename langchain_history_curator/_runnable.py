@@ -33,6 +33,7 @@ from history_curator.sockets import (
 from langchain_history_curator._budget import bound_tools, budget_for_model, counter_for
 from langchain_history_curator._cache import mark_curation
 from langchain_history_curator._counters import counter_of
+from langchain_history_curator._dialect import DIALECT
 from langchain_history_curator._events import (
     adispatch,
     annotate,
@@ -44,7 +45,6 @@ from langchain_history_curator._events import (
 )
 from langchain_history_curator._models import provider_in, provider_of, unwrap
 from langchain_history_curator._options import (
-    DIALECT,
     HistoryCuratorOptions,
     StepOptions,
     check_given,
@@ -123,7 +123,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     """The name of the span in a trace."""
 
     _curator: Curator | None = PrivateAttr(default=None)
-    _made_of: tuple[Any, ...] = PrivateAttr(default=())
+    _made_of: dict[str, Any] = PrivateAttr(default_factory=dict)
     _streams: bool | None = PrivateAttr(default=None)
     """Whether curations are announced on the stream of the graph; False is nowhere at all."""
 
@@ -201,7 +201,6 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             overrides: any field of the runnable; they win over the configuration.
         """
         settings = load_settings(config, objects, overrides)
-        settings.pop("retention", None)
         return cls(**settings)
 
     @property
@@ -300,15 +299,12 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     def _curator_for(self, provider: str) -> Curator:
         """The same, with a provider for ``auto``."""
-        fields, kept = self.__dict__, self.__pydantic_private__ or {}
-        made_of = tuple([fields[field] for field in _MADE_OF])
-        if fields["provider"] == "auto":
-            made_of = tuple(provider if item == "auto" else item for item in made_of)
-        curator: Curator | None = kept.get("_curator")
-        if curator is None or made_of != kept["_made_of"]:
-            curator = self._curator = self._build(made_of)
-            self._made_of = made_of
-        return curator
+        made_of = {name: self.__dict__[name] for name in _MADE_OF}
+        if made_of["provider"] == "auto":
+            made_of["provider"] = provider
+        if self._curator is None or made_of != self._made_of:
+            self._curator, self._made_of = self._build(made_of), made_of
+        return self._curator
 
     def _arguments(self, given: Any, config: RunnableConfig | None) -> dict[str, Any]:
         tail = self.tail
@@ -324,20 +320,19 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             "key": key_of(config),
         }
 
-    def _build(self, made_of: tuple[Any, ...]) -> Curator:
-        settings = dict(zip(_MADE_OF, made_of, strict=True))
-        _check(type(self), {**settings, "max_tokens": self.max_tokens, "reserve": self.reserve})
-        settings["counter"] = counter_of(settings["counter"])
-        key = (*settings.pop("managers"), *settings.values())
+    def _build(self, made_of: Mapping[str, Any]) -> Curator:
+        _check(type(self), {**made_of, "max_tokens": self.max_tokens, "reserve": self.reserve})
+        settings = {**made_of, "counter": counter_of(made_of["counter"])}
+        managers = settings.pop("managers")
+        key = (*managers, *settings.values())
         try:
             known = _curators.get(key)
-        except TypeError:
+        except TypeError:  # something among them cannot be a key
             known, key = None, (object(),)
-        if known is not None:
-            return known
-        settings["name"] = self.name or "history"
-        curator = _curators[key] = Curator(*self.managers, **settings)
-        return curator
+        if known is None:
+            settings["name"] = self.name or "history"
+            known = _curators[key] = Curator(*managers, **settings)
+        return known
 
     def _view(self, curation: Curation) -> list[BaseMessage]:
         if self._streams and (writer := graph_writer()) is not None:

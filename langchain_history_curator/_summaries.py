@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -98,8 +99,8 @@ class StoredSummaries(MutableMapping[str, str]):
         return None
 
 
-class StateSummaries(MutableMapping[str, str]):
-    """Summaries of one conversation, as its state keeps them, and those written since.
+class StateSummaries(ChainMap[str, str]):
+    """Summaries of one conversation: those written now, those of its state, those of this process.
 
     Args:
         state: what the state holds.
@@ -107,14 +108,9 @@ class StateSummaries(MutableMapping[str, str]):
     """
 
     def __init__(self, state: Mapping[str, str], here: dict[str, str]) -> None:
-        self._state = state
-        self._here = here
         self.written: dict[str, str] = {}
-
-    def __getitem__(self, key: str) -> str:
-        if key in self.written:
-            return self.written[key]
-        return self._state[key] if key in self._state else self._here[key]
+        self._here = here
+        super().__init__(self.written, dict(state), here)
 
     def __setitem__(self, key: str, summary: str) -> None:
         self.written[key] = self._here[key] = summary
@@ -123,12 +119,6 @@ class StateSummaries(MutableMapping[str, str]):
     def __delitem__(self, key: str) -> None:
         self.written.pop(key, None)
         self._here.pop(key, None)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self._here, **self._state, **self.written})
-
-    def __len__(self) -> int:
-        return len({**self._here, **self._state, **self.written})
 
 
 def merge_summaries(known: dict[str, str] | None, new: dict[str, str]) -> dict[str, str]:

@@ -10,20 +10,21 @@ except ModuleNotFoundError as error:
         'Fix: pip install "history-curator[llamaindex]"'
     ) from error
 
-from llamaindex_history_curator._agents import CuratedFunctionAgent, CuratedReActAgent
-from llamaindex_history_curator._audit import Replaced
+from llamaindex_history_curator._agents import CuratedFunctionAgent
+from llamaindex_history_curator._agents_code import CuratedCodeActAgent
+from llamaindex_history_curator._agents_react import CuratedReActAgent
+from llamaindex_history_curator._agents_workflow import CuratedAgentWorkflow
 from llamaindex_history_curator._branches import MemoryBranches
 from llamaindex_history_curator._budget import budget_for_llm
 from llamaindex_history_curator._cache import mark_cache
-from llamaindex_history_curator._code import CuratedCodeActAgent
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._events import HistoryCuratedEvent
 from llamaindex_history_curator._llm import CuratedLLM
 from llamaindex_history_curator._memory import CuratedMemory
+from llamaindex_history_curator._memory_record import Replaced
 from llamaindex_history_curator._recall import recall_tool
-from llamaindex_history_curator._registry import register_store
 from llamaindex_history_curator._serialize import message_from_dict, message_to_dict
-from llamaindex_history_curator._workflow import CuratedAgentWorkflow
+from llamaindex_history_curator._store_registry import register_store
 
 __all__ = [
     "CuratedAgentWorkflow",

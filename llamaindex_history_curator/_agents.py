@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar, TypeVar
 
-from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
+from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
 from llama_index.core.agent.workflow.workflow_events import AgentOutput
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
@@ -24,17 +24,13 @@ from pydantic import PrivateAttr
 from history_curator.errors import ConfigurationError
 from history_curator.model import recall_tool_name
 from history_curator.record.recall import RecallRequest
+from llamaindex_history_curator._agents_run import Run, use_memory
 from llamaindex_history_curator._budget import counter_for_llm
 from llamaindex_history_curator._events import span
 from llamaindex_history_curator._memory import CuratedMemory
-from llamaindex_history_curator._react import as_exchanges, as_text
+from llamaindex_history_curator._options import check_keywords
 from llamaindex_history_curator._recall import recall_tool
-from llamaindex_history_curator._run import Run, use_memory
-from llamaindex_history_curator._setup import check_keywords
-from llamaindex_history_curator._socket import Socket
-from llamaindex_history_curator._view import View
-
-__all__ = ["CuratedAgent", "CuratedFunctionAgent", "CuratedReActAgent"]
+from llamaindex_history_curator._socket import Socket, View
 
 Answer = TypeVar("Answer")
 
@@ -122,6 +118,25 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
             recall=self._recalls,
         )
 
+    async def take_step(
+        self,
+        ctx: Any,
+        llm_input: list[ChatMessage],
+        tools: Sequence[Any],
+        memory: BaseMemory,
+    ) -> AgentOutput:
+        """Take one step from a curated view of everything so far."""
+        run = Run(self, ctx, memory)
+        output = await self._take_step(ctx, await run.begin(llm_input), tools, run.memory)
+        await run.end()
+        return output
+
+    async def _take_step(
+        self, ctx: Any, llm_input: list[ChatMessage], tools: Sequence[Any], memory: BaseMemory
+    ) -> AgentOutput:
+        """Take a step the way of this kind of agent."""
+        return await super().take_step(ctx, llm_input, tools, memory)  # type: ignore[safe-super]
+
     async def _init_context(self, ctx: Context, ev: Any) -> None:
         await use_memory(ctx, ev, self)
         await super()._init_context(ctx, ev)
@@ -181,102 +196,16 @@ class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
         CuratedFunctionAgent('Agent')
     """
 
-    async def take_step(
-        self,
-        ctx: Any,
-        llm_input: list[ChatMessage],
-        tools: Sequence[AsyncBaseTool],
-        memory: BaseMemory,
+    async def _take_step(
+        self, ctx: Any, llm_input: list[ChatMessage], tools: Sequence[Any], memory: BaseMemory
     ) -> AgentOutput:
-        """Take one step from a curated view, and add what it did to the whole scratchpad."""
-        run = Run(self, ctx, memory)
-        llm_input = await run.begin(llm_input)
         pad = list(await ctx.store.get(self.scratchpad_key, default=[]))
         view = await self.curate_step([*llm_input, *pad], tools)
         step = _StepContext(ctx, self.scratchpad_key, pad)
-        output = await super().take_step(step, view, tools, run.memory)
-        await run.end()
-        return output
-
-
-class CuratedReActAgent(CuratedAgent, ReActAgent):
-    """A `ReActAgent` whose every model call is a curated view of everything so far.
-
-    Actions and observations are curated as calls and results, so a long observation is shortened
-    like a tool result and the question stays. A system message from memory is kept.
-
-    Args:
-        token_limit: the budget of every call, tools included; by default what the LLM takes.
-        managers: history managers, in order.
-        provider: whose rules hold; ``"auto"`` finds out from the LLM.
-        counter: an encoding, a model name or a `TokenCounter`; by default the LLM's.
-        recall: placeholders name a handle, and the agent gets the tool that takes it; a text is
-            its name.
-        mark_cache: put a `CachePoint` where the cache plan says it pays.
-        curator: a curator made elsewhere, instead of all of the above but the mark.
-        config: a `CuratorConfig`, a mapping or a file; limit, provider, counter and recall win
-            over it.
-        objects: what ``"@name"`` options of the config stand for.
-
-    Raises:
-        ConfigurationError: for an argument or a provider nobody knows.
-
-    Example:
-        >>> from llama_index.core.llms import MockLLM
-        >>> CuratedReActAgent(llm=MockLLM(), tools=[], token_limit=16_000)
-        CuratedReActAgent('Agent')
-    """
-
-    _rides: ClassVar[bool] = False  # it is sent the view in words of its own
-
-    async def take_step(
-        self,
-        ctx: Any,
-        llm_input: list[ChatMessage],
-        tools: Sequence[AsyncBaseTool],
-        memory: BaseMemory,
-    ) -> AgentOutput:
-        """Take one step from a curated view."""
-        run = Run(self, ctx, memory)
-        llm_input = await run.begin(llm_input)
-        if llm_input and llm_input[0].role.value == "system" and not self.system_prompt:
-            # The base class drops the first system message, taking it for the agent's own prompt.
-            llm_input = [ChatMessage(role="system", content=""), *llm_input]
-        llm_input = _asked_once(llm_input)
-        token = _steps.set(tuple(await ctx.store.get(self.reasoning_key, default=[])))
-        try:
-            output = await super().take_step(ctx, llm_input, tools, run.memory)
-        finally:
-            _steps.reset(token)
-        await run.end()
-        return output
-
-    async def _remember_run(self, ctx: Any, memory: BaseMemory) -> None:
-        steps = await ctx.store.get(self.reasoning_key, default=[])
-        if steps:
-            said = "\n".join(step.get_content() for step in steps)
-            await memory.aput(ChatMessage(role="assistant", content=said))
-            await ctx.store.set(self.reasoning_key, [])
-
-    async def _get_response(self, current_llm_input: list[ChatMessage]) -> ChatResponse:
-        view = await self._react_view(current_llm_input)
-        answer: ChatResponse = await super()._get_response(view)
-        return answer
-
-    async def _get_streaming_response(
-        self, ctx: Any, current_llm_input: list[ChatMessage]
-    ) -> ChatResponse:
-        view = await self._react_view(current_llm_input)
-        answer: ChatResponse = await super()._get_streaming_response(ctx, view)
-        return answer
-
-    async def _react_view(self, messages: list[ChatMessage]) -> list[ChatMessage]:
-        view = await self.curate_step(as_exchanges(messages, _steps.get()))
-        return as_text(view, self.formatter.observation_role)
+        return await super()._take_step(step, view, tools, memory)
 
 
 _asked: ContextVar[View | None] = ContextVar("curated_view", default=None)
-_steps: ContextVar[tuple[Any, ...]] = ContextVar("react_steps", default=())
 
 
 def _observed(answer: Answer) -> Answer:
@@ -286,15 +215,6 @@ def _observed(answer: Answer) -> Answer:
         _asked.set(None)
         view.observe(answer[0] if isinstance(answer, tuple) else answer)
     return answer
-
-
-def _asked_once(messages: list[ChatMessage]) -> list[ChatMessage]:
-    """Return the input of a retry without the question LlamaIndex adds to it a second time."""
-    tail = messages[-4:]
-    is_retry = [message.role.value for message in tail] == ["user", "user", "assistant", "user"]
-    if is_retry and tail[0].content == tail[1].content:
-        return [*messages[:-3], *messages[-2:]]
-    return messages
 
 
 class _StepContext:

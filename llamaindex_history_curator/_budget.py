@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from llama_index.core.llms import LLM
     from llama_index.core.tools import BaseTool
 
-__all__ = ["budget_for_llm", "counter_for_llm", "tool_schemas"]
-
 
 def budget_for_llm(
     llm: LLM,

@@ -14,16 +14,13 @@ from llama_index.core.base.llms.types import (
     ThinkingBlock,
 )
 
-from history_curator.caching import Mark, place_marks, plan_of, sheet_for, ttl_of
+from history_curator.caching import Mark, ttl_of
+from history_curator.sockets import mark_prefix, mark_view
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
 
     from history_curator.curator import Curation
-
-__all__ = ["RESULTS", "mark_cache", "mark_curation", "marks_for", "takes_points"]
-
-_MOST = 4
 
 RESULTS = frozenset((MessageRole.TOOL, MessageRole.FUNCTION))
 """Roles that carry no point: adapters write it inside the result, where providers refuse it."""
@@ -67,20 +64,7 @@ def mark_cache(messages: Sequence[ChatMessage], prefix: int) -> list[ChatMessage
         >>> [block.block_type for block in marked[0].blocks]
         ['text', 'cache']
     """
-    out = list(messages)
-    others = _others(out)
-    if len(others) >= _MOST:
-        return out
-    for place in range(min(prefix, len(out)) - 1, -1, -1):
-        blocks = out[place].blocks
-        if blocks and isinstance(blocks[-1], CachePoint):
-            break
-        behind = [mark.ttl for mark in others if mark.after > place]
-        marked = _marked(out[place], max(behind, default=300.0))
-        if marked is not None:
-            out[place] = marked
-            break
-    return out
+    return mark_prefix(messages, prefix, _others(messages), _marked)
 
 
 def mark_curation(
@@ -93,13 +77,7 @@ def mark_curation(
         curation: where it comes from.
         model: who is asked, for the least prefix; without it Anthropic's usual one.
     """
-    sheet = sheet_for(model)
-    plan = plan_of(
-        curation,
-        pricing=sheet if sheet is not None and sheet.breakpoints else "anthropic",
-        others=_others(messages),
-    )
-    return place_marks(messages, plan, lambda message, point: _marked(message, point.ttl))
+    return mark_view(messages, curation, _others(messages), _marked, model)
 
 
 def _others(messages: Sequence[ChatMessage]) -> list[Mark]:

@@ -13,8 +13,6 @@ from pydantic import BaseModel
 from history_curator.dialects import arguments_text
 from history_curator.model import ToolCall
 
-__all__ = ["read_calls", "write_block", "write_wire"]
-
 _ID_KEYS = ("call_id", "tool_call_id", "tool_id", "toolUseId", "id")
 _NAME_KEYS = ("name", "tool_name")
 _ARGUMENT_KEYS = ("arguments", "args", "input", "tool_kwargs")

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from llama_index.core.base.llms.types import BaseContentBlock, ChatMessage, TextBlock, ToolCallBlock
 from pydantic import BaseModel
 
-__all__ = ["copy_message", "copy_model", "copy_plain", "is_flat"]
-
 M = TypeVar("M", bound=BaseModel)
 
 _set, _new = object.__setattr__, object.__new__

@@ -28,10 +28,13 @@ from history_curator.model import (
     new_entry,
 )
 from llamaindex_history_curator._calls import read_calls
-from llamaindex_history_curator._citable import citable_text
-from llamaindex_history_curator._rewrite import RESULT_ID_KEYS, ROLES, is_content, rebuild
-
-__all__ = ["LlamaIndexDialect"]
+from llamaindex_history_curator._rewrite import (
+    RESULT_ID_KEYS,
+    ROLES,
+    citable_text,
+    is_content,
+    rebuild,
+)
 
 _KINDS = {"audio": "audio", "video": "video", "document": "file"}
 _HEADER = 1 << 16
@@ -192,6 +195,10 @@ class LlamaIndexDialect:
     def snapshot(self, message: Any) -> Any:
         """Return what `peek` does, for good: with every dict and list copied."""
         return copied(self.peek([message])[0])
+
+
+DIALECT = LlamaIndexDialect()
+"""One for all: it holds no conversation."""
 
 
 def _twin_of(block: Any) -> Any:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING
 
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base.event import BaseEvent
 from llama_index_instrumentation.dispatcher import Dispatcher
 from llama_index_instrumentation.event_handlers import NullEventHandler
-from llama_index_instrumentation.span_handlers import NullSpanHandler
 
 from history_curator.sockets import counts_of
 
 if TYPE_CHECKING:
     from history_curator.curator import Curation
 
-__all__ = ["HistoryCuratedEvent", "publish", "span"]
-
-F = TypeVar("F", bound=Callable[..., Any])
-
 dispatcher = get_dispatcher("llamaindex_history_curator")
+
+span = dispatcher.span
+"""Decorates what an event happens in: an exporter keeps no event outside of a span."""
 
 
 class HistoryCuratedEvent(BaseEvent):
@@ -81,7 +76,7 @@ class HistoryCuratedEvent(BaseEvent):
 
 def publish(curation: Curation, socket: str, *, degraded: bool = False) -> None:
     """Dispatch the event of one curation to LlamaIndex's handlers."""
-    if not _has_handler(NullEventHandler):
+    if not _is_heard():
         return
     counts = counts_of(curation)
     done = {f"{action}_count": counts.actions.get(action, 0) for action in _ACTIONS}
@@ -106,44 +101,11 @@ def publish(curation: Curation, socket: str, *, degraded: bool = False) -> None:
 _ACTIONS = ("dropped", "truncated", "cleared", "summarised", "inserted", "repaired")
 
 
-def span(method: F) -> F:
-    """Decorate a method: calls of it are spans where somebody listens, and cost nothing else.
-
-    LlamaIndex's own decorator binds the arguments and copies the context for every call.
-    """
-    traced: Any = dispatcher.span(method)
-
-    if inspect.iscoroutinefunction(method):
-
-        @wraps(method)
-        async def acall(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if _is_heard():
-                return await traced.__get__(self, type(self))(*args, **kwargs)
-            return await method(self, *args, **kwargs)
-
-        return cast("F", acall)
-
-    @wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _is_heard():
-            return traced.__get__(self, type(self))(*args, **kwargs)
-        return method(self, *args, **kwargs)
-
-    return cast("F", call)
-
-
 def _is_heard() -> bool:
-    """Whether anybody would be told of a span or an event."""
-    return _has_handler(NullSpanHandler) or _has_handler(NullEventHandler)
-
-
-def _has_handler(none: type[NullEventHandler | NullSpanHandler]) -> bool:
-    """Whether some handler does more than the one that does nothing."""
-    name = "event_handlers" if none is NullEventHandler else "span_handlers"
+    """Whether some handler of events does more than the one that does nothing."""
     each: Dispatcher | None = dispatcher
     while each is not None:
-        for handler in getattr(each, name):
-            if type(handler) is not none:
-                return True
+        if any(type(handler) is not NullEventHandler for handler in each.event_handlers):
+            return True
         each = each.parent if each.propagate else None
     return False

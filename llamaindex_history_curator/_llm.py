@@ -23,12 +23,9 @@ from llama_index.core.tools.types import BaseTool
 from pydantic import BaseModel
 
 from llamaindex_history_curator._events import span
-from llamaindex_history_curator._prompt import ReadyPrompt
-from llamaindex_history_curator._setup import check_keywords
-from llamaindex_history_curator._socket import Socket
-from llamaindex_history_curator._view import View
-
-__all__ = ["CuratedLLM"]
+from llamaindex_history_curator._llm_prompt import ReadyPrompt
+from llamaindex_history_curator._options import check_keywords
+from llamaindex_history_curator._socket import Socket, View
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -20,29 +20,24 @@ from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
-from history_curator.settings import CuratorConfig, RetentionConfig
-from llamaindex_history_curator import _state
-from llamaindex_history_curator._blocks import Blocks
-from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
+from history_curator.settings import CuratorConfig, RetentionConfig, SharedOptions
+from llamaindex_history_curator import _memory_state
+from llamaindex_history_curator._budget import budget_for_llm
 from llamaindex_history_curator._cache import marks_for
-from llamaindex_history_curator._dropin import (
-    check_no_equal,
+from llamaindex_history_curator._memory_blocks import Blocks
+from llamaindex_history_curator._memory_view import DEFAULT_TOKEN_LIMIT, ViewMemory
+from llamaindex_history_curator._options import (
+    check_alone,
+    check_keywords,
     counter_of,
     key_of,
     low_water_of,
+    make_curator,
+    settings_for,
     store_of,
 )
-from llamaindex_history_curator._setup import (
-    check_alone,
-    check_keywords,
-    load_curator,
-    make_curator,
-)
+from llamaindex_history_curator._socket import check_reserve, limit_of
 from llamaindex_history_curator._store import ChatStore
-from llamaindex_history_curator._view import check_reserve, limit_of
-from llamaindex_history_curator._viewing import DEFAULT_TOKEN_LIMIT, ViewMemory
-
-__all__ = ["CuratedMemory"]
 
 
 class CuratedMemory(ViewMemory):
@@ -85,7 +80,7 @@ class CuratedMemory(ViewMemory):
     def model_post_init(self, context: Any, /) -> None:
         """Open the store."""
         super().model_post_init(context)
-        self._live = _state.remember(self)
+        self._live = _memory_state.remember(self)
 
     @classmethod
     def class_name(cls) -> str:
@@ -170,8 +165,7 @@ class CuratedMemory(ViewMemory):
                 together with what it is made of.
         """
         arguments = inspect.signature(cls.from_defaults).parameters.keys() - {"options"}
-        check_no_equal(cls.__name__, options)
-        check_keywords(cls.__name__, options, {*arguments, *_state.OPTIONS, "bus"})
+        check_keywords(cls.__name__, options, {*arguments, *SharedOptions.__annotations__, "name"})
         if isinstance(chat_history, str):
             raise ConfigurationError(
                 f"chat_history is the text {chat_history!r:.40}. Fix: session_id= names the "
@@ -190,22 +184,15 @@ class CuratedMemory(ViewMemory):
         fitting = {"token_limit": token_limit, "provider": provider, "counter": counter}
         given = {**fitting, **options}
         check_alone(curator, config=config, objects=objects, managers=managers, **given)
-        settings: dict[str, Any] = {key: options[key] for key in _state.OPTIONS if key in options}
-        if config is not None:
-            config = CuratorConfig.load(config)
-            if llm is None and token_limit is None and config.max_tokens is None:
-                given["token_limit"] = DEFAULT_TOKEN_LIMIT
-            curator, config = load_curator(config, objects, managers=managers, llm=llm, **given)
-            retention = retention or config.retention
-            settings = {"config": config.to_dict()}
-        elif curator is None:
-            if llm is None and token_limit is None:
-                given["token_limit"] = DEFAULT_TOKEN_LIMIT
-            if counter is None:
-                given["counter"] = counter_for_llm(llm)
-            if isinstance(given["counter"], str):
-                settings["counter"] = given["counter"]
-            curator = make_curator(managers, llm=llm, objects=objects, **given)
+        settings: dict[str, Any] = {}
+        if curator is None:
+            made_of = settings_for(managers, llm=llm, config=config, objects=objects, **given)
+            if made_of.get("max_tokens") is None:
+                made_of["max_tokens"] = DEFAULT_TOKEN_LIMIT
+            settings = _memory_state.settings_of(made_of, options, config)
+            curator = Curator(*made_of.pop("managers"), **made_of)
+            if config is not None and retention is None:
+                retention = CuratorConfig.load(config).retention
         if isinstance(retention, dict):
             retention = RetentionConfig.from_dict(retention)
         # Looked at here as well, because pydantic turns what its models raise into its own error.
@@ -233,7 +220,7 @@ class CuratedMemory(ViewMemory):
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Return the record, the audit and the settings as plain JSON values."""
-        return {**_state.dump(self, self._snapshot()), "rewrite": self.rewrite}
+        return {**_memory_state.dump(self, self._snapshot()), "rewrite": self.rewrite}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> CuratedMemory:
@@ -246,7 +233,7 @@ class CuratedMemory(ViewMemory):
                 by themselves, and so is a store anywhere that was registered or has an address
                 without a password. A memory whose store is not found says so when it is used.
         """
-        return _state.load(cls, data, **kwargs)
+        return _memory_state.load(cls, data, **kwargs)
 
     def to_json(self, **kwargs: Any) -> str:
         """Return `to_dict` as JSON text."""

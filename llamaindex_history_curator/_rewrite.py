@@ -18,10 +18,7 @@ from llama_index.core.base.llms.types import MessageRole as LlamaRole
 
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
 from llamaindex_history_curator._calls import write_block, write_wire
-from llamaindex_history_curator._citable import citable_text
 from llamaindex_history_curator._copies import copy_model
-
-__all__ = ["RESULT_ID_KEYS", "ROLES", "is_content", "rebuild"]
 
 ROLES = {
     LlamaRole.SYSTEM: MessageRole.SYSTEM,
@@ -234,3 +231,9 @@ def _put(kwargs: dict[str, Any], key: str, value: Any) -> None:
         kwargs.pop(key, None)
     else:
         kwargs[key] = value
+
+
+def citable_text(block: CitableBlock) -> str:
+    """Return what a citable block says: what it is called, where it is from, its text."""
+    texts = [part.text for part in block.content if isinstance(part, TextBlock)]
+    return "\n".join(part for part in (block.title, block.source, *texts) if part)

@@ -6,13 +6,11 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
 
-from llamaindex_history_curator._dialect import LlamaIndexDialect
+from llamaindex_history_curator._dialect import DIALECT
 from llamaindex_history_curator._serialize import message_from_dict as from_json
 from llamaindex_history_curator._serialize import message_to_dict as to_json
 
 __all__ = ["DIALECT", "dump", "from_json", "load", "to_json"]
-
-DIALECT = LlamaIndexDialect()
 
 
 def load(data: dict[str, Any]) -> ChatMessage:

@@ -29,10 +29,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
 from history_curator.errors import ConversionError
+from history_curator.model._plain import BYTES, decoded
 
-__all__ = ["message_from_dict", "message_to_dict"]
-
-_BYTES = "__bytes__"
 _BLOCKS: dict[str, type[Any]] = {
     "audio": AudioBlock,
     "cache": CachePoint,
@@ -77,14 +75,14 @@ def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
         message = kind(
             role=data["role"],
             blocks=[_block(block) for block in data.get("blocks", ())],
-            **_decode(data.get("fields") or {}),
+            **decoded(data.get("fields") or {}),
         )
     except (KeyError, ValidationError) as error:
         raise ConversionError(
             f"not a stored message ({error}).", fix="pass what message_to_dict returned."
         ) from error
     # Set afterwards: given to the constructor, a legacy "images" keyword adds its images again.
-    message.additional_kwargs = _decode(data.get("additional_kwargs") or {})
+    message.additional_kwargs = decoded(data.get("additional_kwargs") or {})
     return message
 
 
@@ -108,7 +106,7 @@ def _kind(name: str | None) -> type[ChatMessage]:
 
 
 def _block(data: Mapping[str, Any]) -> Any:
-    fields = _decode(data)
+    fields = decoded(data)
     kind = _BLOCKS.get(fields.get("block_type", "text"), TextBlock)
     try:
         return kind(**fields)
@@ -121,7 +119,7 @@ def _encode(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool, int, float)):
         return value.value if isinstance(value, Enum) else value
     if isinstance(value, (bytes, bytearray)):
-        return {_BYTES: base64.b64encode(value).decode("ascii")}
+        return {BYTES: base64.b64encode(value).decode("ascii")}
     if isinstance(value, BaseModel):
         return _encode(value.model_dump())
     if isinstance(value, Mapping):
@@ -136,13 +134,3 @@ def _encode(value: Any) -> Any:
 def _as_plain(value: Any) -> Any:
     fields = getattr(value, "__dict__", None)
     return _encode(fields) if fields else str(value)
-
-
-def _decode(value: Any) -> Any:
-    if isinstance(value, dict):
-        if value.keys() == {_BYTES}:
-            return base64.b64decode(value[_BYTES])
-        return {key: _decode(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_decode(item) for item in value]
-    return value

@@ -1,18 +1,181 @@
-"""What agents and LLMs share: the settings of their curator, honoured whenever they are set."""
+"""What agents, LLMs and memories share: the step from messages to their view, and its settings."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
 
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms import LLM
 from pydantic import BaseModel, Field, PrivateAttr
 
-from history_curator.curator import Curator
+from history_curator.curator import Curation, Curator
+from history_curator.errors import ConfigurationError
+from history_curator.managers.summaries import Live, riding
 from history_curator.settings import CuratorConfig
-from llamaindex_history_curator._setup import check_alone, make_curator
-from llamaindex_history_curator._view import Viewer
+from history_curator.tokens import read_usage
+from llamaindex_history_curator._budget import tool_schemas
+from llamaindex_history_curator._cache import mark_curation, marks_for
+from llamaindex_history_curator._dialect import DIALECT
+from llamaindex_history_curator._events import publish
+from llamaindex_history_curator._llm_messages import Wire
+from llamaindex_history_curator._options import check_alone, make_curator
+from llamaindex_history_curator._summaries import Rides
 
-__all__ = ["Socket"]
+Answer = TypeVar("Answer")
+
+
+def limit_of(curator: Curator) -> int:
+    """Return the budget of a curator.
+
+    Raises:
+        ConfigurationError: when it has none.
+    """
+    if curator.max_tokens is None:
+        raise ConfigurationError(
+            "curator: it has no budget. Fix: give the Curator max_tokens, or pass managers and "
+            "token_limit instead of a curator."
+        )
+    return curator.max_tokens
+
+
+def check_reserve(reserve: int, limit: int) -> None:
+    """Refuse to keep all of a budget free.
+
+    Raises:
+        ConfigurationError: when nothing is left of it.
+    """
+    if reserve >= limit:
+        raise ConfigurationError(
+            f"reserve is {reserve}, which leaves nothing of {limit} tokens. "
+            "Fix: a smaller reserve, or a larger token_limit."
+        )
+
+
+class View(list[ChatMessage]):
+    """The messages of a view; told what the provider reported, the next view is counted from there.
+
+    Args:
+        messages: what is sent.
+        curation: where they come from.
+        model: who is asked, where it is known.
+    """
+
+    __slots__ = ("_curation", "_model")
+
+    def __init__(
+        self, messages: Sequence[ChatMessage], curation: Curation, model: str | None = None
+    ) -> None:
+        super().__init__(messages)
+        self._curation = curation
+        self._model = model
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return list, (list(self),)  # a copy is messages, not somebody's view
+
+    def observe(self, answer: Any) -> None:
+        """Take what was reported: a `ChatResponse`, or the usage of any provider."""
+        self._curation.observe(answer, model=self._model)
+
+    def answered(self, answer: Answer) -> Answer:
+        """Return an answer, once what it reports is noted."""
+        self.observe(answer)
+        return answer
+
+    def streamed(self, chunks: Iterator[Answer]) -> Generator[Answer, None, None]:
+        """Pass chunks on, and note the last report.
+
+        Only that of a stream read to its end: before, a provider may say less than it will.
+        """
+        usage = None
+        for chunk in chunks:
+            usage = read_usage(chunk) or usage
+            yield chunk
+        self.observe(usage)
+
+    async def astreamed(self, chunks: AsyncIterator[Answer]) -> AsyncGenerator[Answer, None]:
+        """Pass chunks on; see `streamed`."""
+        usage = None
+        async for chunk in chunks:
+            usage = read_usage(chunk) or usage
+            yield chunk
+        self.observe(usage)
+
+
+class Viewer:
+    """Turns messages into their view, marks the cache and publishes the event.
+
+    Args:
+        curator: decides.
+        socket: what events call the place it happens.
+        mark_cache: put a `CachePoint` wherever the cache plan says.
+        llm: the LLM that gets the view; one that takes no cache points gets no mark.
+        copy: returns a copy of a message, for a socket that gives out copies.
+        rides: whether the LLM is sent the view as it is, so that a summary may go behind it.
+    """
+
+    def __init__(
+        self,
+        curator: Curator,
+        socket: str,
+        *,
+        mark_cache: bool = False,
+        llm: LLM | None = None,
+        copy: Callable[[ChatMessage], ChatMessage] | None = None,
+        rides: bool = False,
+    ) -> None:
+        self.curator = curator
+        self._rides = None
+        if rides and llm is not None and curator.managers:
+            self._rides = Rides(llm, curator.profile)
+        self.socket = socket
+        self._llm = llm
+        self._marks = marks_for(llm, mark_cache)
+        self._wire = Wire(curator.profile.name, llm)
+        self._copy = copy
+
+    def view(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[Any] | None = None, **options: Any
+    ) -> View:
+        """Return the view of the messages, to be sent unless the options of `curate` differ."""
+        given, options = self._asked(messages, tools, options)
+        with riding(self._live(tools, options)):
+            curation = self.curator.curate(given, **options)
+        return self._finish(curation, tools, options)
+
+    async def aview(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[Any] | None = None, **options: Any
+    ) -> View:
+        """Return the view of the messages; see `view`."""
+        given, options = self._asked(messages, tools, options)
+        with riding(self._live(tools, options)):
+            curation = await self.curator.acurate(given, **options)
+        return self._finish(curation, tools, options)
+
+    def _live(self, tools: Sequence[Any] | None, options: dict[str, Any]) -> Live | None:
+        return None if self._rides is None else self._rides.live(options.get("key"), tools)
+
+    def _asked(
+        self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None, options: dict[str, Any]
+    ) -> tuple[list[ChatMessage], dict[str, Any]]:
+        usual = {"tail": "request", "tools": tool_schemas(tools), "dialect": DIALECT}
+        return list(messages), {**usual, **options}
+
+    def _finish(
+        self, curation: Curation, tools: Sequence[Any] | None, options: dict[str, Any]
+    ) -> View:
+        publish(curation, self.socket)
+        model = None if self._llm is None else self._llm.metadata.model_name
+        messages = curation.messages
+        if self._copy is not None:
+            messages = list(map(self._copy, messages))
+        if self.curator.mode != "shadow":
+            messages = self._wire(messages)
+            if self._marks:
+                messages = self._wire(mark_curation(messages, curation, model))
+        if self._rides is not None:
+            self._rides.note(options.get("key"), curation, messages, tools)
+        return View(messages, curation, model)
 
 
 class Socket(BaseModel):

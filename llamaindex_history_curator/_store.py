@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 from uuid import uuid4
 from weakref import ref
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
+from llama_index.core.storage.chat_store import BaseChatStore
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from sqlalchemy.engine import make_url
@@ -22,21 +23,8 @@ from history_curator.record.resilience import WriteBehind
 from history_curator.settings import RetentionConfig
 from history_curator.sockets import prune_connection
 from llamaindex_history_curator._copies import copy_model
-from llamaindex_history_curator._loops import bridge_for
 from llamaindex_history_curator._serialize import message_to_dict
-from llamaindex_history_curator._steady import Steady
-
-__all__ = [
-    "ID",
-    "ChatStore",
-    "check_store",
-    "is_in_memory",
-    "open_store",
-    "pruner",
-    "replaces_at_once",
-    "with_id",
-    "without_id",
-]
+from llamaindex_history_curator._store_loop import Making, bridge_for
 
 ChatStore = BaseChatStore | AsyncDBChatStore
 
@@ -98,36 +86,28 @@ def open_store(
     """
     check_store(store)
     if isinstance(store, AsyncDBChatStore):
-        return _open_async(store, key, Steady(), stamp, prune)
-    # The one that keeps its messages in a dict returns the same objects anyway.
-    steady = list if type(store) is SimpleChatStore else Steady()
+        return _open_async(store, key, stamp, prune)
 
     def append(messages: Sequence[ChatMessage]) -> None:
         for message in messages:
             store.add_message(key, message)
 
-    async def aload() -> Sequence[ChatMessage]:
-        return steady(await store.aget_messages(key))
-
     async def aappend(messages: Sequence[ChatMessage]) -> None:
         for message in messages:
             await store.async_add_message(key, message)
 
-    async def areplace(messages: Sequence[ChatMessage]) -> None:
-        await store.aset_messages(key, list(messages))
-
-    async def aclear() -> None:
-        await store.adelete_messages(key)
+    async def aload() -> Sequence[ChatMessage]:
+        return await store.aget_messages(key) or ()
 
     return WriteBehind(
-        lambda: steady(store.get_messages(key)),
+        lambda: store.get_messages(key) or (),
         append,
         replace=lambda messages: store.set_messages(key, list(messages)),
         clear=lambda: store.delete_messages(key),
         aload=aload,
         aappend=aappend,
-        areplace=areplace,
-        aclear=aclear,
+        areplace=lambda messages: store.aset_messages(key, list(messages)),
+        aclear=lambda: store.adelete_messages(key),
         stamp=stamp,
         key=_id,
         same=_same,
@@ -166,36 +146,32 @@ def pruner(
 def _open_async(
     store: AsyncDBChatStore,
     key: str,
-    steady: Steady,
     stamp: Callable[[ChatMessage], ChatMessage],
     prune: Callable[[int | None], Coroutine[Any, Any, bool]] | None,
 ) -> WriteBehind[ChatMessage]:
     bridge = bridge_for(store, _mover(store))
 
-    async def load() -> Sequence[ChatMessage]:
-        # Archived messages were said as well: a record written by `Memory` is read whole.
-        return steady(await store.get_messages(key, status=None))
+    # Archived messages were said as well: a record written by `Memory` is read whole.
+    load = partial(store.get_messages, key, status=None)
+    clear = partial(store.delete_messages, key)
 
-    async def append(messages: Sequence[ChatMessage]) -> None:
-        await store.add_messages(key, list(messages))
+    def append(messages: Sequence[ChatMessage]) -> Making[Any]:
+        return partial(store.add_messages, key, list(messages))
 
-    async def replace(messages: Sequence[ChatMessage]) -> None:
-        await store.set_messages(key, list(messages))
-
-    async def clear() -> None:
-        await store.delete_messages(key)
+    def replace(messages: Sequence[ChatMessage]) -> Making[Any]:
+        return partial(store.set_messages, key, list(messages))
 
     return WriteBehind(
         lambda: bridge.run(load),
-        lambda messages: bridge.run(lambda: append(messages)),
-        replace=lambda messages: bridge.run(lambda: replace(messages)),
+        lambda messages: bridge.run(append(messages)),
+        replace=lambda messages: bridge.run(replace(messages)),
         clear=lambda: bridge.run(clear),
         aload=lambda: bridge.arun(load),
-        aappend=lambda messages: bridge.arun(lambda: append(messages)),
-        areplace=lambda messages: bridge.arun(lambda: replace(messages)),
+        aappend=lambda messages: bridge.arun(append(messages)),
+        areplace=lambda messages: bridge.arun(replace(messages)),
         aclear=lambda: bridge.arun(clear),
-        edit=None if prune is None else lambda aged: bridge.run(lambda: prune(aged)),
-        aedit=None if prune is None else lambda aged: bridge.arun(lambda: prune(aged)),
+        edit=None if prune is None else lambda aged: bridge.run(partial(prune, aged)),
+        aedit=None if prune is None else lambda aged: bridge.arun(partial(prune, aged)),
         stamp=stamp,
         key=_id,
         same=_same,

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-__all__ = ["attachments_of", "describe", "text_of_blocks"]
-
 
 def text_of_blocks(blocks: list[Any]) -> tuple[str, tuple[dict[str, Any], ...]] | None:
     """Return the text of content blocks and a copy of what is not text, or None for no blocks."""

@@ -13,6 +13,16 @@ from history_curator.boundary._validate import payload_bytes
 from history_curator.boundary._validated import HistoryWarning, Severity
 from history_curator.errors import HistoryValidationError, named
 
+_WARNINGS: dict[str, tuple[Severity, str]] = {
+    "attachments": ("medium", "send what matters as text"),
+    "large_payload": ("low", "send less of the history"),
+    "malformed_history": ("high", "send a list of messages"),
+    "malformed_messages": ("medium", "send a role and text in each"),
+    "many_messages": ("low", "send less of the history"),
+    "too_many_messages": ("medium", "send less of the history"),
+}
+"""How much each thing that was left out matters, and what the client can do about it."""
+
 HISTORY_FIELDS = ("conversationHistory", "conversation_history", "history", "messages")
 """Where a history may stand in a request, first match wins."""
 
@@ -117,7 +127,7 @@ def sanitize_history(
             )
     work = _Work(limits)
     if limits.warn_payload_bytes is not None and size > limits.warn_payload_bytes:
-        work.warn("payload", f"{size} bytes, the limit is {most}", "low", "large_payload")
+        work.warn("large_payload", f"{size} bytes, the limit is {most}", "payload")
     history = work.latest(work.well_formed(given))
     if limits.alternate:
         history = work.alternating(history)
@@ -148,27 +158,15 @@ class _Work:
         self.merged: list[int] = []
         self.warnings: list[HistoryWarning] = []
 
-    def warn(
-        self,
-        field: str,
-        message: str,
-        severity: Severity,
-        code: str,
-        suggestion: str = "send less of the history",
-    ) -> None:
+    def warn(self, code: str, message: str, field: str = "history") -> None:
+        severity, suggestion = _WARNINGS[code]
         self.warnings.append(HistoryWarning(field, message, severity, suggestion, code))
 
     def well_formed(self, given: Any) -> list[Candidate]:
         if given is None:
             return []
         if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Sequence):
-            self.warn(
-                "history",
-                f"not a list but {type(given).__name__}: left out",
-                "high",
-                "malformed_history",
-                "send a list of messages",
-            )
+            self.warn("malformed_history", f"not a list but {type(given).__name__}: left out")
             return []
         kept: list[Candidate] = []
         for index, message in enumerate(given):
@@ -178,35 +176,19 @@ class _Work:
             else:
                 kept.append((index, *found))
         if self.dropped:
-            self.warn(
-                "history",
-                f"malformed messages left out: {len(self.dropped)}",
-                "medium",
-                "malformed_messages",
-                "send a role and text in each",
-            )
+            self.warn("malformed_messages", f"malformed messages left out: {len(self.dropped)}")
         return kept
 
     def latest(self, history: list[Candidate]) -> list[Candidate]:
         most, early = self.limits.max_messages, self.limits.warn_messages
         count = len(history)
         if most is not None and count > most:
-            self.warn(
-                "history",
-                f"{count} messages: only the last {most} are sent",
-                "medium",
-                "too_many_messages",
-            )
+            self.warn("too_many_messages", f"{count} messages: only the last {most} are sent")
             for index, _, _ in history[:-most]:
                 self.dropped.append(DroppedMessage(index, f"older than the last {most} messages"))
             return history[-most:]
         if early is not None and count > early:
-            self.warn(
-                "history",
-                f"{count} messages: beyond {most} the oldest are left out",
-                "low",
-                "many_messages",
-            )
+            self.warn("many_messages", f"{count} messages: beyond {most} the oldest are left out")
         return history
 
     def alternating(self, history: list[Candidate]) -> list[Candidate]:
@@ -238,13 +220,7 @@ class _Work:
             if blocks is not None:
                 content, left_out = blocks[0], left_out + len(blocks[1])
         if left_out:
-            self.warn(
-                f"history[{index}]",
-                f"attachments left out: {left_out}",
-                "medium",
-                "attachments",
-                "send what matters as text",
-            )
+            self.warn("attachments", f"attachments left out: {left_out}", f"history[{index}]")
         if not isinstance(content, str):
             return f"content is not text but {type(content).__name__}"
         if not content.strip():

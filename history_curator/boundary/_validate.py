@@ -20,6 +20,19 @@ from history_curator.boundary._validated import (
 )
 from history_curator.errors import HistoryValidationError, named
 
+_WARNINGS: dict[str, tuple[Severity, str]] = {
+    "all_filtered": ("high", "Send messages with text in them"),
+    "empty_content": ("low", "Leave empty messages out"),
+    "invalid_timestamp": ("low", "Send ISO 8601 timestamps, such as 2025-10-29T13:30:00Z"),
+    "long_message": ("medium", "Keep {role} messages below {limit} characters"),
+    "malformed_attachments": ("medium", "Send attachments as a list of dictionaries"),
+    "many_messages": ("low", "Consider starting a new conversation"),
+    "missing_timestamp": ("low", "Send ISO 8601 timestamps"),
+    "too_many_messages": ("high", "Consider providing only recent relevant messages"),
+    "total_size": ("high", "Send fewer or shorter messages"),
+}
+"""How much each thing that was put right matters, and what the caller can do about it."""
+
 JSON_OVERHEAD = 10
 """Characters of JSON around a message, roughly."""
 
@@ -74,11 +87,9 @@ def validate_history(
     ]
     if history and not kept:
         check.warn(
+            "all_filtered",
             field,
             "All messages were filtered out due to validation issues. History will be omitted.",
-            "high",
-            "Send messages with text in them",
-            "all_filtered",
         )
     return ValidatedHistory(
         tuple(check.total(kept)), tuple(check.warnings), now, given=len(history)
@@ -102,9 +113,9 @@ class _Check:
         self.now = now.isoformat()
         self.warnings: list[HistoryWarning] = []
 
-    def warn(
-        self, field: str, message: str, severity: Severity, suggestion: str, code: str
-    ) -> None:
+    def warn(self, code: str, field: str, message: str, **words: object) -> None:
+        severity, advice = _WARNINGS[code]
+        suggestion = advice.format(**words)
         self.warnings.append(HistoryWarning(field, message, severity, suggestion, code))
 
     def payload(self, history: list[Any]) -> None:
@@ -123,22 +134,12 @@ class _Check:
         """Return the index of the first message to look at."""
         most, early = self.limits.max_messages, self.limits.warn_messages
         if most is not None and given > most:
-            self.warn(
-                self.field,
-                f"Too many messages ({given} > {most}): truncating to most recent {most}",
-                "high",
-                "Consider providing only recent relevant messages",
-                "too_many_messages",
-            )
+            message = f"Too many messages ({given} > {most}): truncating to most recent {most}"
+            self.warn("too_many_messages", self.field, message)
             return given - most
         if early is not None and given > early:
-            self.warn(
-                self.field,
-                f"{given} messages, more than {early}; the oldest are left out from {most} on",
-                "low",
-                "Consider starting a new conversation",
-                "many_messages",
-            )
+            message = f"{given} messages, more than {early}; the oldest are left out from {most} on"
+            self.warn("many_messages", self.field, message)
         return 0
 
     def message(self, index: int, given: Any) -> ValidatedMessage | None:
@@ -160,13 +161,8 @@ class _Check:
         text, attachments = self._text(where, given["content"])
         attachments += self._attachments(where, given)
         if (not text or text.isspace()) and not attachments:
-            self.warn(
-                f"{where}.content",
-                "Empty message content - message will be skipped",
-                "low",
-                "Leave empty messages out",
-                "empty_content",
-            )
+            message = "Empty message content - message will be skipped"
+            self.warn("empty_content", f"{where}.content", message)
             return None
         content = self._length(where, role, text)
         return ValidatedMessage(
@@ -192,12 +188,10 @@ class _Check:
             size -= message_size(kept.popleft())
         over = "" if size <= room else f", still {size} characters"
         self.warn(
+            "total_size",
             self.field,
             f"Total history size ({before} chars) exceeds limit ({most} chars). "
             f"Kept last {len(kept)} of {len(messages)} messages{over}.",
-            "high",
-            "Send fewer or shorter messages",
-            "total_size",
         )
         if kept and len(kept) < len(messages):
             oldest = kept[0]
@@ -233,13 +227,8 @@ class _Check:
     def _attachments(self, where: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
         attachments, malformed = attachments_of(given)
         if malformed:
-            self.warn(
-                f"{where}.attachments",
-                f"Not a list of dictionaries - left out: {malformed}",
-                "medium",
-                "Send attachments as a list of dictionaries",
-                "malformed_attachments",
-            )
+            message = f"Not a list of dictionaries - left out: {malformed}"
+            self.warn("malformed_attachments", f"{where}.attachments", message)
         return attachments
 
     def _length(self, where: str, role: str, text: str) -> str:
@@ -253,12 +242,12 @@ class _Check:
         content = self.limits.shorten(role, text)
         if content is not text:
             self.warn(
+                "long_message",
                 f"{where}.content",
                 f"{role.capitalize()} message truncated from {len(text)} "
                 f"to {len(content)} characters",
-                "medium",
-                f"Keep {role} messages below {self.limits.soft_limit(role)} characters",
-                "long_message",
+                role=role,
+                limit=self.limits.soft_limit(role),
             )
         return content
 
@@ -266,22 +255,12 @@ class _Check:
         if isinstance(given, datetime):
             return given.isoformat()
         if given is None or given == "":
-            self.warn(
-                f"{where}.timestamp",
-                f"Missing timestamp - added current time: {self.now}",
-                "low",
-                "Send ISO 8601 timestamps",
-                "missing_timestamp",
-            )
+            message = f"Missing timestamp - added current time: {self.now}"
+            self.warn("missing_timestamp", f"{where}.timestamp", message)
             return self.now
         if parse_timestamp(given) is None:
-            self.warn(
-                f"{where}.timestamp",
-                f"Invalid timestamp format {named(given)} - replaced with current time",
-                "low",
-                "Send ISO 8601 timestamps, such as 2025-10-29T13:30:00Z",
-                "invalid_timestamp",
-            )
+            message = f"Invalid timestamp format {named(given)} - replaced with current time"
+            self.warn("invalid_timestamp", f"{where}.timestamp", message)
             return self.now
         return str(given)
 

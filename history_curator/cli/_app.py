@@ -43,8 +43,6 @@ from history_curator.cli._show import (
     violation_table,
 )
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="history-curator",
     help="Keep the whole conversation; send the model a view that fits.",

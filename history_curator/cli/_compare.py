@@ -16,8 +16,6 @@ from history_curator.cli._show import NARROW, console
 if TYPE_CHECKING:
     from history_curator.lab import ReplayResults
 
-__all__ = ["print_results"]
-
 _SPARED = ("sent", "cached")  # on a narrow terminal
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from history_curator.lab import ReplayResults
     from history_curator.report import CurationReport
 
-__all__ = ["run_demo"]
-
 _NEWEST = "the newest that fit"
 _STEPS = "▁▂▃▄▅▆▇█"
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from history_curator.doctor import Diagnosis
     from history_curator.doctor._tables import Bar, Shown
 
-__all__ = ["doctor"]
-
 _WIDTH = 24
 """Characters of a full bar."""
 

@@ -15,15 +15,6 @@ from history_curator.cli._shapes import Shape, is_response_item, shape_of
 from history_curator.errors import ConversionError, HistoryCuratorError
 from history_curator.model import write_private
 
-__all__ = [
-    "ConversationFile",
-    "StoredConversation",
-    "naming",
-    "read_conversations",
-    "read_file",
-    "write_text",
-]
-
 _NESTED = ("messages", "conversation", "conversation_history", "history", "chat_history")
 _REQUESTS = {"contents": ("systemInstruction", "system_instruction"), "input": ("instructions",)}
 """Where Gemini and Responses requests keep their messages, and the system message beside them."""

@@ -12,8 +12,6 @@ from rich.markup import escape
 from history_curator.cli._show import console
 from history_curator.errors import HistoryCuratorError
 
-__all__ = ["friendly"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

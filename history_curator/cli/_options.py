@@ -12,12 +12,6 @@ import typer
 from history_curator.cli._files import StoredConversation, naming
 from history_curator.cli._show import many
 
-__all__ = [
-    "Budget", "Config", "Counter", "File", "Files", "Output", "OwnCounter", "OwnProvider",
-    "Pricing", "Provider", "ReplayBudget", "Which", "about", "curator_of", "pick", "policies_of",
-    "policy_names",
-]  # fmt: skip
-
 
 def _providers(incomplete: str) -> list[str]:
     from history_curator.rules._providers import PROVIDERS

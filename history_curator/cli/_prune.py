@@ -17,8 +17,6 @@ from history_curator.record.retention import apply_retention
 from history_curator.settings import RetentionConfig
 from history_curator.tokens import get_counter
 
-__all__ = ["prune_database", "prune_file"]
-
 
 def rules_from(config: Path | None) -> RetentionConfig:
     """Return the retention rules of a file; by default older turns keep ``{name, status}``."""

@@ -10,8 +10,6 @@ from typing import Any
 from history_curator.dialects import RESPONSE_ITEMS, format_of
 from history_curator.errors import ConversionError
 
-__all__ = ["Shape", "is_response_item", "shape_of"]
-
 _PLAIN = {"dicts", "responses", "gemini", "bedrock"}
 _LANGCHAIN_TYPES = {"human", "ai", "system", "tool", "function", "chat", "remove"}
 

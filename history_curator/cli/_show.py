@@ -15,10 +15,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     from history_curator.report import CurationReport
 
-__all__ = [
-    "NARROW", "budget_bar", "console", "decision_table", "many", "summary_panel", "violation_table",
-]  # fmt: skip
-
 NARROW = 60  # below this many columns a table leaves some out
 
 COLOURS = {

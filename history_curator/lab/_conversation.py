@@ -13,8 +13,6 @@ from history_curator.dialects import Gathered, detect, gathered
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry, MessageRole
 
-__all__ = ["LabConversation", "Question", "as_conversations", "leaf_values"]
-
 
 @dataclass(frozen=True, slots=True)
 class Question:

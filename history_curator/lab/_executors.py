@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 from history_curator.lab._extra import need
 
-__all__ = ["RayExecutor", "SparkExecutor"]
-
 Found = TypeVar("Found")
 
 

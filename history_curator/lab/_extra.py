@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["need"]
-
 
 def need(module: str, extra: str | None = "lab") -> Any:
     """Return a module, or raise with the command that installs it.

@@ -14,8 +14,6 @@ from history_curator.lab._measure import Settings, Tally, tally_to_dict
 from history_curator.lab._policies import Policy
 from history_curator.model import write_private
 
-__all__ = ["FinishedFolder"]
-
 
 class FinishedFolder:
     """One JSON file per finished conversation, and one that says how they were measured.

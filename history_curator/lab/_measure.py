@@ -23,11 +23,6 @@ from history_curator.model import ConversationEntry, MessageRole
 from history_curator.rules import ProviderProfile, Violation, get_profile
 from history_curator.tokens import TokenCounter, get_counter
 
-__all__ = [
-    "Settings", "Tally", "faults_in", "measure_conversation", "repeated", "shown_in",
-    "tally_to_dict",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from history_curator.lab._conversation import ReadConversation, leaf_values, searchable
 from history_curator.model import ConversationEntry
 
-__all__ = ["Need", "edits_in_view", "find_edits", "find_needs", "is_met", "still_shows"]
-
 _SHORTEST, _LONGEST = 5, 400
 _SHORTEST_LINE = 12
 _REPLACED = ("old_string", "old_str", "oldText")  # what editing tools call the text they replace

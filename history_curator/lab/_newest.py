@@ -9,8 +9,6 @@ from history_curator.lab._policies import View
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.tokens import TokenCounter
 
-__all__ = ["NewestThatFit"]
-
 
 @dataclass(frozen=True, slots=True)
 class NewestThatFit:

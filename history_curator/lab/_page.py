@@ -12,8 +12,6 @@ from history_curator.lab._recommend import frontier
 if TYPE_CHECKING:
     from history_curator.lab._results import PolicyResult, ReplayResults
 
-__all__ = ["frontier_svg", "render_comparison", "round_top"]
-
 _WIDTH, _HEIGHT = 760, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 18, 48
 _STYLE = """

@@ -12,8 +12,6 @@ from history_curator.lab._policies import PolicyUnavailableError, View
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.tokens import TokenCounter
 
-__all__ = ["JoinedCounter", "mapped", "message_counter", "need", "to_langchain", "to_llamaindex"]
-
 
 def need(module: str, package: str) -> Any:
     """Return a peer's module, or raise with the command that installs it."""

@@ -26,15 +26,6 @@ from history_curator.lab._policies import CuratorPolicy, NoCuration, Policy, Vie
 from history_curator.model import ConversationEntry
 from history_curator.tokens import TokenCounter
 
-__all__ = [
-    "ChatMemoryBufferPolicy",
-    "ClearToolUsesPolicy",
-    "LlamaIndexMemoryPolicy",
-    "TrimMessagesPolicy",
-    "named_policy",
-    "peer_names",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TrimMessagesPolicy:

@@ -11,8 +11,6 @@ from history_curator.lab._recommend import frontier
 if TYPE_CHECKING:
     from history_curator.lab._results import ReplayResults
 
-__all__ = ["plot_composition", "plot_frontier", "plot_tokens"]
-
 _COLOURS = ("#3a56d4", "#c2542d", "#2b8a6f", "#a03f8d", "#a86a00", "#4b5563", "#b3324a", "#14797a")
 _ROLES = {"system": "#6b7280", "user": "#3a56d4", "assistant": "#2b8a6f", "tool": "#d08a2d"}
 

@@ -13,8 +13,6 @@ from history_curator.lab._conversation import ReadConversation
 from history_curator.model import ConversationEntry
 from history_curator.tokens import TokenCounter
 
-__all__ = ["CuratorPolicy", "NoCuration", "Policy", "PolicyUnavailableError", "View", "as_policies"]
-
 View = Callable[[int, "ConversationEntry | None"], Sequence[ConversationEntry]]
 """``view(n, question)``: what is sent when the first n entries have been said.
 

@@ -11,8 +11,6 @@ from history_curator.errors import ConfigurationError
 if TYPE_CHECKING:
     from history_curator.lab._results import PolicyResult, ReplayResults
 
-__all__ = ["Recommendation", "frontier", "recommend"]
-
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:

@@ -24,8 +24,6 @@ from history_curator.lab._results import ReplayResults, summarise
 from history_curator.lab._sources import load_conversations
 from history_curator.tokens import get_counter
 
-__all__ = ["replay"]
-
 Task = tuple[Sequence[tuple[int, LabConversation]], Mapping[str, Policy], Settings]
 
 

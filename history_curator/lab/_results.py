@@ -16,8 +16,6 @@ from history_curator.model import write_private
 if TYPE_CHECKING:
     from history_curator.lab._recommend import Recommendation
 
-__all__ = ["PolicyResult", "ReplayResults", "summarise"]
-
 
 @dataclass(frozen=True, slots=True)
 class PolicyResult:

@@ -9,8 +9,6 @@ import json
 from random import Random
 from typing import Any
 
-__all__ = ["sample_conversation"]
-
 _SERVICES = ("checkout-api", "cart", "pricing", "inventory", "payments", "gateway")
 _ROUTES = ("/v2/checkout", "/v2/checkout/quote", "/v2/cart", "/v2/stock", "/healthz")
 _FILES = {

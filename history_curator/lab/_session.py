@@ -16,8 +16,6 @@ from history_curator.model import ConversationEntry, write_private
 from history_curator.rules import get_profile
 from history_curator.tokens import TokenCounter, get_counter
 
-__all__ = ["SessionPage"]
-
 
 class SessionPage:
     """Every call of a recorded conversation, as the policies would have made it, on one page.

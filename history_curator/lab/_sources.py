@@ -11,8 +11,6 @@ from history_curator.errors import ConversionError
 from history_curator.lab._conversation import LabConversation
 from history_curator.lab._extra import need
 
-__all__ = ["find_files", "load_conversations"]
-
 _SUFFIXES = (".json", ".jsonl", ".ndjson")
 
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from history_curator.lab._results import PolicyResult
 
-__all__ = ["COLUMNS", "Column", "as_text", "columns_of", "short_number"]
-
 
 @dataclass(frozen=True, slots=True)
 class Column:

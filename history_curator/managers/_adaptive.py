@@ -14,8 +14,6 @@ from history_curator.model import ConversationEntry
 from history_curator.seal._identifiers import Mentions
 from history_curator.timeline import Unit
 
-__all__ = ["AdaptiveManager", "ToolUse"]
-
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from history_curator._drive import Ask, Body, adrive, drive
 from history_curator.errors import ConfigurationError
 from history_curator.managers._protocol import CurationContext, HistoryManager
 from history_curator.managers._running import arun_manager, run_manager
@@ -37,14 +38,17 @@ class ComposedManager:
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
     ) -> list[ConversationEntry]:
         """Return what the last manager returns."""
-        for manager in self.managers:
-            entries = run_manager(manager, entries, context)
-        return list(entries)
+        return drive(self._steps(entries, context))
 
     async def acurate(
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
     ) -> list[ConversationEntry]:
         """Like `curate`, for managers that call a model."""
+        return await adrive(self._steps(entries, context))
+
+    def _steps(
+        self, entries: Sequence[ConversationEntry], context: CurationContext
+    ) -> Body[list[ConversationEntry]]:
         for manager in self.managers:
-            entries = await arun_manager(manager, entries, context)
+            entries = yield Ask(run_manager, arun_manager, (manager, entries, context))
         return list(entries)

@@ -11,8 +11,6 @@ from history_curator.seal import Seal, Sealed
 from history_curator.timeline import Timeline
 from history_curator.tokens import TokenCounter
 
-__all__ = ["fits", "place_of", "seal_for", "stopped_fitting", "window_of"]
-
 NO_RULES = ProviderProfile("none", ())
 """Managers leave the provider's rules to the seal of the curator."""
 _MOST = 64

@@ -13,8 +13,6 @@ from history_curator.model import (
     provider_message_to_entry,
 )
 
-__all__ = ["Messages", "takes_messages"]
-
 
 def takes_messages(curate: Callable[..., Any]) -> bool:
     """Whether a manager's ``curate`` wants messages and a session, not entries and a context."""

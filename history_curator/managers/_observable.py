@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from history_curator._drive import Ask, Body, adrive, drive
 from history_curator.managers._protocol import CurationContext, HistoryManager
 from history_curator.managers._running import arun_manager, run_manager
 from history_curator.model import ConversationEntry
@@ -39,24 +40,18 @@ class ObservableManager:
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
     ) -> Sequence[ConversationEntry]:
         """Return what the wrapped manager returns."""
-        curated = run_manager(self.inner, entries, context)
-        self._publish(entries, curated, context)
-        return list(curated)
+        return drive(self._steps(entries, context))
 
     async def acurate(
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
     ) -> Sequence[ConversationEntry]:
         """Like `curate`, for a manager that calls a model."""
-        curated = await arun_manager(self.inner, entries, context)
-        self._publish(entries, curated, context)
-        return curated
+        return await adrive(self._steps(entries, context))
 
-    def _publish(
-        self,
-        before: Sequence[ConversationEntry],
-        after: Sequence[ConversationEntry],
-        context: CurationContext,
-    ) -> None:
+    def _steps(
+        self, before: Sequence[ConversationEntry], context: CurationContext
+    ) -> Body[Sequence[ConversationEntry]]:
+        after = yield Ask(run_manager, arun_manager, (self.inner, before, context))
         self.bus.publish(
             HistoryCurated(
                 prompt_name=self.prompt_name,
@@ -69,6 +64,7 @@ class ObservableManager:
                 max_tokens=context.max_tokens,
             )
         )
+        return list(after)
 
 
 def _strategy(manager: HistoryManager) -> str:

@@ -9,8 +9,6 @@ from history_curator.errors import ConfigurationError
 from history_curator.managers._protocol import CurationContext
 from history_curator.model import ConversationEntry, MessageRole
 
-__all__ = ["PinManager", "is_standing_rule"]
-
 _RULE = re.compile(
     r"(?:^|[.!?\n]\s*)(?:please\s+)?(?:always|never|from now on|remember(?: that| to)|"
     r"(?:do not|don't) ever|make sure (?:you|to) (?:always|never)|I (?:always )?prefer)\b",

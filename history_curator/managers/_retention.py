@@ -51,7 +51,7 @@ class TurnRetentionManager:
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
     ) -> list[ConversationEntry]:
         """Return older turns reduced, the latest ones as they are."""
-        start = self._preserved_from(entries)
+        start = start_of_turns(entries, self.preserve_turns)
         if not start:
             return list(entries)
         details = _late_results(entries, start)
@@ -67,17 +67,6 @@ class TurnRetentionManager:
                 kept.append(reduced)
         return kept
 
-    def _preserved_from(self, entries: Sequence[ConversationEntry]) -> int:
-        turns = self.preserve_turns or (0 if _is_answered(entries) else 1)
-        if not turns:
-            return len(entries)
-        for index in range(len(entries) - 1, -1, -1):
-            if entries[index].is_real_user:
-                turns -= 1
-                if not turns:
-                    return index
-        return 0
-
     def _reduce(self, entry: ConversationEntry) -> ConversationEntry | None:
         if entry.role is MessageRole.SYSTEM or entry.pinned:
             return entry
@@ -91,7 +80,21 @@ class TurnRetentionManager:
         return entry.evolve(tool_calls=None, reasoning=None, action="cleared", reason=_REASON)
 
 
-def _is_answered(entries: Sequence[ConversationEntry]) -> bool:
+def start_of_turns(entries: Sequence[ConversationEntry], turns: int) -> int:
+    """Return where the latest turns start; one that is still being answered always counts."""
+    turns = turns or (0 if is_answered(entries) else 1)
+    if not turns:
+        return len(entries)
+    for index in range(len(entries) - 1, -1, -1):
+        if entries[index].is_real_user:
+            turns -= 1
+            if not turns:
+                return index
+    return 0
+
+
+def is_answered(entries: Sequence[ConversationEntry]) -> bool:
+    """Whether the last turn ended with an answer in words."""
     for entry in reversed(entries):
         if entry.role is not MessageRole.SYSTEM:
             return entry.role is MessageRole.ASSISTANT and not entry.tool_calls

@@ -27,8 +27,6 @@ from history_curator.model import ConversationEntry, neutralise
 from history_curator.seal import Sealed
 from history_curator.timeline import Unit
 
-__all__ = ["SummarizingManager"]
-
 logger = logging.getLogger("history_curator")
 
 SUMMARY_HEAD = "[Summary of earlier parts of this conversation, which are no longer shown]"
@@ -121,14 +119,18 @@ class SummarizingManager:
             try:
                 answer = yield self._ask(wanted, live)
             except Exception as error:  # noqa: BLE001 - whatever a model raises
-                return self._give_up(entries, context, error)
+                if isinstance(wanted, str):
+                    return self._give_up(entries, context, error)
+                name, kind = self.summarizer.name, type(error).__name__
+                logger.info("%s: asked behind the last request, %s", name, kind)
+                answer = ""
 
     def _ask(self, wanted: str | Ride, live: Live | None) -> Ask:
         if isinstance(wanted, str):
             return Ask(self.summarizer.ask, self.summarizer.aask, (wanted,))
         assert live is not None
         behind = Summarizer(live.ask, live.aask, self.summarizer.name)
-        return Ask(behind.try_ask, behind.atry_ask, (wanted.instruction,))
+        return Ask(behind.ask, behind.aask, (wanted.instruction,))
 
     def _steps(
         self, entries: Sequence[ConversationEntry], context: CurationContext, live: Live | None

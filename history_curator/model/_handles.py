@@ -14,16 +14,6 @@ from hashlib import blake2b
 from history_curator.errors import ConfigurationError
 from history_curator.model._entry import ConversationEntry
 
-__all__ = [
-    "RECALL_TOOL_NAME",
-    "find_handle",
-    "handle_of",
-    "is_handle",
-    "recall_hint",
-    "recall_tool_name",
-    "span_handle",
-]
-
 RECALL_TOOL_NAME = "recall"
 """The name of the tool, and the one placeholders mention, where no other is given."""
 

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["looks_like_ours", "neutralise", "one_line", "quote"]
-
 _PHRASES = (
     # Placeholders and markers.
     r"cleared\b",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -15,6 +16,9 @@ from history_curator.model._entry import (
     Reasoning,
     ToolCall,
 )
+
+BYTES = "__bytes__"
+"""Under which bytes stand in JSON."""
 
 _PLAIN = (
     "content",
@@ -100,3 +104,25 @@ def _slots_to_dict(value: Any) -> dict[str, Any]:
 
 def _tuple(items: Any, kind: Any) -> Any:
     return None if items is None else tuple(kind(**item) for item in items)
+
+
+def encoded(value: Any) -> Any:
+    """Return plain data with bytes made safe for JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): encoded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [encoded(item) for item in value]
+    if isinstance(value, (bytes, bytearray)):
+        return {BYTES: base64.b64encode(value).decode("ascii")}
+    return value
+
+
+def decoded(value: Any) -> Any:
+    """Return what `encoded` was given."""
+    if isinstance(value, Mapping):
+        if value.keys() == {BYTES}:
+            return base64.b64decode(value[BYTES])
+        return {key: decoded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [decoded(item) for item in value]
+    return value

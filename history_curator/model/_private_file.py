@@ -7,8 +7,6 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_private"]
-
 
 def write_private(path: str | Path, data: str | bytes) -> Path:
     """Write a file in one step and return its path.

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from history_curator.model import ConversationEntry, MessageRole, ToolCall
 from history_curator.timeline import pair
 
-__all__ = ["Older"]
-
 
 @dataclass(slots=True)
 class _Exchange:
@@ -69,12 +67,12 @@ class Older:
             elif place not in self._results:
                 left[place] = entry
                 if entry.role is not MessageRole.SYSTEM:
-                    self._settle(waiting, before, place, left)
+                    self._leave_words(waiting, before, place, left)
                     waiting, before = [], entry
-        self._settle(waiting, before, None, left)
+        self._leave_words(waiting, before, None, left)
         return [left[place] for place in sorted(left)]
 
-    def _settle(
+    def _leave_words(
         self,
         gone: list[_Exchange],
         before: ConversationEntry | None,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from history_curator.curator import Curation, Curator
     from history_curator.managers import HistoryManager
 
-__all__ = ["ConversationRunner", "RunResult"]
-
 
 @dataclass(frozen=True, slots=True)
 class RunResult:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry, entry_from_dict, entry_to_dict
+from history_curator.model._plain import decoded, encoded
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-__all__ = ["dialect_of", "dump_entries", "load_entries"]
-
-_BYTES = "__bytes__"
 
 
 def dialect_of(sources: Sequence[Any]) -> Any:
@@ -39,7 +35,7 @@ def dump_entries(entries: Sequence[ConversationEntry]) -> dict[str, Any]:
     messages: list[Any] = []
     items = []
     for entry in entries:
-        item = _encoded(entry_to_dict(entry))
+        item = encoded(entry_to_dict(entry))
         source = entry.source
         if source is not None and id(source) not in places:
             dumped = _dump(source)
@@ -64,7 +60,7 @@ def load_entries(data: Mapping[str, Any]) -> list[ConversationEntry]:
     try:
         sources = [_load(message) for message in data.get("messages") or ()]
         common = dialect_of(sources)
-        return [_entry(_decoded(item), sources, common) for item in data["entries"]]
+        return [_entry(decoded(item), sources, common) for item in data["entries"]]
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         raise ConversionError(
             f"not a session as written by to_dict ({type(error).__name__}).",
@@ -98,9 +94,9 @@ def _dump(source: Any) -> dict[str, Any] | None:
     from history_curator.dialects import Gathered, adapter_of
 
     if isinstance(source, Gathered):
-        return {"dialect": "gathered", "data": [_encoded(dict(one)) for one in source]}
+        return {"dialect": "gathered", "data": [encoded(dict(one)) for one in source]}
     if isinstance(source, Mapping):
-        return {"dialect": "dicts", "data": _encoded(dict(source))}
+        return {"dialect": "dicts", "data": encoded(dict(source))}
     adapter = adapter_of(source)
     if adapter is None:
         return None
@@ -112,9 +108,9 @@ def _load(message: Mapping[str, Any]) -> Any:
 
     kind, data = message["dialect"], message["data"]
     if kind == "dicts":
-        return _decoded(data)
+        return decoded(data)
     if kind == "gathered":
-        return Gathered(map(_decoded, data))
+        return Gathered(map(decoded, data))
     adapter = next((one for one in adapters().values() if _package(one) == kind), None)
     if adapter is None:
         raise ConversionError(
@@ -131,24 +127,3 @@ def _load(message: Mapping[str, Any]) -> Any:
 
 def _package(adapter: EntryPoint) -> str:
     return adapter.module.partition(".")[0]
-
-
-def _encoded(value: Any) -> Any:
-    """Plain data with bytes made safe for JSON."""
-    if isinstance(value, Mapping):
-        return {str(key): _encoded(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_encoded(item) for item in value]
-    if isinstance(value, (bytes, bytearray)):
-        return {_BYTES: base64.b64encode(value).decode("ascii")}
-    return value
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        if value.keys() == {_BYTES}:
-            return base64.b64decode(value[_BYTES])
-        return {key: _decoded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_decoded(item) for item in value]
-    return value

@@ -10,8 +10,6 @@ from typing import Any
 from history_curator.errors import ConfigurationError
 from history_curator.model import ConversationEntry, MessageRole
 
-__all__ = ["LAYOUTS", "Layout", "StoredRow"]
-
 Row = dict[str, Any]
 
 

@@ -1,27 +1,14 @@
 """Keeps a conversation going while its store is down, and catches the store up afterwards.
 
-For adapters: build one `WriteBehind` around the store's own functions and go through it.
-
-    buffer = WriteBehind(load, append, replace=replace, clear=clear)      # plain callables
-    buffer.read()             everything said, also while the store is down
-    buffer.add(items)         True when stored, False when queued for later
-    buffer.flush()            try to deliver what is queued; True when nothing is left
-    buffer.rewrite(change)    store `change(stored)`; used for retention
-    buffer.edit(argument)     let the store edit what it holds in place; used for retention
-    buffer.clear()            forget everything, here and in the store
-    buffer.pending            what waits for the store
-    buffer.degraded           whether the store failed last time
-
-Every method has an async twin (`aread`, `aadd`, `aflush`, `arewrite`, `aedit`, `aclear`) that
-awaits `aload`, `aappend`, `areplace`, `aedit` and `aclear` where given, and runs the plain ones in
-a thread where not. Sync and async calls may be mixed on one object and come from several threads.
+For adapters: build one `WriteBehind` around the store's own functions and go through it. Every
+method has an async twin, which awaits the store's async functions where given and runs the plain
+ones in a thread where not. Sync and async calls may be mixed on one object and come from several
+threads.
 """
 
 from __future__ import annotations
 
-import logging
 import operator
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -29,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from history_curator._drive import Body
 from history_curator.record._operations import Blocked, Operations
+from history_curator.record._outage import Outage
 
 __all__ = ["DEFECTS", "WriteBehind"]
 
@@ -43,8 +31,6 @@ DEFECTS: tuple[type[Exception], ...] = (
     ValueError,
 )
 """Errors that waiting does not cure: they are raised, not waited out."""
-
-logger = logging.getLogger("history_curator.store")
 
 
 @dataclass(slots=True)
@@ -64,8 +50,8 @@ class WriteBehind(Generic[T]):
     event loop that is blocked: they go on from memory, as in an outage. An outage is one warning in
     ``history_curator.store`` when it begins and one message when it ends; neither holds anything
     of the conversation, and `failure` has the error itself. Reading during an outage returns what
-    was last read or written here, and everything added since. Not guaranteed: what waits survives the end of the process only if
-    the caller saves `pending`.
+    was last read or written here, and everything added since. Not guaranteed: what waits survives
+    the end of the process only if the caller saves `pending`.
 
     Args:
         load: returns everything stored, oldest first.
@@ -121,14 +107,11 @@ class WriteBehind(Generic[T]):
         self._stamp = stamp
         self._key = key
         self._same = same
-        self._retry_after = retry_after
-        self._name = name
         self._defects = defects
+        self._outage = Outage(name, retry_after, defects)
         self._outbox: deque[_Batch[T]] = deque()
         self._known: list[T] = []
         self._mark: int | None = None
-        self._failed_at: float | None = None
-        self._failure: Exception | None = None
 
     @property
     def pending(self) -> tuple[T, ...]:
@@ -138,12 +121,12 @@ class WriteBehind(Generic[T]):
     @property
     def degraded(self) -> bool:
         """Whether the store failed the last time it was asked."""
-        return self._failed_at is not None
+        return self._outage.failure is not None
 
     @property
     def failure(self) -> Exception | None:
         """The error the store failed with last time, while it is down. It may quote what was said."""
-        return self._failure
+        return self._outage.failure
 
     def read(self) -> list[T]:
         """Return everything said, from the store where it answers."""
@@ -160,14 +143,14 @@ class WriteBehind(Generic[T]):
         """Store items, or queue them while the store is down. True when stored."""
         batch = self._enqueue(items)
         try:
-            return self._settle(batch, self._store.run(self._flush()))
+            return self._outcome(batch, self._store.run(self._flush()))
         except Blocked:
             return False  # whoever uses the store next delivers it
 
     async def aadd(self, items: Sequence[T]) -> bool:
         """Store items, or queue them while the store is down. True when stored."""
         batch = self._enqueue(items)
-        return self._settle(batch, await self._store.arun(self._flush()))
+        return self._outcome(batch, await self._store.arun(self._flush()))
 
     def flush(self) -> bool:
         """Deliver what is queued. True when nothing is left waiting."""
@@ -215,35 +198,35 @@ class WriteBehind(Generic[T]):
             self._outbox.append(batch)
         return batch
 
-    def _settle(self, batch: _Batch[T], stored: bool) -> bool:
+    def _outcome(self, batch: _Batch[T], stored: bool) -> bool:
         # Whoever delivers a batch, its owner is told that the store refused it.
         if batch.refusal is not None:
             raise batch.refusal
         return stored
 
     def _read(self) -> Body[list[T]]:
-        if (yield from self._flush()) and not self._resting():
+        if (yield from self._flush()) and not self._outage.resting:
             try:
                 self._remember((yield self._store.ask("load")))
             except Exception as error:  # noqa: BLE001
-                self._went_down(error)
+                self._outage.begins(error)
             else:
-                self._came_back()
+                self._outage.ends()
         return self._in_memory()
 
     def _flush(self) -> Body[bool]:
         while self._outbox:
-            if self._resting():
+            if self._outage.resting:
                 return False
             batch = self._outbox[0]
             try:
                 yield from self._deliver(batch)
             except Exception as error:  # noqa: BLE001
                 if batch.refusal is None:
-                    self._went_down(error)
+                    self._outage.begins(error)
                     return False
             self._outbox.popleft()
-            self._came_back()
+            self._outage.ends()
         return True
 
     def _deliver(self, batch: _Batch[T]) -> Body[None]:
@@ -284,12 +267,12 @@ class WriteBehind(Generic[T]):
             raise
 
     def _rewrite(self, change: Callable[[list[T]], Sequence[T] | None]) -> Body[bool]:
-        if not (yield from self._flush()) or self._resting():
+        if not (yield from self._flush()) or self._outage.resting:
             return False
         try:
             stored = list((yield self._store.ask("load")))
         except Exception as error:  # noqa: BLE001
-            self._went_down(error)
+            self._outage.begins(error)
             return False
         self._remember(stored)
         changed = change(list(stored))
@@ -297,19 +280,17 @@ class WriteBehind(Generic[T]):
             return True
         batch = _Batch([self._with_id(item) for item in changed], replaces=True)
         self._outbox.appendleft(batch)
-        return self._settle(batch, (yield from self._flush()))
+        return self._outcome(batch, (yield from self._flush()))
 
     def _edit(self, argument: Any) -> Body[bool]:
-        if not (yield from self._flush()) or self._resting():
+        if not (yield from self._flush()) or self._outage.resting:
             return False
         try:
             changed = yield self._store.ask("edit", argument)
-        except self._defects:
-            raise
         except Exception as error:  # noqa: BLE001
-            logger.info("%s: what it holds is edited later (%s)", self._name, type(error).__name__)
+            self._outage.postponed(error)
             return False
-        self._came_back()
+        self._outage.ends()
         if changed:
             self._mark = None
         return True
@@ -319,7 +300,7 @@ class WriteBehind(Generic[T]):
         self._known = []
         batch: _Batch[T] = _Batch([], replaces=True)
         self._outbox.append(batch)
-        return self._settle(batch, (yield from self._flush()))
+        return self._outcome(batch, (yield from self._flush()))
 
     # State.
 
@@ -357,32 +338,6 @@ class WriteBehind(Generic[T]):
         for batch in tuple(self._outbox):
             said = list(batch.items) if batch.replaces else said + batch.items
         return said
-
-    def _resting(self) -> bool:
-        return (
-            self._failed_at is not None
-            and self._retry_after > 0
-            and time.monotonic() - self._failed_at < self._retry_after
-        )
-
-    def _went_down(self, error: Exception) -> None:
-        if isinstance(error, self._defects):
-            raise error
-        if self._failed_at is None:
-            # Not the error itself: a driver's may quote the messages it was given.
-            logger.warning(
-                "%s is unavailable (%s): the conversation goes on from memory, and what is said is "
-                "stored when it comes back",
-                self._name,
-                type(error).__name__,
-            )
-        self._failed_at = time.monotonic()
-        self._failure = error
-
-    def _came_back(self) -> None:
-        if self._failed_at is not None:
-            self._failed_at = self._failure = None
-            logger.info("%s is available again", self._name)
 
 
 def _is_same_list(changed: Sequence[Any], stored: Sequence[Any]) -> bool:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from history_curator.managers._retention import is_answered, start_of_turns
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.record._older import Older
 from history_curator.timeline import pair
@@ -114,23 +115,13 @@ def preserved_from(entries: Sequence[ConversationEntry], config: RetentionConfig
     Without `preserve_tools_for_latest_turns` that is where the turn still being answered starts,
     because a model cannot continue an exchange whose calls were taken away.
     """
-    turns = _preserved_turns(config)
-    if turns == 0:
-        turns = 0 if _is_answered(entries) else 1
-    if turns == 0:
-        return len(entries)
-    for position in range(len(entries) - 1, -1, -1):
-        if starts_turn(entries[position]):
-            turns -= 1
-            if turns == 0:
-                return position
-    return 0
+    return start_of_turns(entries, _preserved_turns(config))
 
 
 def aged_by(entries: Sequence[ConversationEntry], config: RetentionConfig) -> int:
     """Return how many turns grow old when these entries are added to a conversation."""
     turns = sum(map(starts_turn, entries))
-    if turns == 0 and _preserved_turns(config) == 0 and entries and _is_answered(entries):
+    if turns == 0 and _preserved_turns(config) == 0 and entries and is_answered(entries):
         return 1
     return turns
 
@@ -168,19 +159,11 @@ def latest_turns(
 
 def starts_turn(entry: ConversationEntry) -> bool:
     """Whether an entry begins a turn: the user says something."""
-    return entry.role is MessageRole.USER and entry.is_real_user
+    return entry.is_real_user
 
 
 def _preserved_turns(config: RetentionConfig) -> int:
     return config.preserve_turns if config.preserve_tools_for_latest_turns else 0
-
-
-def _is_answered(entries: Sequence[ConversationEntry]) -> bool:
-    """Whether the last turn ended with an answer in words."""
-    for entry in reversed(entries):
-        if entry.role is not MessageRole.SYSTEM:
-            return entry.role is MessageRole.ASSISTANT and not entry.tool_calls
-    return True
 
 
 def _latest(entries: Sequence[ConversationEntry], limit: int | None) -> list[ConversationEntry]:

@@ -8,24 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from history_curator.errors import ConfigurationError
 from history_curator.model import recall_tool_name
-from history_curator.settings._hints import did_you_mean
 
 if TYPE_CHECKING:
     from history_curator.record import EventBus
     from history_curator.rules import ProviderProfile
     from history_curator.tokens import Calibration, TokenCounter
-
-__all__ = [
-    "OPTIONS",
-    "CuratorOptions",
-    "Option",
-    "SharedOptions",
-    "ViewOptions",
-    "check_names",
-    "check_options",
-    "default_of",
-    "doc_of",
-]
 
 
 def _anything(value: Any) -> str | None:
@@ -213,11 +200,6 @@ def default_of(name: str) -> Any:
     return OPTIONS[name].default
 
 
-def doc_of(name: str) -> str:
-    """Return what an option does, in one or two sentences."""
-    return OPTIONS[name].doc
-
-
 def check_options(given: Mapping[str, Any]) -> None:
     """Refuse values that cannot work; names nobody declared are left to their owner.
 
@@ -252,3 +234,12 @@ def check_names(
         if name not in known:
             fix = (fixes or {}).get(name) or did_you_mean(name, {*known, *OPTIONS})
             raise ConfigurationError(f"{owner}: unknown argument {name!r}. Fix: {fix}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint naming the closest known word, or all of them."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}."

@@ -8,7 +8,7 @@ from typing import get_args
 from pydantic import BaseModel, ValidationError
 
 from history_curator.errors import ConfigurationError
-from history_curator.settings._hints import did_you_mean
+from history_curator.settings._options import did_you_mean
 
 
 def dotted(location: Iterable[int | str], prefix: str = "") -> str:

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from history_curator import managers
 from history_curator.errors import ConfigurationError
-from history_curator.settings._hints import did_you_mean
+from history_curator.settings._options import did_you_mean
 
 Factory = Callable[..., Any]
-
-_BUILT_IN = (
-    "AdaptiveManager",
-    "ComposedManager",
-    "DuplicateResultManager",
-    "ObservableManager",
-    "PassthroughManager",
-    "PinManager",
-    "RelevanceManager",
-    "RoleTruncator",
-    "SlidingWindowManager",
-    "SummarizingManager",
-    "TokenBudgetManager",
-    "ToolResultClearer",
-    "ToolResultTruncator",
-    "TurnRetentionManager",
-)
 
 _registered: dict[str, Factory] = {}
 _guard = threading.Lock()
@@ -41,7 +24,11 @@ def snake_case(class_name: str) -> str:
     return name.removesuffix("_manager")
 
 
-_NAMES = {snake_case(name): name for name in _BUILT_IN}
+_NAMES = {
+    snake_case(name): name
+    for name in managers.__all__
+    if name not in ("CurationContext", "HistoryManager")
+}
 
 
 def register_manager(name: str, factory: Factory, *, replace: bool = False) -> None:
@@ -93,7 +80,6 @@ def find_manager(name: str) -> Factory:
     if short not in _NAMES:
         hint = did_you_mean(short, manager_names())
         raise ConfigurationError(f"no manager named {name!r}; {hint}")
-    managers = importlib.import_module("history_curator.managers")
     factory: Factory = getattr(managers, _NAMES[short])
     return factory
 

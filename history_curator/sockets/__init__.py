@@ -13,13 +13,14 @@ from history_curator.sockets._budget import (
     room_for_answer,
     share_of,
 )
+from history_curator.sockets._cache import MOST_MARKS, mark_prefix, mark_view
 from history_curator.sockets._call import CuratedCall
 from history_curator.sockets._counts import Counts, counts_of
-from history_curator.sockets._load import ConfigSource, load_settings
-from history_curator.sockets._rebuild import rebuilt
+from history_curator.sockets._load import ConfigSource, load_settings, rebuilt
 from history_curator.sockets._record import Retention, entries_of, prune_connection
 
 __all__ = [
+    "MOST_MARKS",
     "Ask",
     "Body",
     "Branch",
@@ -38,6 +39,8 @@ __all__ = [
     "entries_of",
     "is_share",
     "load_settings",
+    "mark_prefix",
+    "mark_view",
     "prune_connection",
     "rebuilt",
     "room_for_answer",

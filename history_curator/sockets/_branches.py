@@ -23,8 +23,6 @@ from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.record._session import position_of
 from history_curator.record.resilience import DEFECTS, WriteBehind
 
-__all__ = ["MAIN", "Branch", "Branches"]
-
 H = TypeVar("H")
 
 MAIN = "main"

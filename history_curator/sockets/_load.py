@@ -1,11 +1,12 @@
-"""What a configuration sets, as arguments of a socket."""
+"""What a curator is made of: as a configuration sets it, and as another curator has it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from history_curator.settings import CuratorConfig
+from history_curator.curator import Curator
+from history_curator.settings import CuratorConfig, CuratorOptions
 from history_curator.sockets._budget import is_share
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ def load_settings(
 ) -> dict[str, Any]:
     """Return what a configuration sets, by name and with its managers made; overrides win.
 
-    What it does not set is left out, so that the defaults of the socket hold. Without a
-    configuration these are the overrides alone.
+    What it does not set is left out, so that the defaults of the socket hold, and so is what is no
+    matter of a curator: limits and retention. Without a configuration these are the overrides
+    alone.
 
     Raises:
         ConfigurationError: when the configuration is wrong or names an object not given.
@@ -42,7 +44,7 @@ def load_settings(
     settings = {
         field: getattr(loaded, field)
         for field in CuratorConfig.model_fields
-        if field in loaded.model_fields_set and field != "limits"
+        if field in loaded.model_fields_set and field not in ("limits", "retention")
     }
     if "managers" in settings and "managers" not in given:
         known = {
@@ -52,3 +54,19 @@ def load_settings(
         }
         settings["managers"] = loaded.build(objects=objects, **known).managers
     return {**settings, **given}
+
+
+def rebuilt(curator: Curator, **changes: Any) -> Curator:
+    """Return a curator with the managers and options of another, and these changes.
+
+    Raises:
+        ConfigurationError: when a change cannot work.
+
+    Example:
+        >>> rebuilt(Curator(max_tokens=900, provider="openai"), max_tokens=400).profile.name
+        'openai'
+    """
+    known = (name for name in CuratorOptions.__annotations__ if hasattr(curator, name))
+    options = {name: getattr(curator, name) for name in known}
+    options["provider"] = curator.profile
+    return Curator(*curator.managers, **{**options, **changes})

@@ -272,7 +272,8 @@ class TestResults:
     results = None
 
     @pytest.fixture(scope="class")
-    def found(self) -> Any:
+    @classmethod
+    def found(cls) -> Any:
         return run(
             [session(30)],
             {"mine": Curator(max_tokens=900), "all": NoCuration(900), "trim": "trim_messages"},

@@ -24,7 +24,7 @@ from langchain_core.messages.tool import tool_call_chunk
 from history_curator.dialects import DictDialect
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry, MessageRole, ToolCall
-from langchain_history_curator._dialect import LangChainDialect, settle
+from langchain_history_curator._dialect import LangChainDialect, without_removed
 from tests.langchain.factories import ai, answer, human, system, tool
 
 dialect = LangChainDialect()
@@ -523,21 +523,21 @@ class TestRemoveMessage:
 
     def test_settle_removes_by_id(self) -> None:
         kept = human("b", id="2")
-        assert settle([human("a", id="1"), kept, RemoveMessage(id="1")]) == [kept]
+        assert without_removed([human("a", id="1"), kept, RemoveMessage(id="1")]) == [kept]
 
     def test_settle_removes_everything_before(self) -> None:
         kept = human("b", id="2")
-        assert settle([human("a"), RemoveMessage(id="__remove_all__"), kept]) == [kept]
+        assert without_removed([human("a"), RemoveMessage(id="__remove_all__"), kept]) == [kept]
 
     def test_settle_passes_over_an_unknown_id(self) -> None:
         kept = human("a", id="1")
-        assert settle([kept, RemoveMessage(id="9")]) == [kept]
+        assert without_removed([kept, RemoveMessage(id="9")]) == [kept]
 
     def test_settle_matches_langgraph(self) -> None:
         graph = pytest.importorskip("langgraph.graph.message")
         left = [human("a", id="1"), human("b", id="2"), human("c", id="3")]
         right = [RemoveMessage(id="2")]
-        assert settle([*left, *right]) == graph.add_messages(left, right)
+        assert without_removed([*left, *right]) == graph.add_messages(left, right)
 
 
 def test_round_trip_of_arguments_is_exact() -> None:

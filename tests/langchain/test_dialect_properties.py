@@ -27,7 +27,7 @@ def block(style: str, call_id: str, args: dict[str, Any]) -> dict[str, Any]:
         return {"type": style, "id": call_id, "name": "t", "input": args}
     if style == "tool_call":
         return {"type": style, "id": call_id, "name": "t", "args": args}
-    from langchain_history_curator._blocks import arguments_text
+    from history_curator.dialects import arguments_text
 
     return {
         "type": style, "id": "fc", "call_id": call_id, "name": "t",
@@ -36,7 +36,7 @@ def block(style: str, call_id: str, args: dict[str, Any]) -> dict[str, Any]:
 
 
 def message_of(style: str, given_calls: list[Any]) -> AIMessage:
-    from langchain_history_curator._blocks import arguments_text
+    from history_curator.dialects import arguments_text
 
     return AIMessage(
         [{"type": "text", "text": "look"}, *(block(style, i, a) for i, a in given_calls)],

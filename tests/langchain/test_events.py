@@ -25,7 +25,7 @@ from langchain_core.tracers.context import (
 from langsmith.run_helpers import tracing_context
 from langsmith.utils import get_env_var
 
-from langchain_history_curator import HistoryCurator, _events
+from langchain_history_curator import HistoryCurator
 from langchain_history_curator._events import listened_to
 from tests.langchain.factories import human
 
@@ -102,18 +102,7 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"langchain_core.tracers.{module}.LangChainTracer", Tracer)
 
 
-@pytest.fixture
-def no_manager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing may be made to hold handlers."""
-
-    def refuse(config: Any) -> Any:
-        raise AssertionError("a callback manager was made")
-
-    monkeypatch.setattr(_events, "get_callback_manager_for_config", refuse)
-
-
 class TestNobody:
-    @pytest.mark.usefixtures("no_manager")
     @pytest.mark.parametrize(
         "config",
         [
@@ -125,14 +114,8 @@ class TestNobody:
             {"tags": ["a"], "metadata": {"b": 1}, "configurable": {"c": 2}, "run_name": "d"},
         ],
     )
-    def test_no_manager_is_made(self, config: RunnableConfig | None) -> None:
+    def test_nobody_is_named(self, config: RunnableConfig | None) -> None:
         assert not listened_to(config)
-
-    @pytest.mark.usefixtures("no_manager")
-    def test_nor_below_a_run_nobody_listens_to(self) -> None:
-        step = HistoryCurator(max_tokens=500)
-        chain = RunnableLambda(step.invoke)
-        assert chain.invoke([human()]) == [human()]
 
     def test_what_is_set_to_nobody(self) -> None:
         with environment(LANGSMITH_TRACING="false"), tracing_context(enabled=False):
@@ -192,12 +175,6 @@ class TestSomebody:
         config: RunnableConfig = {"callbacks": []}
         with inherited([Listener()]):
             assert listened_to(config) == bool(listeners(config))
-
-    def test_without_the_hooks_langchain_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(_events, "_hooks", None)
-        assert not listened_to(None)
-        with collect_runs():
-            assert listened_to(None)
 
 
 @pytest.mark.parametrize("name", ["LANGCHAIN_TRACING", "LANGCHAIN_HANDLER"])

@@ -226,7 +226,6 @@ def runs(request: Any, tmp_path_factory: Any) -> Any:
     )
 
 
-@pytest.mark.filterwarnings("ignore")
 class TestLongRun:
     def test_no_request_is_refused_and_every_one_fits(self, runs: Any) -> None:
         name, (wires, _, verdict), _ = runs

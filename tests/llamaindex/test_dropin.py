@@ -103,7 +103,6 @@ class TestArguments:
         with pytest.raises(ConfigurationError, match=f"{told}"):
             CuratedMemory.from_defaults(**given)
 
-    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
     def test_as_part_of_a_composed_memory(self) -> None:
         primary = CuratedMemory.from_defaults(turns(40), token_limit=300)
         second = CuratedMemory.from_defaults([user("old"), assistant("news")], token_limit=300)

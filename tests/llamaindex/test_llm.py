@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from history_curator import BudgetUnsatisfiableError, SlidingWindowManager, SummarizingManager
 from llamaindex_history_curator import CuratedLLM, CuratedMemory
-from llamaindex_history_curator._prompt import ReadyPrompt
+from llamaindex_history_curator._llm_prompt import ReadyPrompt
 from tests.llamaindex.factories import assistant, call, dumped, result, system, texts, user
 from tests.llamaindex.models import RecordingLLM, problems
 from tests.llamaindex.wires import Step, Wire
@@ -183,7 +183,7 @@ class Verdict(BaseModel):
 
 
 class TestTheWrappedLLM:
-    @pytest.mark.filterwarnings("ignore")
+    @pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning")
     def test_its_fields_and_methods_are_there(self) -> None:
         wire = Wire("openai")
         llm = CuratedLLM(wire.llm, token_limit=2_000)
@@ -198,7 +198,6 @@ class TestTheWrappedLLM:
         with pytest.raises(AttributeError, match="nothing_of_the_kind"):
             _ = llm.nothing_of_the_kind
 
-    @pytest.mark.filterwarnings("ignore")
     def test_what_is_set_reaches_it(self) -> None:
         wire = Wire("openai")
         llm = CuratedLLM(wire.llm)
@@ -207,7 +206,6 @@ class TestTheWrappedLLM:
         assert wire.llm.model == "gpt-4"
         assert llm._viewer().curator.max_tokens != before
 
-    @pytest.mark.filterwarnings("ignore")
     @pytest.mark.parametrize("way", ["sync", "async", "as_structured_llm"])
     def test_structured_answers_are_asked_for_natively_and_curated(self, way: str) -> None:
         wire = Wire("openai", lambda body: Step('{"score": 7}'))
@@ -225,7 +223,6 @@ class TestTheWrappedLLM:
         assert wire.last["messages"][-1]["content"] == 'how much is {it}? {"json": 1}'
         assert len(wire.last["messages"]) < 30
 
-    @pytest.mark.filterwarnings("ignore")
     @pytest.mark.parametrize("name", ["anthropic", "gemini", "bedrock"])
     def test_every_llm_in_its_own_way(self, name: str) -> None:
         def script(body: dict[str, Any]) -> Step:

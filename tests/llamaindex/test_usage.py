@@ -23,8 +23,6 @@ from tests.llamaindex.factories import assistant, user
 from tests.llamaindex.models import RecordingLLM
 from tests.llamaindex.wires import NAMES, Request, Step, Wire
 
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 SAID = [user("word " * 400), assistant("word " * 300), user("and?")]
 NEXT = [*SAID, assistant("ok"), user("so?")]
 TOOLS = [FunctionTool.from_defaults(fn=lambda q: q, name="look", description="Look.")]

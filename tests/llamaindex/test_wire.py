@@ -24,8 +24,6 @@ from llamaindex_history_curator import CuratedFunctionAgent, CuratedLLM, Curated
 from tests.llamaindex.factories import assistant, call, result, system, user, wire
 from tests.llamaindex.wires import NAMES, Request, Step, Wire
 
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 
 def said(body: Request) -> str:
     return json.dumps(body, ensure_ascii=False)

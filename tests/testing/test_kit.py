@@ -95,6 +95,6 @@ class TestFixture:
                 conformance.check(conformance.parse("U A(c1) T(c1)"), provider="openai")
             """
         )
-        outcome = pytester.runpytest("-p", "no:cacheprovider")
+        outcome = pytester.runpytest("-p", "no:cacheprovider", "-p", "no:asyncio")
         outcome.assert_outcomes(passed=2, failed=1)
         outcome.stdout.fnmatch_lines(["*openai refuses * of 46 conversations*"])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from history_curator.errors import ConfigurationError
 
-__all__ = ["DEFAULT_PROMPT", "build_prompt", "check_prompt"]
-
 DEFAULT_PROMPT = """\
 You keep the working memory of a conversation between a user and an assistant. The messages below \
 are about to leave the assistant's view; your summary is all that will remain of them.

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from history_curator.model import ConversationEntry
+from history_curator.model import ConversationEntry, MessageRole
 
-__all__ = ["RIDE_PROMPT", "Live", "Ride", "Sent", "ride_prompt", "riding", "riding_now"]
+if TYPE_CHECKING:
+    from history_curator.rules import ProviderProfile
 
 RIDE_PROMPT = """\
 [This is not from the user.] The oldest part of this conversation is about to leave your view; your \
@@ -33,6 +34,7 @@ Open items: what was asked or promised and is not done.
 Merge an earlier summary that stands above. Stay below {max_words} words.
 """
 _CONVERSATIONS = 256
+_INSTRUCTION = ConversationEntry(MessageRole.USER, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +117,22 @@ class Sent:
     def __reduce__(self) -> tuple[Any, ...]:
         return Sent, ()
 
-    def note(self, key: Hashable, sent: Any) -> None:
-        """Remember what was sent for a conversation."""
+    def note(self, key: Hashable, entries: Sequence[ConversationEntry], request: Any) -> None:
+        """Remember the view that was sent for a conversation, and the request it was sent in."""
         with self._lock:
-            self._last[key] = sent
+            self._last[key] = (entries, request)
             self._last.move_to_end(key)
             while len(self._last) > _CONVERSATIONS:
                 self._last.popitem(last=False)
 
-    def last(self, key: Hashable) -> Any:
-        """Return it, or None."""
-        return self._last.get(key)
+    def last(
+        self, key: Hashable, profile: ProviderProfile
+    ) -> tuple[Sequence[ConversationEntry], Any] | None:
+        """Return the two, or None where nothing may go behind them.
+
+        Some providers take no word of the user behind a result.
+        """
+        entries, request = self._last.get(key, ((), None))
+        if not entries or profile.bridge(entries[-1], _INSTRUCTION) is not None:
+            return None
+        return entries, request

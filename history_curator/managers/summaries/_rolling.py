@@ -12,8 +12,6 @@ from history_curator.managers.summaries._prompt import build_prompt
 from history_curator.managers.summaries._ride import Ride
 from history_curator.tokens import TokenCounter
 
-__all__ = ["RollingSummary", "chunks", "keeping_summaries"]
-
 _KNOWN = 1_024
 _WORDS_PER_TOKEN = 0.6
 _ENDS = 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -12,10 +11,6 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 from history_curator.errors import ConfigurationError
-
-__all__ = ["Summarizer", "resolve_summarizer"]
-
-logger = logging.getLogger("history_curator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +44,6 @@ class Summarizer:
         assert self.sync is not None
         answer = await asyncio.to_thread(self.sync, prompt)
         return _text_of(await answer if isawaitable(answer) else answer)
-
-    def try_ask(self, prompt: str) -> str:
-        """Return the answer, or nothing where there is none."""
-        try:
-            return self.ask(prompt)
-        except Exception as error:  # noqa: BLE001 - whatever a model raises
-            return self._nothing(error)
-
-    async def atry_ask(self, prompt: str) -> str:
-        """Return the answer, or nothing where there is none."""
-        try:
-            return await self.aask(prompt)
-        except Exception as error:  # noqa: BLE001 - whatever a model raises
-            return self._nothing(error)
-
-    def _nothing(self, error: Exception) -> str:
-        logger.info("%s: asked behind the last request, %s", self.name, type(error).__name__)
-        return ""
 
 
 def resolve_summarizer(summarizer: Any) -> Summarizer:

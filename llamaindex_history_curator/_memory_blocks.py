@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from llama_index.core.memory.memory import BaseMemoryBlock, InsertMethod
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 
 from history_curator.errors import ConfigurationError
+from history_curator.sockets import Ask, Body
 from llamaindex_history_curator._copies import copy_message, copy_model
+from llamaindex_history_curator._store_loop import bridge_for
 
-__all__ = ["Blocks", "Gathered"]
+logger = logging.getLogger("llamaindex_history_curator")
 
 Count = Callable[[Sequence[ChatMessage]], int]
 
@@ -140,6 +145,49 @@ class Blocks:
             return Gathered((), tuple(messages))
         formatted = self.template.format_messages(memory_blocks=parts)
         return Gathered(tuple(formatted[0].blocks) if formatted else (), tuple(messages))
+
+
+class Handed:
+    """How much of a conversation its memory blocks were given: so many messages, the oldest ones.
+
+    In a SQL store these messages are archived, as `Memory` does, so that the number outlives this
+    process; elsewhere it is kept here.
+
+    Args:
+        store: any chat store.
+        key: the conversation.
+    """
+
+    def __init__(self, store: Any, key: str) -> None:
+        self._store = store
+        self._key = key
+        self._bridge = bridge_for(store) if isinstance(store, AsyncDBChatStore) else None
+        self.number: int | None = None if self._bridge is not None else 0
+
+    def read(self) -> Body[int]:
+        """Return the number."""
+        if self.number is None and self._bridge is not None:
+            self.number = yield Ask(self._bridge.run, self._bridge.arun, (self._count,))
+        return self.number or 0
+
+    def write(self, number: int) -> Body[None]:
+        """Note a larger number."""
+        new, self.number = number - (self.number or 0), number
+        if self._bridge is not None:
+            yield Ask(self._bridge.run, self._bridge.arun, (partial(self._archive, new),))
+
+    async def _count(self) -> int:
+        try:
+            return int(await self._store.count_messages(self._key, status=MessageStatus.ARCHIVED))
+        except Exception as error:  # noqa: BLE001 - a store that is down is not asked for more
+            logger.info("what was archived is not known (%s)", type(error).__name__)
+            return 0
+
+    async def _archive(self, count: int) -> None:
+        try:
+            await self._store.archive_oldest_messages(self._key, n=count)
+        except Exception as error:  # noqa: BLE001 - it only says where to go on after a restart
+            logger.info("what left the view is not archived (%s)", type(error).__name__)
 
 
 def _led(message: ChatMessage, parts: Sequence[Any]) -> ChatMessage:

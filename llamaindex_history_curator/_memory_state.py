@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -13,12 +14,14 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from history_curator.errors import ConfigurationError
-from history_curator.settings import RetentionConfig
-from llamaindex_history_curator._audit import Replaced
-from llamaindex_history_curator._registry import MissingStore, describe_store, find_store
+from history_curator.settings import CuratorConfig, RetentionConfig
+from history_curator.settings._fields import CuratorFields
+from history_curator.sockets import ConfigSource
+from llamaindex_history_curator._memory_record import Replaced
+from llamaindex_history_curator._options import make_curator
 from llamaindex_history_curator._serialize import message_from_dict, message_to_dict
-from llamaindex_history_curator._setup import make_curator
 from llamaindex_history_curator._store import is_in_memory
+from llamaindex_history_curator._store_registry import MissingStore, describe_store, find_store
 
 if TYPE_CHECKING:
     from llama_index.core.base.llms.types import ChatMessage
@@ -27,19 +30,12 @@ if TYPE_CHECKING:
     from llamaindex_history_curator._memory import CuratedMemory
     from llamaindex_history_curator._store import ChatStore
 
-__all__ = ["OPTIONS", "dump", "load", "remember"]
-
-OPTIONS = (
-    "ledger",
-    "low_water",
-    "mode",
-    "name",
-    "preserve_last_n",
-    "reasoning",
-    "recall",
-    "recollect",
+OPTIONS = tuple(
+    name
+    for name in (*CuratorFields.model_fields, "name")
+    if name not in ("max_tokens", "counter", "provider")
 )
-"""Arguments of a curator that JSON can hold."""
+"""Arguments of a curator that JSON can hold, beside those that every memory has."""
 
 _memories: WeakValueDictionary[str, CuratedMemory] = WeakValueDictionary()
 
@@ -49,6 +45,29 @@ def remember(memory: CuratedMemory) -> str:
     name = uuid4().hex
     _memories[name] = memory
     return name
+
+
+def settings_of(
+    made_of: Mapping[str, Any], options: Mapping[str, Any], config: ConfigSource | None
+) -> dict[str, Any]:
+    """Return what is saved of the arguments of a memory, so that its curator can be made again.
+
+    Args:
+        made_of: what the curator is made of.
+        options: what it was given beside limit, provider, counter and managers.
+        config: where the rest comes from; it is saved with everything else in its place.
+    """
+    if config is None:
+        saved = {name: options[name] for name in OPTIONS if name in options}
+        return saved | (
+            {"counter": made_of["counter"]} if isinstance(made_of["counter"], str) else {}
+        )
+    plain = {
+        name: value
+        for name, value in made_of.items()
+        if name in CuratorConfig.model_fields and isinstance(value, (str, int, float, type(None)))
+    }
+    return {"config": CuratorConfig.load(config).model_copy(update=plain).to_dict()}
 
 
 def dump(memory: CuratedMemory, messages: list[ChatMessage]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from typing_extensions import Unpack
 
 from history_curator.sockets import Ask, Body, ConfigSource, adrive, drive, load_settings
-from langchain_history_curator._options import DIALECT, NodeOptions
+from langchain_history_curator._dialect import DIALECT
+from langchain_history_curator._options import NodeOptions
 from langchain_history_curator._runnable import HistoryCurator
 
 
@@ -135,9 +136,7 @@ def _settings(
         given["max_tokens"] = max_tokens
     if managers:
         given["managers"] = managers
-    loaded = load_settings(config, objects, given)
-    loaded.pop("retention", None)
-    return loaded
+    return load_settings(config, objects, given)
 
 
 def _cost(curator: HistoryCurator, message: BaseMessage) -> int:

@@ -8,8 +8,6 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.prompts import BasePromptTemplate
 
-__all__ = ["ReadyPrompt"]
-
 
 class ReadyPrompt(BasePromptTemplate):  # type: ignore[no-redef]
     """Messages as a prompt, for methods of an LLM that take a prompt only.

@@ -6,21 +6,16 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from llama_index.core.agent.workflow import CodeActAgent
-from llama_index.core.agent.workflow.workflow_events import AgentOutput
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole, ToolCallBlock
-from llama_index.core.memory import BaseMemory
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
 from llama_index.core.tools import BaseTool
 
 from history_curator.errors import ConfigurationError
 from llamaindex_history_curator._agents import CuratedAgent
-from llamaindex_history_curator._run import Run
-from llamaindex_history_curator._setup import check_keywords
+from llamaindex_history_curator._options import check_keywords
+from llamaindex_history_curator._react import Spoken
 from llamaindex_history_curator._socket import Socket
 
-__all__ = ["CuratedCodeActAgent"]
-
-_RESULT = "Result of executing the code given:"
-_ID = "code-"
+_SPOKEN = Spoken("Result of executing the code given:", "\n\n", "code-")
 _OWN = frozenset((*Socket.model_fields, "recall"))
 _ARGUMENTS = frozenset(
     ("code_execute_fn", "name", "description", "system_prompt", "tools", "tool_retriever",
@@ -34,16 +29,7 @@ class CuratedCodeActAgent(CuratedAgent, CodeActAgent):
     Code and what it printed are curated as calls and results, so a long output is shortened like
     a tool result and the question stays.
 
-    Args:
-        code_execute_fn: runs the code; see `CodeActAgent`, as for all arguments not listed here.
-        token_limit: the budget of every call; by default what the LLM takes.
-        managers: history managers, in order.
-        provider: whose rules hold; ``"auto"`` finds out from the LLM.
-        counter: an encoding, a model name or a `TokenCounter`; by default the LLM's.
-        mark_cache: put a `CachePoint` where the cache plan says it pays.
-        curator: a curator made elsewhere, instead of all of the above but the mark.
-        config: a `CuratorConfig`, a mapping or a file.
-        objects: what ``"@name"`` options of the config stand for.
+    The arguments are those of `CodeActAgent` and those listed at `CuratedFunctionAgent`, without ``recall``.
 
     Raises:
         ConfigurationError: for an argument nobody knows, and for ``recall``: its tools cannot
@@ -73,20 +59,6 @@ class CuratedCodeActAgent(CuratedAgent, CodeActAgent):
             )
         super()._check_settings()
 
-    async def take_step(
-        self,
-        ctx: Any,
-        llm_input: list[ChatMessage],
-        tools: Sequence[BaseTool],
-        memory: BaseMemory,
-    ) -> AgentOutput:
-        """Take one step from a curated view."""
-        run = Run(self, ctx, memory)
-        llm_input = await run.begin(llm_input)
-        output = await super().take_step(ctx, llm_input, tools, run.memory)
-        await run.end()
-        return output
-
     async def _get_response(
         self, current_llm_input: list[ChatMessage], tools: Sequence[BaseTool]
     ) -> ChatResponse:
@@ -106,7 +78,7 @@ class CuratedCodeActAgent(CuratedAgent, CodeActAgent):
     ) -> list[ChatMessage]:
         handoffs = [tool for tool in tools if tool.metadata.name == "handoff"]
         view = await self.curate_step(_as_exchanges(messages), handoffs)
-        return [_as_text(message) for message in view]
+        return _SPOKEN.as_text(view)
 
 
 def _as_exchanges(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -116,29 +88,10 @@ def _as_exchanges(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         asked, told = out[place - 1], out[place]
         if told.role is not MessageRole.USER or asked.role is not MessageRole.ASSISTANT:
             continue
-        if not (told.content or "").startswith(_RESULT) or "<execute>" not in (asked.content or ""):
+        if not (told.content or "").startswith(_SPOKEN.opening) or "<execute>" not in (
+            asked.content or ""
+        ):
             continue
-        call = ToolCallBlock(tool_call_id=f"{_ID}{place}", tool_name="execute")
-        keywords = {"tool_call_id": f"{_ID}{place}"}
-        out[place - 1] = asked.model_copy(update={"blocks": [*asked.blocks, call]})
-        out[place] = told.model_copy(
-            update={"role": MessageRole.TOOL, "additional_kwargs": keywords}
-        )
+        out[place - 1] = _SPOKEN.call(asked, place, "execute")
+        out[place] = _SPOKEN.result(told, place)
     return out
-
-
-def _as_text(message: ChatMessage) -> ChatMessage:
-    """Return a message of the view in the words the agent has for it."""
-    if _is_ours(message.additional_kwargs.get("tool_call_id")):
-        text = message.content or ""
-        if not text.startswith(_RESULT):
-            text = f"{_RESULT}\n\n{text}"
-        return ChatMessage(role="user", content=text)
-    kept = [block for block in message.blocks if not _is_ours(getattr(block, "tool_call_id", None))]
-    if len(kept) == len(message.blocks):
-        return message
-    return message.model_copy(update={"blocks": kept})
-
-
-def _is_ours(call_id: Any) -> bool:
-    return isinstance(call_id, str) and call_id.startswith(_ID)

@@ -1,33 +1,29 @@
-"""Arguments of `ChatMemoryBuffer` and `Memory`, in our words."""
+"""From the arguments of a socket to its curator: what they mean, and a clear no to what means nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count as numbers
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
+from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
+from history_curator.settings import check_names
+from history_curator.sockets import ConfigSource, load_settings
 from history_curator.tokens._base import CachingCounter
-from llamaindex_history_curator._registry import find_store
+from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
 from llamaindex_history_curator._store import ChatStore, check_store
+from llamaindex_history_curator._store_registry import find_store
 
-__all__ = [
-    "DATABASE",
-    "TokenizerCounter",
-    "check_no_equal",
-    "counter_of",
-    "key_of",
-    "low_water_of",
-    "store_of",
-]
+if TYPE_CHECKING:
+    from llama_index.core.llms import LLM
 
-DATABASE = ("async_database_uri", "async_engine", "table_name", "db_schema")
-"""Arguments of `Memory` that describe its SQL store."""
+    from history_curator.managers._protocol import HistoryManager
 
 _NO_EQUAL = {
     "image_token_size_estimate": "images are counted by their size; pass a counter of your own",
@@ -40,6 +36,104 @@ _NO_EQUAL = {
 _TABLE = "llama_index_memory"
 
 _serial = numbers(1)
+
+
+def make_curator(*managers: Any, **given: Any) -> Curator:
+    """Return the curator of `settings_for`."""
+    settings = settings_for(*managers, **given)
+    return Curator(*settings.pop("managers"), **settings)
+
+
+def settings_for(
+    managers: Sequence[HistoryManager] | HistoryManager | None = (),
+    *,
+    llm: LLM | None = None,
+    token_limit: int | None = None,
+    provider: Any = "auto",
+    counter: Any = None,
+    config: ConfigSource | None = None,
+    objects: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Return what a curator is made of, by name.
+
+    What is given wins over the config, and the config over what fits the LLM.
+
+    Raises:
+        ConfigurationError: for managers beside a config, and for objects without one.
+    """
+    if config is not None and managers:
+        raise _together("a config", ["managers"])
+    if config is None and objects:
+        raise ConfigurationError(
+            "objects: they stand for the '@name' options of a config, and no config is given. "
+            "Fix: pass config= as well, or leave objects out."
+        )
+    named = {
+        "max_tokens": token_limit,
+        "counter": counter,
+        "provider": None if provider == "auto" else provider,
+    }
+    given = {**options, **{name: value for name, value in named.items() if value is not None}}
+    settings = {"managers": _as_sequence(managers), **load_settings(config, objects, given)}
+    if settings.get("max_tokens") is None and llm is not None:
+        settings["max_tokens"] = budget_for_llm(llm)
+    settings.setdefault("counter", counter_for_llm(llm))
+    settings.setdefault("provider", _provider_of(llm))
+    return settings
+
+
+def check_alone(curator: Curator | None, **given: Any) -> None:
+    """Refuse a curator made elsewhere together with what it would be made of."""
+    names = [
+        name
+        for name, value in given.items()
+        if value is not None
+        and not (name == "provider" and value == "auto")
+        and not (isinstance(value, (list, tuple)) and not value)
+    ]
+    if curator is not None and names:
+        raise _together("a curator", names)
+
+
+def check_keywords(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse keyword arguments nobody knows.
+
+    Raises:
+        ConfigurationError: naming the closest known one, or what there is instead of an argument
+            of other memories.
+    """
+    for name in given:
+        if name in _NO_EQUAL:
+            raise ConfigurationError(
+                f"{owner}: {name} has no meaning here. Fix: leave it out; {_NO_EQUAL[name]}."
+            )
+    check_names(owner, given, set(known), {"max_tokens": "did you mean 'token_limit'?"})
+
+
+def _together(what: str, names: Sequence[str]) -> ConfigurationError:
+    return ConfigurationError(
+        f"{what} is given together with what it is made of: {', '.join(names)}. "
+        "Fix: put them into the one, and leave the other out."
+    )
+
+
+def _as_sequence(managers: Any) -> Sequence[HistoryManager]:
+    if managers is None:
+        return ()
+    return managers if isinstance(managers, Sequence) else (managers,)
+
+
+def _provider_of(llm: LLM | None) -> str:
+    if llm is None:
+        return "core"
+    from history_curator.dialects import provider_for
+
+    found = provider_for(llm.class_name())
+    return found if found != "core" else provider_for(llm.metadata.model_name)
+
+
+# Arguments of `ChatMemoryBuffer` and `Memory`, in our words.
 
 
 class TokenizerCounter(CachingCounter):
@@ -60,19 +154,6 @@ class TokenizerCounter(CachingCounter):
 
     def _count_text(self, text: str) -> int:
         return len(self._tokenize(text))
-
-
-def check_no_equal(owner: str, given: dict[str, Any]) -> None:
-    """Refuse arguments of other memories that mean nothing here.
-
-    Raises:
-        ConfigurationError: saying what there is instead.
-    """
-    for name in given:
-        if name in _NO_EQUAL:
-            raise ConfigurationError(
-                f"{owner}: {name} has no meaning here. Fix: leave it out; {_NO_EQUAL[name]}."
-            )
 
 
 def counter_of(counter: Any, tokenizer_fn: Callable[[str], Sequence[Any]] | None) -> Any:

@@ -15,8 +15,6 @@ from sqlalchemy.engine import make_url
 from history_curator.errors import ConfigurationError
 from llamaindex_history_curator._store import ChatStore, check_store, is_in_memory
 
-__all__ = ["MissingStore", "describe_store", "find_store", "register_store"]
-
 _registered: dict[str, ChatStore | Callable[[], ChatStore]] = {}
 _opened: WeakValueDictionary[tuple[Any, ...], SQLAlchemyChatStore] = WeakValueDictionary()
 

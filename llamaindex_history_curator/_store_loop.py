@@ -12,9 +12,10 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["LoopBridge", "bridge_for"]
-
 R = TypeVar("R")
+
+Making = Callable[[], Coroutine[Any, Any, R]]
+"""What makes a coroutine when it is called."""
 
 
 class LoopBridge:
@@ -36,12 +37,12 @@ class LoopBridge:
         self._own: asyncio.AbstractEventLoop | None = None
         self._used = False
 
-    def run(self, make: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    def run(self, make: Making[R]) -> R:
         """Run a coroutine to its end from sync code, also inside a running loop."""
         loop = self._own or self._start()
         return asyncio.run_coroutine_threadsafe(make(), loop).result()
 
-    async def arun(self, make: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def arun(self, make: Making[R]) -> R:
         """Await a coroutine."""
         if self._own is not None:
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(make(), self._own))

@@ -16,8 +16,6 @@ from llamaindex_history_curator._copies import copy_message
 if TYPE_CHECKING:
     from llamaindex_history_curator._agents import CuratedAgent
 
-__all__ = ["Run", "use_memory"]
-
 _STATED = "history_curator_stated"
 
 

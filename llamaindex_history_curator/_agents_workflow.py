@@ -10,9 +10,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.workflow import Context
 
 from llamaindex_history_curator._agents import CuratedAgent
-from llamaindex_history_curator._run import use_memory
-
-__all__ = ["CuratedAgentWorkflow"]
+from llamaindex_history_curator._agents_run import use_memory
 
 
 class CuratedAgentWorkflow(AgentWorkflow):

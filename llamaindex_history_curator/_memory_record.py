@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
@@ -15,9 +17,9 @@ from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.record.resilience import WriteBehind
 from history_curator.settings import RetentionConfig
 from history_curator.sockets import Ask, Body, Retention, adrive, drive
-from llamaindex_history_curator._audit import Replaced, missing
 from llamaindex_history_curator._copies import copy_message
-from llamaindex_history_curator._dialect import LlamaIndexDialect
+from llamaindex_history_curator._dialect import DIALECT
+from llamaindex_history_curator._serialize import message_to_dict
 from llamaindex_history_curator._store import (
     check_store,
     open_store,
@@ -27,10 +29,21 @@ from llamaindex_history_curator._store import (
     without_id,
 )
 
-__all__ = ["RecordMemory"]
-
-_DIALECT = LlamaIndexDialect()
 _STORED = frozenset(("chat_store", "chat_store_key", "retention", "rewrite"))
+
+
+class Replaced(NamedTuple):
+    """What one `CuratedMemory.set` took out of the record.
+
+    Example:
+        >>> from datetime import datetime, timezone
+        >>> lost = Replaced(datetime.now(timezone.utc), (ChatMessage("hi"),))
+        >>> len(lost.messages)
+        1
+    """
+
+    at: datetime
+    messages: tuple[ChatMessage, ...]
 
 
 class RecordMemory(BaseChatStoreMemory):
@@ -87,7 +100,7 @@ class RecordMemory(BaseChatStoreMemory):
         if self.retention is not None:
             prune = pruner(self.chat_store, self.chat_store_key, self.retention)
         self._kept = Retention(
-            _DIALECT,
+            DIALECT,
             self.retention,
             store=type(self.chat_store).__name__,
             in_place=prune is not None,
@@ -199,7 +212,7 @@ class RecordMemory(BaseChatStoreMemory):
 
     def _swap(self, fresh: list[ChatMessage]) -> Callable[[list[ChatMessage]], list[ChatMessage]]:
         def change(stored: list[ChatMessage]) -> list[ChatMessage]:
-            lost = missing(stored, fresh)
+            lost = _missing(stored, fresh)
             if lost:
                 self._replaced.append(Replaced(datetime.now(timezone.utc), tuple(lost)))
             return fresh
@@ -231,3 +244,23 @@ def _checked(messages: Sequence[Any]) -> list[ChatMessage]:
                 fix='put ChatMessage(role="user", content=…).',
             )
     return list(map(copy_message, messages))
+
+
+def _missing(stored: Sequence[ChatMessage], fresh: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Return the stored messages that the fresh ones do not hold, in order."""
+    stored = [without_id(message) for message in stored]
+    if list(fresh[: len(stored)]) == stored:
+        return []
+    there = Counter(map(_identity, fresh))
+    lost = []
+    for message in stored:
+        key = _identity(message)
+        if there[key]:
+            there[key] -= 1
+        else:
+            lost.append(message)
+    return lost
+
+
+def _identity(message: ChatMessage) -> str:
+    return json.dumps(message_to_dict(message), sort_keys=True)

@@ -15,23 +15,18 @@ from history_curator.curator import Curator
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.settings import RetentionConfig, check_options
 from history_curator.sockets import Ask, Body, adrive, drive, rebuilt
-from llamaindex_history_curator._blocks import Blocks, Gathered
 from llamaindex_history_curator._copies import copy_message
-from llamaindex_history_curator._dialect import LlamaIndexDialect
+from llamaindex_history_curator._dialect import DIALECT
 from llamaindex_history_curator._events import publish, span
-from llamaindex_history_curator._handed import Handed
-from llamaindex_history_curator._record import RecordMemory
-from llamaindex_history_curator._setup import make_curator
+from llamaindex_history_curator._memory_blocks import Blocks, Gathered, Handed
+from llamaindex_history_curator._memory_record import RecordMemory
+from llamaindex_history_curator._options import make_curator
+from llamaindex_history_curator._socket import Viewer, check_reserve, limit_of
 from llamaindex_history_curator._store import without_id
-from llamaindex_history_curator._view import Viewer, check_reserve, limit_of
-
-__all__ = ["DEFAULT_TOKEN_LIMIT", "ViewMemory"]
 
 DEFAULT_TOKEN_LIMIT = 30_000
 
 logger = logging.getLogger("llamaindex_history_curator")
-
-_DIALECT = LlamaIndexDialect()
 
 
 class ViewMemory(RecordMemory):
@@ -71,7 +66,6 @@ class ViewMemory(RecordMemory):
             curator,
             "memory",
             mark_cache=self.mark_cache,
-            steady=self.retention is None,
             copy=_copy,
         )
         self._last_resort = Curator(counter=self.curator.counter, provider=self.curator.profile)
@@ -204,7 +198,7 @@ class ViewMemory(RecordMemory):
         if not found.messages:
             return placed
         # Messages of a block were never looked at: the rules hold for them as well.
-        sealed = self._last_resort.curate(placed, tail="history", dialect=_DIALECT).messages
+        sealed = self._last_resort.curate(placed, tail="history", dialect=DIALECT).messages
         return self._copies(sealed)
 
     def _hand_over(self) -> Body[None]:
@@ -213,18 +207,18 @@ class ViewMemory(RecordMemory):
         if blocks is None:
             return
         messages = self._seen((yield Ask(self._buffer.read, self._buffer.aread)))
-        curator, options = self._viewer.curator, {"tail": "history", "dialect": _DIALECT}
+        curator, options = self._viewer.curator, {"tail": "history", "dialect": DIALECT}
         try:
             curation = yield Ask(curator.curate, curator.acurate, (messages,), options)
         except BudgetUnsatisfiableError:
             return
         shown = {entry.sequence for entry in curation.entries if entry.origin is None}
         cut = max((n + 1 for n in range(len(messages)) if n not in shown), default=0)
-        start = yield Ask(self._handed.read, self._handed.aread)
+        start = yield from self._handed.read()
         if cut <= start:
             return
         left = [one for one in messages[start:cut] if one.role.value != "system"]
-        yield Ask(self._handed.write, self._handed.awrite, (cut,))
+        yield from self._handed.write(cut)
 
         async def hand_over() -> None:
             for some in self._portions(self._copies(left)):
@@ -247,7 +241,7 @@ class ViewMemory(RecordMemory):
         return sum(
             counter.count_entry(entry)
             for index, message in enumerate(messages)
-            for entry in _DIALECT.read(message, index)
+            for entry in DIALECT.read(message, index)
         )
 
     def _degrade(
@@ -259,7 +253,7 @@ class ViewMemory(RecordMemory):
         start = users[-1] if users else len(messages) - 1
         system = [message for message in messages[:start] if message.role.value == "system"]
         curation = self._last_resort.curate(
-            [*system, *messages[start:]], tail="history", dialect=_DIALECT
+            [*system, *messages[start:]], tail="history", dialect=DIALECT
         )
         publish(curation, "memory", degraded=True)
         return curation.messages

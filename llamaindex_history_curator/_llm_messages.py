@@ -23,14 +23,11 @@ from llama_index.core.base.llms.types import (
 
 from llamaindex_history_curator._cache import RESULTS, takes_points
 from llamaindex_history_curator._calls import read_calls, write_block
-from llamaindex_history_curator._citable import citable_text
 from llamaindex_history_curator._copies import copy_model
-from llamaindex_history_curator._rewrite import RESULT_ID_KEYS
+from llamaindex_history_curator._rewrite import RESULT_ID_KEYS, citable_text
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
-
-__all__ = ["Wire"]
 
 _CALLS = ("tool_calls", "function_call")
 _PLAIN = {MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL}

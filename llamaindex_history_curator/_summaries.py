@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 from llama_index.core.base.llms.types import ChatMessage
 
 from history_curator.managers.summaries import Live, Sent
-from history_curator.model import ConversationEntry, MessageRole
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
 
     from history_curator.curator import Curation
-
-__all__ = ["Rides"]
+    from history_curator.rules import ProviderProfile
 
 
 class Rides:
@@ -23,34 +21,28 @@ class Rides:
 
     Args:
         llm: the LLM that gets the views.
+        profile: whose rules they follow.
     """
 
-    def __init__(self, llm: LLM) -> None:
+    def __init__(self, llm: LLM, profile: ProviderProfile) -> None:
         self._llm = llm
+        self._profile = profile
         self._sent = Sent()
 
     def note(
         self, key: Any, curation: Curation, messages: Sequence[ChatMessage], tools: Any
     ) -> None:
         """Remember what is about to be sent."""
-        profile = curation.report.provider
-        self._sent.note(key, (curation.entries, list(messages), list(tools or ()), profile))
+        self._sent.note(key, curation.entries, (list(messages), list(tools or ())))
 
     def live(self, key: Any, tools: Any) -> Live | None:
         """Return the last request, where the next one has the same tools."""
-        from history_curator.rules import get_profile
-
-        sent = self._sent.last(key)
-        if (
-            sent is None
-            or list(tools or ()) != sent[2]
-            or any(isinstance(t, dict) for t in sent[2])
-        ):
+        sent = self._sent.last(key, self._profile)
+        if sent is None:
             return None
-        entries, messages, bound, profile = sent
-        said = ConversationEntry(MessageRole.USER, "")
-        if not entries or get_profile(profile).bridge(entries[-1], said) is not None:
-            return None  # a provider that takes no word of the user behind a result
+        entries, (messages, bound) = sent
+        if list(tools or ()) != bound or any(isinstance(tool, dict) for tool in bound):
+            return None
         llm: Any = self._llm
 
         def behind(instruction: str) -> list[ChatMessage]:
