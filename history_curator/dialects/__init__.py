@@ -29,7 +29,13 @@ from history_curator.dialects._registry import (
     scattered,
 )
 from history_curator.dialects._reread import reread, says_the_same
-from history_curator.dialects._response_answers import ANONYMOUS, item_ids, unfollowed
+from history_curator.dialects._response_answers import (
+    ANONYMOUS,
+    item_ids,
+    sent_parts,
+    spoken,
+    unfollowed,
+)
 from history_curator.dialects._responses import RESPONSE_ITEMS, ResponsesDialect
 from history_curator.dialects._wire import (
     Wire,
@@ -77,6 +83,8 @@ __all__ = [
     "reread",
     "says_the_same",
     "scattered",
+    "sent_parts",
+    "spoken",
     "text_first",
     "unfollowed",
     "wire_of",

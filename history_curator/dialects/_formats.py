@@ -60,17 +60,16 @@ def _mark(message: Any) -> Format | Literal["untyped"] | None:
         return "responses" if isinstance(kind, str) and kind in RESPONSE_ITEMS else None
     if not isinstance(content, (list, tuple)):
         return None
-    return _mark_of_blocks(content, declined=message.get("type") == "message")
+    found = _mark_of_blocks(content)
+    if message.get("type") == "message" and found in (None, "untyped", "refused"):
+        # Answers of Anthropic are of this type, too.
+        own = found is not None or role != "assistant"
+        return "responses" if own else None
+    return None if found == "refused" else found
 
 
-def _mark_of_blocks(blocks: Sequence[Any], *, declined: bool) -> Format | Literal["untyped"] | None:
-    """Return what the blocks of a message tell.
-
-    Args:
-        blocks: its blocks.
-        declined: whether it is an item of Responses, if there are only refusals in it: both
-            formats of OpenAI have those.
-    """
+def _mark_of_blocks(blocks: Sequence[Any]) -> Format | Literal["untyped", "refused"] | None:
+    """Return what the blocks of a message tell; both formats of OpenAI have refusals."""
     untyped, refused = False, False
     for block in blocks:
         if not isinstance(block, Mapping):
@@ -87,7 +86,7 @@ def _mark_of_blocks(blocks: Sequence[Any], *, declined: bool) -> Format | Litera
             continue
         if not BEDROCK_BLOCKS.isdisjoint(block):
             return "bedrock"
-        untyped = untyped or bool(block)
+        untyped = untyped or (bool(block) and "type" not in block)
     if refused:
-        return "responses" if declined else None
+        return "refused"
     return "untyped" if untyped else None

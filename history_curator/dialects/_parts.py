@@ -36,17 +36,30 @@ _KINDS: dict[str, PartKind] = {
     "document": "file",
     "input_file": "file",
 }
-_UNTYPED = ("text", "image_url", "input_audio", "file", "refusal", "video_url")
-"""Fields that say what an untyped block is; each is also the name of a type."""
+_UNTYPED = {
+    name: name for name in ("text", "image_url", "input_audio", "file", "refusal", "video_url")
+}
+"""Fields that say what an untyped block is."""
 
 
 def read_part(
-    block: Any, index: int, field: str = "content", reading: Reading | None = None
+    block: Any,
+    index: int,
+    field: str = "content",
+    reading: Reading | None = None,
+    untyped: Mapping[str, str] = _UNTYPED,
 ) -> ContentPart:
     """Read one content block.
 
     Where a `reading` is given, what no provider takes is repaired and noted there: bare text in a
     list, a block without a type, numbers JSON cannot carry.
+
+    Args:
+        block: the block.
+        index: position of its message.
+        field: where it stands.
+        reading: what it is part of.
+        untyped: by field, the type of a block that has none.
 
     Raises:
         ConversionError: when the block is neither text nor a mapping with a type.
@@ -69,8 +82,11 @@ def read_part(
     if not isinstance(kind, str):
         kind = None
     if careful:
-        block = _typed(reading.checked(block, field), field, reading)
+        block = _typed(reading.checked(block, field), field, reading, untyped)
         kind = block["type"]
+        if not isinstance(block.get("annotations", ()), (list, tuple)):
+            reading.repaired(f"{field}.annotations: they were no list")
+            block = {**block, "annotations": []}
     if kind in _TEXT or (kind is None and isinstance(block.get("text"), str)):
         text = block.get("text", block.get("refusal"))
         if text is not None and not isinstance(text, str):
@@ -85,12 +101,14 @@ def read_part(
     return ContentPart(known or "other", None, block)
 
 
-def _typed(block: Mapping[str, Any], field: str, reading: Reading) -> Mapping[str, Any]:
+def _typed(
+    block: Mapping[str, Any], field: str, reading: Reading, untyped: Mapping[str, str]
+) -> Mapping[str, Any]:
     """A block with a type as it is spelt; the very block where nothing is wrong with it."""
     given = block.get("type")
     kind = given if isinstance(given, str) else None
     if kind is None:
-        kind = next((name for name in _UNTYPED if name in block), None)
+        kind = next((untyped[name] for name in untyped if name in block), None)
         if kind is None:
             raise reading.error(
                 "a content block has no type.", field, 'add one, such as "type": "text".'

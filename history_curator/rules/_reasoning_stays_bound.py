@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from history_curator.dialects import is_same_model, model_of, unfollowed
+from history_curator.dialects import is_same_model, model_of, sent_parts, unfollowed
 from history_curator.errors import HistoryCuratorError
 from history_curator.model import ConversationEntry, Reasoning
 from history_curator.rules._invariant import (
@@ -241,6 +241,7 @@ def _stripped(entry: ConversationEntry) -> ConversationEntry:
     return edit(
         entry,
         reasoning=None,
+        parts=sent_parts(edit(entry, reasoning=None)),
         source=_source_with(entry, ()),
         action=entry.action or "repaired",
         reason="reasoning stripped: an earlier message was edited or left out",

@@ -10,7 +10,7 @@ from typing import Literal
 from history_curator.caching import Along, State, Track
 from history_curator.dialects import Dialect
 from history_curator.errors import BudgetUnsatisfiableError
-from history_curator.model import ConversationEntry
+from history_curator.model import ConversationEntry, MessageRole
 from history_curator.rules import ProviderProfile
 from history_curator.rules._invariant import remembered
 from history_curator.seal._fold import LOW_WATER, Cut, Fold
@@ -267,7 +267,8 @@ class _View:
     def _cut(self, fold: Fold) -> Cut:
         """The cut of a fold; none where everything fits."""
         cut = fold.reach(self._track if fold.tracked else None)
-        fits = cut.at > fold.first and cut.whole <= self.room - self.heading.tokens
+        moved = max(cut.at, cut.bare) > fold.first
+        fits = moved and cut.whole <= self.room - self.heading.tokens
         return fold.uncut(cut) if fits else cut
 
     def shorter(self) -> Sealed | None:
@@ -403,10 +404,10 @@ class _View:
         if entries is not flat:
             known = {id(entry) for entry in flat}
             tokens = sum(
-                self.seal.counter.count_entry(entry)
-                if id(entry) in known
-                else _proven_tokens(entry, self.seal)
-                for entry in entries
+                sum(map(self.seal.counter.count_entry, run))
+                if all(id(entry) in known for entry in run)
+                else _proven_tokens(run, self.seal)
+                for run in _runs(entries)
             )
         return entries, tokens
 
@@ -431,13 +432,24 @@ class _View:
         )
 
 
-def _proven_tokens(entry: ConversationEntry, seal: Seal) -> int:
-    """What an entry costs that a rule made of others, written."""
-    dialect = seal._dialect
-    if dialect is None:
-        return seal.counter.count_entry(entry)
-    key = ("written", dialect.name, seal.counter.name)
-    return remembered(entry, key, lambda: written_tokens((entry,), dialect, seal.counter))
+def _runs(entries: Sequence[ConversationEntry]) -> Iterator[Sequence[ConversationEntry]]:
+    """Entries with what is written as they say: a result is written as its call asks for it."""
+    start = 0
+    for at, entry in enumerate(entries):
+        if at > start and entry.role is not MessageRole.TOOL:
+            yield entries[start:at]
+            start = at
+    yield entries[start:]
+
+
+def _proven_tokens(run: Sequence[ConversationEntry], seal: Seal) -> int:
+    """What a run costs in which a rule changed something, written; once."""
+    dialect, counter = seal._dialect, seal.counter
+    key = ("written", dialect and dialect.name, counter.name, *map(id, run))
+    found: tuple[object, int] = remembered(
+        run[0], key, lambda: (run, written_tokens(run, dialect, counter))
+    )
+    return found[1]  # holding the run keeps the ids in the key theirs
 
 
 def _reaches(entries: Sequence[ConversationEntry], first: int, start: int) -> bool:
