@@ -35,13 +35,14 @@ from history_curator.sockets import (
     drive,
     is_share,
     load_settings,
+    rules_for,
 )
 from langchain_history_curator._budget import counter_for, limit_for
 from langchain_history_curator._cache import mark_request
 from langchain_history_curator._counters import counter_of
 from langchain_history_curator._dialect import settle
 from langchain_history_curator._events import event_of, span, stream
-from langchain_history_curator._models import provider_of, same_model
+from langchain_history_curator._models import asked, provider_of, same_model
 from langchain_history_curator._options import (
     DIALECT,
     Lasting,
@@ -237,13 +238,15 @@ class HistoryCuratorMiddleware(
         if provider == "auto":
             provider = provider_of(model)
         counter = self._options.get("counter") or counter_for(model)
-        known = self._curators.get((provider, counter))
+        given: SharedOptions = {**self._options, "provider": provider, "counter": counter}
+        profile = rules_for(provider, asked(model), given.get("reasoning"))
+        known = self._curators.get((profile, counter))
         if known is None:
-            options: SharedOptions = {**self._options, "provider": provider, "counter": counter}
+            options: SharedOptions = {**given, "provider": profile}
             known = build_curator(
                 self.managers, None, options, name=self.name, owner=type(self).__name__
             )
-            self._curators[provider, counter] = known
+            self._curators[profile, counter] = known
         return known
 
     def schemas(self, request: ModelRequest[Any]) -> list[dict[str, Any]] | None:

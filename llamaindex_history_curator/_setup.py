@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
 from history_curator.settings import CuratorConfig, check_names
+from history_curator.sockets import Asked, rules_for
 from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
 
     from history_curator.managers._protocol import HistoryManager
+    from history_curator.rules import ProviderProfile, ReasoningMode
 
 __all__ = ["check_alone", "check_keywords", "load_curator", "make_curator"]
 
@@ -45,7 +47,7 @@ def make_curator(
         *_as_sequence(managers),
         max_tokens=token_limit,
         counter=counter_for_llm(llm) if counter is None else counter,
-        provider=_provider(provider, llm),
+        provider=_rules(provider, llm, options.get("reasoning")),
         **options,
     )
 
@@ -86,12 +88,14 @@ def load_curator(
         "counter": counter,
         "provider": _provider(provider, llm),
     }
+    reasoning = options.get("reasoning", loaded.reasoning)
+    rules = _rules(provider, llm, reasoning)
     plain = {
         name: value
         for name, value in overrides.items()
         if name in CuratorConfig.model_fields and isinstance(value, (str, int, float, type(None)))
     }
-    curator = Curator.from_config(loaded, objects=objects, **overrides)
+    curator = Curator.from_config(loaded, objects=objects, **{**overrides, "provider": rules})
     return curator, loaded.model_copy(update=plain)
 
 
@@ -128,6 +132,12 @@ def _as_sequence(managers: Any) -> Sequence[HistoryManager]:
     if managers is None:
         return ()
     return managers if isinstance(managers, Sequence) else (managers,)
+
+
+def _rules(provider: Any, llm: LLM | None, reasoning: ReasoningMode | None) -> ProviderProfile:
+    """The rules for an LLM; its client moves system messages to the front."""
+    asked = Asked() if llm is None else Asked((llm.metadata.model_name or None,))
+    return rules_for(_provider(provider, llm), asked, reasoning)
 
 
 def _provider(provider: Any, llm: LLM | None) -> Any:

@@ -17,7 +17,12 @@ from history_curator.dialects._protocol import (
     copied,
     differ,
 )
-from history_curator.dialects._provider import is_same_model, model_of, provider_for
+from history_curator.dialects._provider import (
+    is_same_model,
+    model_of,
+    provider_for,
+    takes_later_system,
+)
 from history_curator.dialects._registry import (
     adapter_of,
     adapters,
@@ -85,6 +90,7 @@ __all__ = [
     "scattered",
     "sent_parts",
     "spoken",
+    "takes_later_system",
     "text_first",
     "unfollowed",
     "wire_of",

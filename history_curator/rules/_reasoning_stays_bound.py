@@ -164,12 +164,13 @@ class ReasoningStaysBound(Invariant):
 
     def _is_own(self, block: Reasoning, entry: ConversationEntry) -> bool:
         author = author_of(block)
-        if author == "anthropic" and self._is_of_another_model(entry):
+        signed = block.encrypted or bool(block.signature)
+        bound = author == "anthropic" or (author is None and signed)
+        if bound and self._is_of_another_model(entry):
             return False
         if self.family is None:
             return True
         if self.family == "anthropic":
-            signed = block.encrypted or bool(block.signature)
             return signed and author in ("anthropic", None)
         if author == "anthropic" and self.family in ("gemini", "mistral"):
             # Frameworks give the thoughts of any model this shape.

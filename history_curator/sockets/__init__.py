@@ -18,9 +18,11 @@ from history_curator.sockets._counts import Counts, counts_of
 from history_curator.sockets._load import ConfigSource, load_settings
 from history_curator.sockets._rebuild import rebuilt
 from history_curator.sockets._record import Retention, entries_of, prune_connection
+from history_curator.sockets._rules import Asked, rules_for
 
 __all__ = [
     "Ask",
+    "Asked",
     "Body",
     "Branch",
     "Branches",
@@ -41,5 +43,6 @@ __all__ = [
     "prune_connection",
     "rebuilt",
     "room_for_answer",
+    "rules_for",
     "share_of",
 ]
