@@ -133,6 +133,24 @@ class TestKeysOfOneStyleOnMessagesOfTheOther:
         assert message.keys() == {"role", "content"}
 
 
+def test_report_rebuild_where_keys_were_stripped():
+    given = [
+        USER | {"timestamp": 1.5},
+        {"role": "assistant", "content": "yes", "trace_id": "x", "refusal": None},
+        {"role": "user", "content": [{"type": "text", "text": "go on"}], "at": {"day": 1}},
+    ]
+    curation = Curator(provider="openai").curate(given)
+    assert "timestamp" not in curation.messages[0]
+    assert curation.report.rebuild(given) == curation.messages
+
+
+def test_report_rebuild_of_blocks_without_a_type():
+    given = [{"role": "user", "content": [{"text": "hello"}]}]
+    curation = Curator(provider="openai").curate(given)
+    assert curation.messages[0]["content"] == [{"type": "text", "text": "hello"}]
+    assert curation.report.rebuild(given) == curation.messages
+
+
 ROLES = {" User ": "user", "SYSTEM": "system", "human": "user", "ai": "assistant"}
 
 
