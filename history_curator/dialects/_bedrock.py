@@ -29,9 +29,14 @@ BEDROCK_BLOCKS = frozenset(
         "guardContent",
         "citationsContent",
         "searchResult",
+        "image",
+        "document",
+        "video",
+        "audio",
+        "json",
     )
 )
-"""Blocks that no other format has."""
+"""Blocks without a type that no other format has."""
 
 
 class BedrockDialect(TurnDialect):

@@ -25,9 +25,10 @@ def format_of(messages: Sequence[Any], provider: str | None = None) -> Format:
     """Return the format of a conversation, from the first message that can be of one only.
 
     A message with a role and a text is the same in Chat Completions, Anthropic and Responses, and
-    is read the same. Where nothing else is there, blocks without a type are Bedrock's, unless a
-    message of the conversation is one text, which Bedrock does not take, or the provider is one
-    that has another format.
+    is read the same. Where nothing else is there, texts in blocks without a type are Bedrock's,
+    unless a message of the conversation is one text, which Bedrock does not take, or the provider
+    is one that has another format: there they are texts that lack their type, which is reported.
+    Whoever knows better says so, with the `dialect` of `Curator.curate` and `check_conversation`.
     """
     untyped, plain = False, provider in _OTHERS
     for message in messages:
@@ -38,7 +39,7 @@ def format_of(messages: Sequence[Any], provider: str | None = None) -> Format:
             return found
         elif not plain and isinstance(message, Mapping):
             plain = isinstance(message.get("content"), str) and message.get("role") != "system"
-    return "bedrock" if untyped and not plain else "dicts"
+    return "bedrock" if untyped and (provider == "bedrock" or not plain) else "dicts"
 
 
 def _mark(message: Any) -> Format | Literal["untyped"] | None:
