@@ -8,11 +8,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from history_curator.dialects._fields import Reading
-from history_curator.model import ContentPart, ConversationEntry
+from history_curator.model import ContentPart, ConversationEntry, ToolCall
 from history_curator.model._entry import PartKind
 
 __all__ = [
     "Known",
+    "Slots",
     "arranged",
     "image_size",
     "inline_size",
@@ -174,23 +175,36 @@ def once(known: Known, key: Hashable, make: Callable[[], _T]) -> _T:
     return found
 
 
+Slots = list[tuple[str, Any]]
+"""What a message is made of, in order: thoughts, parts and calls, each with its kind."""
+
+
 def arranged(
-    recorded: Sequence[tuple[str, Any]], new: Mapping[str, Sequence[Any]]
-) -> list[tuple[str, Any]]:
-    """Put what is left of a message where it stood.
+    entry: ConversationEntry, calls: Sequence[ToolCall], known: Known, read: Callable[[], Slots]
+) -> Slots:
+    """Put what an entry is made of where it stood in its message.
+
+    Where there are as many thoughts, parts or calls as there were, each stands in for the one it
+    replaces; else those that are equal keep their place. What has no place is put at the end of
+    its kind, thoughts before parts, and those before calls.
 
     Args:
-        recorded: what the message was made of, in order: ``(kind, item)``.
-        new: by kind, the items it is made of now. Where their number is the same, each stands in
-            for the one it replaces; else those that are equal keep their place. What has no place
-            is put at the end of the items of its kind, the kinds in the order of this mapping.
+        entry: what is written.
+        calls: its calls, as far as they stand among the rest.
+        known: what was worked out before.
+        read: returns what the message was made of.
     """
-    waiting = {kind: list(items) for kind, items in new.items()}
+    recorded = once(known, ("slots", id(entry.root)), read)
+    waiting: dict[str, list[Any]] = {
+        "thought": list(entry.reasoning or ()),
+        "part": list(text_first(entry)),
+        "call": list(calls),
+    }
     same = {
         kind: len(items) == sum(1 for each, _ in recorded if each == kind)
-        for kind, items in new.items()
+        for kind, items in waiting.items()
     }
-    out: list[tuple[str, Any]] = []
+    out: Slots = []
     for kind, item in recorded:
         queue = waiting[kind]
         if queue and (same[kind] or queue[0] == item):

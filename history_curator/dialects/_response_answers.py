@@ -8,12 +8,7 @@ from typing import Any
 
 from history_curator.dialects._chat import is_kept, read_role
 from history_curator.dialects._fields import Reading, mapping
-from history_curator.dialects._parts import (
-    Known,
-    arranged,
-    once,
-    text_first,
-)
+from history_curator.dialects._parts import Known, Slots, arranged
 from history_curator.dialects._protocol import Gathered
 from history_curator.dialects._response_calls import (
     CALL_TYPES,
@@ -116,9 +111,9 @@ def _read_spoken(blocks: Sequence[Any], reading: Reading) -> list[ContentPart]:
     return parts
 
 
-def read_slots(items: Sequence[Any], reading: Reading) -> list[tuple[str, Any]]:
-    """What the items of an answer are made of, in order: thoughts, parts and calls."""
-    found: list[tuple[str, Any]] = []
+def read_slots(items: Sequence[Any], reading: Reading) -> Slots:
+    """What the items of an answer are made of."""
+    found: Slots = []
     for item in items:
         kind = type_of(item)
         if "role" in item:
@@ -169,14 +164,9 @@ def _items_of(entry: ConversationEntry) -> Sequence[Any]:
     return (source,) if isinstance(source, Mapping) else ()
 
 
-def _made_of(entry: ConversationEntry, items: Sequence[Any], known: Known) -> list[tuple[str, Any]]:
+def _made_of(entry: ConversationEntry, items: Sequence[Any], known: Known) -> Slots:
     """What an answer is made of, in the order in which it is written."""
-    parts: Sequence[ContentPart] = text_first(entry)
-    if entry.parts is None and entry.content:
-        parts = [ContentPart("text", entry.content)]
-    new = {"thought": entry.reasoning or (), "part": parts, "call": entry.tool_calls or ()}
-    slots = once(known, ("slots", id(entry.root)), lambda: read_slots(items, Reading(0)))
-    return arranged(slots, new)
+    return arranged(entry, entry.tool_calls or (), known, lambda: read_slots(items, Reading(0)))
 
 
 def unfollowed(entry: ConversationEntry) -> int:

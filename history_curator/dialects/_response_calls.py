@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from history_curator.dialects._fields import Reading, parse_object
+from history_curator.dialects._fields import Reading, free_input, parse_object
 from history_curator.dialects._parts import join_text, read_part, text_first
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall, new_entry
 
@@ -73,10 +73,7 @@ def read_call(item: Mapping[str, Any], name: str, reading: Reading) -> ToolCall:
         body = f"{body}s"
     given = item.get(body)
     if name == "custom_tool_call":
-        if not isinstance(given, str):
-            reading.repaired("input: the input was not text")
-            given = "" if given is None else json.dumps(given, default=str)
-        arguments = json.dumps({"input": given}, ensure_ascii=False)
+        arguments = reading.free_text(given, "input")
     elif kind.body == "arguments":
         arguments = reading.arguments(given, "arguments")
     elif body == kind.body:
@@ -100,8 +97,7 @@ def write_call(call: ToolCall) -> dict[str, Any]:
         item["name"] = call.name
     given = parse_object(call.arguments) or {}
     if name == "custom_tool_call":
-        said = given.get("input", "")
-        item["input"] = said if isinstance(said, str) else ""
+        item["input"] = free_input(call.arguments)
     elif kind.body == "arguments":
         item["arguments"] = call.arguments
     elif given.keys() == {f"{kind.body}s"}:
