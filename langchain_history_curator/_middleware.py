@@ -34,6 +34,7 @@ from history_curator.sockets import (
     drive,
     is_share,
     load_settings,
+    rules_for,
 )
 from langchain_history_curator._budget import counter_for, limit_for
 from langchain_history_curator._counters import counter_of
@@ -45,7 +46,7 @@ from langchain_history_curator._middleware_request import (
     same_but_messages,
     with_view,
 )
-from langchain_history_curator._models import provider_of, same_model
+from langchain_history_curator._models import asked, provider_of, same_model
 from langchain_history_curator._options import Lasting, build_curator, key_of, schemas_of, spend
 from langchain_history_curator._recall import recall_tool
 from langchain_history_curator._summaries import (
@@ -233,13 +234,15 @@ class HistoryCuratorMiddleware(
         if provider == "auto":
             provider = provider_of(model)
         counter = self._options.get("counter") or counter_for(model)
-        known = self._curators.get((provider, counter))
+        given: SharedOptions = {**self._options, "provider": provider, "counter": counter}
+        profile = rules_for(provider, asked(model), given.get("reasoning"))
+        known = self._curators.get((profile, counter))
         if known is None:
-            options: SharedOptions = {**self._options, "provider": provider, "counter": counter}
+            options: SharedOptions = {**given, "provider": profile}
             known = build_curator(
                 self.managers, None, options, name=self.name, owner=type(self).__name__
             )
-            self._curators[provider, counter] = known
+            self._curators[profile, counter] = known
         return known
 
     def schemas(self, request: ModelRequest[Any]) -> list[dict[str, Any]] | None:

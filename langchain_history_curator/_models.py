@@ -9,6 +9,15 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import RunnableParallel, RunnableSequence
 
 from history_curator.dialects import provider_for
+from history_curator.sockets import Asked
+
+
+def asked(model: Any) -> Asked:
+    """The names of the models that may answer, and whether all are sent late system messages."""
+    found = models_in(model)
+    profiles = [getattr(each, "profile", None) or {} for each in found]
+    in_place = all(each.get("mid_conversation_system_messages") is True for each in profiles)
+    return Asked(tuple(map(model_name, found)), in_place)
 
 
 def provider_of(model: Any) -> str:

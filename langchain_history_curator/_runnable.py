@@ -22,12 +22,14 @@ from history_curator.settings import check_options
 from history_curator.settings._fields import CuratorFields, declared
 from history_curator.sockets import (
     Ask,
+    Asked,
     Body,
     ConfigSource,
     adrive,
     drive,
     is_share,
     load_settings,
+    rules_for,
     share_of,
 )
 from langchain_history_curator._budget import bound_tools, budget_for_model, counter_for
@@ -43,7 +45,7 @@ from langchain_history_curator._events import (
     listened_to,
     stream,
 )
-from langchain_history_curator._models import provider_in, provider_of, unwrap
+from langchain_history_curator._models import asked, provider_in, provider_of, unwrap
 from langchain_history_curator._options import (
     HistoryCuratorOptions,
     StepOptions,
@@ -126,6 +128,8 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     _made_of: dict[str, Any] = PrivateAttr(default_factory=dict)
     _streams: bool | None = PrivateAttr(default=None)
     """Whether curations are announced on the stream of the graph; False is nowhere at all."""
+    _asked: Asked = PrivateAttr(default=Asked())
+    """The model behind this step, where it is known."""
 
     def __init__(self, **settings: Unpack[HistoryCuratorOptions]) -> None:
         # Wrong settings are refused while the chain is being written, not when it runs; here,
@@ -179,11 +183,14 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         settings.setdefault("counter", counter_for(model))
         settings["tools"] = schemas_of(settings.get("tools")) or bound_tools(model)
         if max_tokens is not None and not is_share(max_tokens):
-            return cls(max_tokens=int(max_tokens), budget="as given", **settings)
-        found = budget_for_model(model, output=output)
-        if max_tokens is not None:
-            found = share_of(found, max_tokens)
-        return cls(max_tokens=found.max_tokens, budget=found.source, **settings)
+            step = cls(max_tokens=int(max_tokens), budget="as given", **settings)
+        else:
+            found = budget_for_model(model, output=output)
+            if max_tokens is not None:
+                found = share_of(found, max_tokens)
+            step = cls(max_tokens=found.max_tokens, budget=found.source, **settings)
+        step._asked = asked(model)
+        return step
 
     @classmethod
     def from_config(
@@ -245,7 +252,12 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             found["tail"] = "request"
         if self.provider == "auto":
             found["provider"] = provider_of(model)
-        return self._with(found)
+        who, provider = asked(model), found.get("provider", self.provider)
+        if rules_for(provider, who) is rules_for(provider, self._asked):
+            return self._with(found)
+        step = self.model_copy(update=found)
+        step._asked = who
+        return step
 
     @override
     def bind(self, **settings: Any) -> HistoryCurator:
@@ -302,6 +314,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         made_of = {name: self.__dict__[name] for name in _MADE_OF}
         if made_of["provider"] == "auto":
             made_of["provider"] = provider
+        made_of["asked"] = self._asked
         if self._curator is None or made_of != self._made_of:
             self._curator, self._made_of = self._build(made_of), made_of
         return self._curator
@@ -321,8 +334,10 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         }
 
     def _build(self, made_of: Mapping[str, Any]) -> Curator:
-        _check(type(self), {**made_of, "max_tokens": self.max_tokens, "reserve": self.reserve})
         settings = {**made_of, "counter": counter_of(made_of["counter"])}
+        who = settings.pop("asked")
+        _check(type(self), {**settings, "max_tokens": self.max_tokens, "reserve": self.reserve})
+        settings["provider"] = rules_for(settings["provider"], who, settings["reasoning"])
         managers = settings.pop("managers")
         key = (*managers, *settings.values())
         try:

@@ -14,7 +14,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
 from history_curator.settings import check_names
-from history_curator.sockets import ConfigSource, load_settings
+from history_curator.sockets import Asked, ConfigSource, load_settings, rules_for
 from history_curator.tokens._base import CachingCounter
 from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
 from llamaindex_history_curator._store import ChatStore, check_store
@@ -41,6 +41,10 @@ _serial = numbers(1)
 def make_curator(*managers: Any, **given: Any) -> Curator:
     """Return the curator of `settings_for`."""
     settings = settings_for(*managers, **given)
+    llm = given.get("llm")
+    # Its client moves system messages to the front, so all that is asked for is the model's name.
+    asked = Asked() if llm is None else Asked((llm.metadata.model_name or None,))
+    settings["provider"] = rules_for(settings["provider"], asked, settings.get("reasoning"))
     return Curator(*settings.pop("managers"), **settings)
 
 

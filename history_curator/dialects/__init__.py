@@ -17,7 +17,12 @@ from history_curator.dialects._protocol import (
     copied,
     differ,
 )
-from history_curator.dialects._provider import is_same_model, model_of, provider_for
+from history_curator.dialects._provider import (
+    is_same_model,
+    model_of,
+    provider_for,
+    takes_later_system,
+)
 from history_curator.dialects._registry import (
     adapter_of,
     adapters,
@@ -29,7 +34,13 @@ from history_curator.dialects._registry import (
     scattered,
 )
 from history_curator.dialects._reread import reread, says_the_same
-from history_curator.dialects._response_answers import ANONYMOUS, item_ids, unfollowed
+from history_curator.dialects._response_answers import (
+    ANONYMOUS,
+    item_ids,
+    sent_parts,
+    spoken,
+    unfollowed,
+)
 from history_curator.dialects._responses import RESPONSE_ITEMS, ResponsesDialect
 from history_curator.dialects._wire import (
     Wire,
@@ -77,6 +88,9 @@ __all__ = [
     "reread",
     "says_the_same",
     "scattered",
+    "sent_parts",
+    "spoken",
+    "takes_later_system",
     "text_first",
     "unfollowed",
     "wire_of",

@@ -9,6 +9,7 @@ from history_curator.dialects._chat import KNOWN_KEYS, entry_of, is_kept
 from history_curator.dialects._fields import Reading, mapping, parse_object
 from history_curator.dialects._parts import (
     Known,
+    Slots,
     arranged,
     join_text,
     once,
@@ -126,9 +127,8 @@ def _read_said(
     )
 
 
-def _slots(blocks: Sequence[Any], reading: Reading, start: int = 0) -> list[tuple[str, Any]]:
-    """What a run of blocks is made of, in order: thoughts, parts and calls."""
-    found: list[tuple[str, Any]] = []
+def _slots(blocks: Sequence[Any], reading: Reading, start: int = 0) -> Slots:
+    found: Slots = []
     for at, block in enumerate(blocks, start):
         kind, field = _kind(block), f"content[{at}]"
         if kind == "tool_use":
@@ -228,14 +228,9 @@ def written_blocks(
     entry: ConversationEntry, calls: Sequence[ToolCall], known: Known | None = None
 ) -> list[Any]:
     """Return what an entry says, and these calls, as blocks."""
-    parts: Sequence[ContentPart] = text_first(entry)
-    if entry.parts is None and entry.content:
-        parts = [ContentPart("text", entry.content)]
-    new = {"thought": entry.reasoning or (), "part": parts, "call": calls}
-    known, root = {} if known is None else known, entry.root
-    slots = ("slots", id(root))
-    recorded = once(known, slots, lambda: _slots(_own_blocks(root, known), Reading(0)))
-    return [_write(kind, item) for kind, item in arranged(recorded, new)]
+    known = {} if known is None else known
+    made = arranged(entry, calls, known, lambda: _slots(_own_blocks(entry.root, known), Reading(0)))
+    return [_write(kind, item) for kind, item in made]
 
 
 def _own_blocks(root: ConversationEntry, known: Known) -> Sequence[Any]:

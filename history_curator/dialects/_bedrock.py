@@ -29,9 +29,14 @@ BEDROCK_BLOCKS = frozenset(
         "guardContent",
         "citationsContent",
         "searchResult",
+        "image",
+        "document",
+        "video",
+        "audio",
+        "json",
     )
 )
-"""Blocks that no other format has."""
+"""Blocks without a type that no other format has."""
 
 
 class BedrockDialect(TurnDialect):
@@ -106,7 +111,7 @@ class BedrockDialect(TurnDialect):
         status = body.get("status")
         if status not in (None, "success", "error"):
             reading.repaired(f"{at}.toolResult.status: neither success nor error")
-        return Result(call_id, None, join_text(parts), parts, failed=status == "error")
+        return Result(call_id, None, join_text(parts), parts, status == "error")
 
     def read_thought(self, block: Mapping[str, Any], reading: Reading, at: str) -> Reasoning:
         """Read a ``reasoningContent``."""
@@ -159,9 +164,7 @@ class BedrockDialect(TurnDialect):
     ) -> dict[str, Any]:
         """Write a ``toolResult``."""
         body = {**mapping(recorded.get("toolResult")), "toolUseId": entry.tool_call_id}
-        parts = text_first(entry) if entry.parts is not None else ()
-        if not parts:
-            parts = (ContentPart("text", entry.content or ""),)
+        parts = text_first(entry) or (ContentPart("text", ""),)
         body["content"] = [self.write_part(part) for part in parts]
         if entry.status == "error" or body.get("status") not in (None, "success"):
             body.pop("status", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from history_curator.dialects._fields import Reading
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
@@ -13,25 +13,14 @@ __all__ = ["BlockFormat", "BlockKind", "Result"]
 BlockKind = Literal["call", "result", "thought", "part"]
 
 
-class Result:
+class Result(NamedTuple):
     """What was read from a block that answers a call."""
 
-    __slots__ = ("call_id", "content", "name", "parts", "status")
-
-    def __init__(
-        self,
-        call_id: str | None,
-        name: str | None,
-        content: str | None,
-        parts: tuple[ContentPart, ...] | None,
-        *,
-        failed: bool,
-    ) -> None:
-        self.call_id = call_id
-        self.name = name
-        self.content = content
-        self.parts = parts
-        self.status: Literal["error"] | None = "error" if failed else None
+    call_id: str | None
+    name: str | None
+    content: str | None
+    parts: tuple[ContentPart, ...] | None
+    failed: bool
 
 
 class BlockFormat:

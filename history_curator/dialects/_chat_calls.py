@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from history_curator.dialects._fields import Reading, parse_object
+from history_curator.dialects._fields import Reading, free_input
 from history_curator.model import ToolCall, new_call
 
 __all__ = ["merged_calls", "plain_calls", "read_calls", "write_call"]
@@ -69,12 +68,8 @@ def _read_call(call: Any, field: str, reading: Reading) -> ToolCall:
         reading.repaired(f"{field}.{kind}: the call was not in its place")
     call_id = reading.name_of(call.get("id"), f"{field}.id", "the call id")
     name = reading.name_of(body.get("name"), f"{field}.{kind}.name", "the name of the tool")
-    if kind == "custom":  # free text, not JSON
-        given = body.get("input")
-        if not isinstance(given, str):
-            reading.repaired(f"{field}.custom.input: the input was not text")
-            given = "" if given is None else json.dumps(given, default=str)
-        arguments = json.dumps({"input": given}, ensure_ascii=False)
+    if kind == "custom":
+        arguments = reading.free_text(body.get("input"), f"{field}.custom.input")
     else:
         given = body.get("arguments", body.get("args", body.get("input")))
         arguments = reading.arguments(given, f"{field}.function.arguments")
@@ -102,8 +97,7 @@ def write_call(call: ToolCall) -> dict[str, Any]:
     kept = dict((call.extra or {}).get("chat") or {})
     kind, body = kept.pop("type", "function"), kept.pop("body", {})
     if kind == "custom":
-        given = (parse_object(call.arguments) or {}).get("input", "")
-        body = {**body, "name": call.name, "input": given if isinstance(given, str) else ""}
+        body = {**body, "name": call.name, "input": free_input(call.arguments)}
     else:
         body = {**body, "name": call.name, "arguments": call.arguments}
     return {"id": call.id, "type": kind, kind: body, **kept}

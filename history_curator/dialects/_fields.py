@@ -13,6 +13,7 @@ __all__ = [
     "MAX_DEPTH",
     "Reading",
     "arguments_text",
+    "free_input",
     "mapping",
     "parse_json",
     "parse_object",
@@ -137,6 +138,13 @@ class Reading:
             value = parsed
         return arguments_text(self.checked(value, field))
 
+    def free_text(self, value: Any, field: str) -> str:
+        """Return the arguments of a tool that takes free text: an object that holds it."""
+        if not isinstance(value, str):
+            self.repaired(f"{field}: the input was not text")
+            value = "" if value is None else json.dumps(value, default=str)
+        return json.dumps({"input": value}, ensure_ascii=False)
+
     def _finite_text(self, text: str, field: str) -> str:
         """JSON text without NaN and the infinities, which are no JSON; others as they are."""
         if "NaN" not in text and "Infinity" not in text:
@@ -196,6 +204,12 @@ def parse_object(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def free_input(arguments: str) -> str:
+    """Return the free text that `Reading.free_text` made arguments of."""
+    given = (parse_object(arguments) or {}).get("input")
+    return given if isinstance(given, str) else ""
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

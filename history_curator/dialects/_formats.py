@@ -25,9 +25,10 @@ def format_of(messages: Sequence[Any], provider: str | None = None) -> Format:
     """Return the format of a conversation, from the first message that can be of one only.
 
     A message with a role and a text is the same in Chat Completions, Anthropic and Responses, and
-    is read the same. Where nothing else is there, blocks without a type are Bedrock's, unless a
-    message of the conversation is one text, which Bedrock does not take, or the provider is one
-    that has another format.
+    is read the same. Where nothing else is there, texts in blocks without a type are Bedrock's,
+    unless a message of the conversation is one text, which Bedrock does not take, or the provider
+    is one that has another format: there they are texts that lack their type, which is reported.
+    Whoever knows better says so, with the `dialect` of `Curator.curate` and `check_conversation`.
     """
     untyped, plain = False, provider in _OTHERS
     for message in messages:
@@ -38,7 +39,7 @@ def format_of(messages: Sequence[Any], provider: str | None = None) -> Format:
             return found
         elif not plain and isinstance(message, Mapping):
             plain = isinstance(message.get("content"), str) and message.get("role") != "system"
-    return "bedrock" if untyped and not plain else "dicts"
+    return "bedrock" if untyped and (provider == "bedrock" or not plain) else "dicts"
 
 
 def _mark(message: Any) -> Format | Literal["untyped"] | None:
@@ -60,17 +61,16 @@ def _mark(message: Any) -> Format | Literal["untyped"] | None:
         return "responses" if isinstance(kind, str) and kind in RESPONSE_ITEMS else None
     if not isinstance(content, (list, tuple)):
         return None
-    return _mark_of_blocks(content, declined=message.get("type") == "message")
+    found = _mark_of_blocks(content)
+    if message.get("type") == "message" and found in (None, "untyped", "refused"):
+        # Answers of Anthropic are of this type, too.
+        own = found is not None or role != "assistant"
+        return "responses" if own else None
+    return None if found == "refused" else found
 
 
-def _mark_of_blocks(blocks: Sequence[Any], *, declined: bool) -> Format | Literal["untyped"] | None:
-    """Return what the blocks of a message tell.
-
-    Args:
-        blocks: its blocks.
-        declined: whether it is an item of Responses, if there are only refusals in it: both
-            formats of OpenAI have those.
-    """
+def _mark_of_blocks(blocks: Sequence[Any]) -> Format | Literal["untyped", "refused"] | None:
+    """Return what the blocks of a message tell; both formats of OpenAI have refusals."""
     untyped, refused = False, False
     for block in blocks:
         if not isinstance(block, Mapping):
@@ -87,7 +87,7 @@ def _mark_of_blocks(blocks: Sequence[Any], *, declined: bool) -> Format | Litera
             continue
         if not BEDROCK_BLOCKS.isdisjoint(block):
             return "bedrock"
-        untyped = untyped or bool(block)
+        untyped = untyped or (bool(block) and "type" not in block)
     if refused:
-        return "responses" if declined else None
+        return "refused"
     return "untyped" if untyped else None

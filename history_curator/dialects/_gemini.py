@@ -108,7 +108,7 @@ class GeminiDialect(TurnDialect):
         if isinstance(media, (list, tuple)) and media:
             shown = [_media_part(part) for part in media if isinstance(part, Mapping)]
             parts = (*((ContentPart("text", text),) if text else ()), *shown)
-        return Result(call_id, name or None, text, parts, failed=only == "error")
+        return Result(call_id, name or None, text, parts, only == "error")
 
     def read_thought(self, block: Mapping[str, Any], reading: Reading, at: str) -> Reasoning:
         """Read a thought."""

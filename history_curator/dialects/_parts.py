@@ -8,11 +8,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from history_curator.dialects._fields import Reading
-from history_curator.model import ContentPart, ConversationEntry
+from history_curator.model import ContentPart, ConversationEntry, ToolCall
 from history_curator.model._entry import PartKind
 
 __all__ = [
     "Known",
+    "Slots",
     "arranged",
     "image_size",
     "inline_size",
@@ -36,17 +37,30 @@ _KINDS: dict[str, PartKind] = {
     "document": "file",
     "input_file": "file",
 }
-_UNTYPED = ("text", "image_url", "input_audio", "file", "refusal", "video_url")
-"""Fields that say what an untyped block is; each is also the name of a type."""
+_UNTYPED = {
+    name: name for name in ("text", "image_url", "input_audio", "file", "refusal", "video_url")
+}
+"""Fields that say what an untyped block is."""
 
 
 def read_part(
-    block: Any, index: int, field: str = "content", reading: Reading | None = None
+    block: Any,
+    index: int,
+    field: str = "content",
+    reading: Reading | None = None,
+    untyped: Mapping[str, str] = _UNTYPED,
 ) -> ContentPart:
     """Read one content block.
 
     Where a `reading` is given, what no provider takes is repaired and noted there: bare text in a
     list, a block without a type, numbers JSON cannot carry.
+
+    Args:
+        block: the block.
+        index: position of its message.
+        field: where it stands.
+        reading: what it is part of.
+        untyped: by field, the type of a block that has none.
 
     Raises:
         ConversionError: when the block is neither text nor a mapping with a type.
@@ -69,8 +83,11 @@ def read_part(
     if not isinstance(kind, str):
         kind = None
     if careful:
-        block = _typed(reading.checked(block, field), field, reading)
+        block = _typed(reading.checked(block, field), field, reading, untyped)
         kind = block["type"]
+        if not isinstance(block.get("annotations", ()), (list, tuple)):
+            reading.repaired(f"{field}.annotations: they were no list")
+            block = {**block, "annotations": []}
     if kind in _TEXT or (kind is None and isinstance(block.get("text"), str)):
         text = block.get("text", block.get("refusal"))
         if text is not None and not isinstance(text, str):
@@ -85,12 +102,14 @@ def read_part(
     return ContentPart(known or "other", None, block)
 
 
-def _typed(block: Mapping[str, Any], field: str, reading: Reading) -> Mapping[str, Any]:
+def _typed(
+    block: Mapping[str, Any], field: str, reading: Reading, untyped: Mapping[str, str]
+) -> Mapping[str, Any]:
     """A block with a type as it is spelt; the very block where nothing is wrong with it."""
     given = block.get("type")
     kind = given if isinstance(given, str) else None
     if kind is None:
-        kind = next((name for name in _UNTYPED if name in block), None)
+        kind = next((untyped[name] for name in untyped if name in block), None)
         if kind is None:
             raise reading.error(
                 "a content block has no type.", field, 'add one, such as "type": "text".'
@@ -156,23 +175,36 @@ def once(known: Known, key: Hashable, make: Callable[[], _T]) -> _T:
     return found
 
 
+Slots = list[tuple[str, Any]]
+"""What a message is made of, in order: thoughts, parts and calls, each with its kind."""
+
+
 def arranged(
-    recorded: Sequence[tuple[str, Any]], new: Mapping[str, Sequence[Any]]
-) -> list[tuple[str, Any]]:
-    """Put what is left of a message where it stood.
+    entry: ConversationEntry, calls: Sequence[ToolCall], known: Known, read: Callable[[], Slots]
+) -> Slots:
+    """Put what an entry is made of where it stood in its message.
+
+    Where there are as many thoughts, parts or calls as there were, each stands in for the one it
+    replaces; else those that are equal keep their place. What has no place is put at the end of
+    its kind, thoughts before parts, and those before calls.
 
     Args:
-        recorded: what the message was made of, in order: ``(kind, item)``.
-        new: by kind, the items it is made of now. Where their number is the same, each stands in
-            for the one it replaces; else those that are equal keep their place. What has no place
-            is put at the end of the items of its kind, the kinds in the order of this mapping.
+        entry: what is written.
+        calls: its calls, as far as they stand among the rest.
+        known: what was worked out before.
+        read: returns what the message was made of.
     """
-    waiting = {kind: list(items) for kind, items in new.items()}
+    recorded = once(known, ("slots", id(entry.root)), read)
+    waiting: dict[str, list[Any]] = {
+        "thought": list(entry.reasoning or ()),
+        "part": list(text_first(entry)),
+        "call": list(calls),
+    }
     same = {
         kind: len(items) == sum(1 for each, _ in recorded if each == kind)
-        for kind, items in new.items()
+        for kind, items in waiting.items()
     }
-    out: list[tuple[str, Any]] = []
+    out: Slots = []
     for kind, item in recorded:
         queue = waiting[kind]
         if queue and (same[kind] or queue[0] == item):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["is_same_model", "model_of", "provider_for"]
+__all__ = ["is_same_model", "model_of", "provider_for", "takes_later_system"]
 
 # First match wins: a host with rules of its own (Bedrock) stands before the models it serves.
 _RULES: tuple[tuple[str, str], ...] = (
@@ -27,9 +27,13 @@ _AROUND = re.compile(
 )
 
 
+_CLAUDE = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:-(\d{1,2}))?(?!\d)")
+
+
 def model_of(source: Any) -> str | None:
     """Return who gave an answer, from where LangChain, LlamaIndex, logs and providers say so."""
-    for holder in (source, _field(source, "response_metadata"), _field(source, "raw")):
+    for beside in (None, "response_metadata", "raw", "additional_kwargs"):
+        holder = source if beside is None else _field(source, beside)
         for name in ("model_name", "model", "model_id"):
             value = _field(holder, name)
             if isinstance(value, str) and value:
@@ -47,6 +51,17 @@ def is_same_model(one: str, other: str) -> bool:
         False
     """
     return one == other or _bare(one) == _bare(other)
+
+
+def takes_later_system(model: str) -> bool:
+    """Return whether a model takes system messages within a conversation: Claude from 4.8 on.
+
+    Example:
+        >>> [takes_later_system(f"claude-{name}") for name in ("opus-4-8", "sonnet-5", "opus-4-7")]
+        [True, True, False]
+    """
+    found = _CLAUDE.match(_bare(model))
+    return found is not None and (int(found[1]), int(found[2] or 0)) >= (4, 8)
 
 
 def _bare(name: str) -> str:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from history_curator.dialects._chat import is_kept, read_role
 from history_curator.dialects._fields import Reading, mapping
-from history_curator.dialects._parts import Known, arranged, once, read_part, text_first
+from history_curator.dialects._parts import Known, Slots, arranged
 from history_curator.dialects._protocol import Gathered
 from history_curator.dialects._response_calls import (
     CALL_TYPES,
     OUTPUT_TYPES,
     fits_output,
     read_call,
+    read_parts,
     write_call,
     write_output,
+    write_part,
 )
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 
@@ -26,13 +29,12 @@ __all__ = [
     "fields_of",
     "item_ids",
     "own_output",
-    "read_parts",
     "read_slots",
+    "sent_parts",
     "spoken",
     "type_of",
     "unfollowed",
     "write_answer",
-    "write_part",
 ]
 
 SERVER_ITEMS = (
@@ -74,8 +76,10 @@ def own_output(root: ConversationEntry) -> Mapping[str, Any]:
 
 
 def spoken(call: ToolCall, answer: ConversationEntry | None) -> ToolCall:
-    """A call as it is written: as a function call where its output is no longer of its kind."""
-    if answer is None or fits_output(call, answer, own_output(answer.root)):
+    """A call as its answer lets it be: a function call where that is no longer of its kind."""
+    if call.extra is None or "responses" not in call.extra or answer is None:
+        return call
+    if fits_output(call, answer, own_output(answer.root)):
         return call
     return ToolCall(call.id, call.name, call.arguments)
 
@@ -94,13 +98,6 @@ def fields_of(message: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
     return fields
 
 
-def read_parts(blocks: Sequence[Any], reading: Reading, field: str) -> list[ContentPart]:
-    return [
-        read_part(block, reading.index, f"{field}[{at}]", reading)
-        for at, block in enumerate(blocks)
-    ]
-
-
 def _read_spoken(blocks: Sequence[Any], reading: Reading) -> list[ContentPart]:
     """The blocks of an answer; any part of another kind is an item by itself."""
     parts = read_parts(blocks, reading, "content")
@@ -114,9 +111,9 @@ def _read_spoken(blocks: Sequence[Any], reading: Reading) -> list[ContentPart]:
     return parts
 
 
-def read_slots(items: Sequence[Any], reading: Reading) -> list[tuple[str, Any]]:
-    """What the items of an answer are made of, in order: thoughts, parts and calls."""
-    found: list[tuple[str, Any]] = []
+def read_slots(items: Sequence[Any], reading: Reading) -> Slots:
+    """What the items of an answer are made of."""
+    found: Slots = []
     for item in items:
         kind = type_of(item)
         if "role" in item:
@@ -149,6 +146,9 @@ def _read_reasoning(item: Mapping[str, Any], reading: Reading) -> Reasoning:
         if isinstance(reading.object_of(each, f"reasoning.{key}").get("text"), str)
     ]
     sealed = item.get("encrypted_content")
+    if sealed is not None and not isinstance(sealed, str):
+        reading.repaired("reasoning.encrypted_content: it was not text, and is left out")
+        item = {key: item[key] for key in item if key != "encrypted_content"}
     return Reasoning(
         "\n".join(texts) or None,
         sealed if isinstance(sealed, str) else None,
@@ -161,17 +161,12 @@ def _items_of(entry: ConversationEntry) -> Sequence[Any]:
     source = entry.root.source
     if source.__class__ is Gathered:
         return tuple(source)
-    return () if source is None else (source,)
+    return (source,) if isinstance(source, Mapping) else ()
 
 
-def _made_of(entry: ConversationEntry, items: Sequence[Any], known: Known) -> list[tuple[str, Any]]:
+def _made_of(entry: ConversationEntry, items: Sequence[Any], known: Known) -> Slots:
     """What an answer is made of, in the order in which it is written."""
-    parts: Sequence[ContentPart] = text_first(entry)
-    if entry.parts is None and entry.content:
-        parts = [ContentPart("text", entry.content)]
-    new = {"thought": entry.reasoning or (), "part": parts, "call": entry.tool_calls or ()}
-    slots = once(known, ("slots", id(entry.root)), lambda: read_slots(items, Reading(0)))
-    return arranged(slots, new)
+    return arranged(entry, entry.tool_calls or (), known, lambda: read_slots(items, Reading(0)))
 
 
 def unfollowed(entry: ConversationEntry) -> int:
@@ -194,7 +189,7 @@ def item_ids(entry: ConversationEntry) -> list[str]:
     raws = [each.raw for each in entry.reasoning or ()]
     raws += [part.raw for part in entry.parts or () if part.kind == "other"]
     raws += [(call.extra or {}).get("responses") for call in entry.tool_calls or ()]
-    if not _without_reasoning(items, entry.reasoning or ()):
+    if not _is_anonymous(entry, items):
         raws += [item for item in items if "role" in item]
     return [name for raw in raws if isinstance(name := mapping(raw).get("id"), str)]
 
@@ -208,7 +203,7 @@ def write_answer(
     """Return the items of an edited answer, and how many of the results are among them."""
     items = _items_of(entry)
     made = _made_of(entry, items, known)
-    lost = _without_reasoning(items, entry.reasoning or ()) or ANONYMOUS in (entry.metadata or ())
+    lost = _is_anonymous(entry, items)
     inside = [item for item in items if type_of(item) in OUTPUT_TYPES]
     out: list[Any] = []
     shells = _Shells(items, entry, lost)
@@ -245,10 +240,45 @@ def _with_outputs(
     return out, len(results)
 
 
-def _without_reasoning(items: Sequence[Any], kept: Sequence[Reasoning]) -> bool:
-    """Whether reasoning was taken off that ids of other items are bound to."""
+def sent_parts(entry: ConversationEntry) -> tuple[ContentPart, ...] | None:
+    """The parts of an answer without annotations that are not written; the very parts if all are.
+
+    Annotations are written with a message that keeps its id.
+    """
+    parts = entry.parts or ()
+    if entry.original is None or not any(_notes(part.raw) for part in parts):
+        return entry.parts
+    written, _ = write_answer(entry, (), {}, {})
+    told = [
+        block
+        for item in written
+        if item.get("content").__class__ is list
+        for block in item["content"]
+        if _notes(block)
+    ]
+    sent = []
+    for part in parts:
+        if not _notes(part.raw):
+            sent.append(part)
+        elif part.raw in told:
+            told.remove(part.raw)
+            sent.append(part)
+        else:
+            sent.append(replace(part, raw={**part.raw, "annotations": []}))
+    return entry.parts if tuple(sent) == parts else tuple(sent)
+
+
+def _notes(block: Any) -> Any:
+    """The annotations of a block of an answer."""
+    said = isinstance(block, Mapping) and block.get("type") == "output_text"
+    return block.get("annotations") if said else None
+
+
+def _is_anonymous(entry: ConversationEntry, items: Sequence[Any]) -> bool:
+    """Whether the ids of an answer go: it says so, or reasoning they are bound to was taken off."""
     before = sum(1 for item in items if type_of(item) == "reasoning")
-    return before > sum(1 for each in kept if type_of(each.raw) == "reasoning")
+    kept = sum(1 for each in entry.reasoning or () if type_of(each.raw) == "reasoning")
+    return before > kept or ANONYMOUS in (entry.metadata or ())
 
 
 def _bare(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -265,6 +295,10 @@ class _Shells:
 
     def __init__(self, items: Sequence[Any], entry: ConversationEntry, lost: bool) -> None:
         self._messages = [item for item in items if "role" in item]
+        self._blocks = [
+            [_unnoted(part.raw) for _, part in read_slots((message,), Reading(0))]
+            for message in self._messages
+        ]
         self._entry = entry
         self._lost = lost
         self._open: tuple[int, dict[str, Any]] | None = None
@@ -289,9 +323,9 @@ class _Shells:
             message["content"] = f"{said}\n{part.text}" if said else part.text or ""
 
     def _find(self, part: ContentPart) -> int | None:
-        for at, message in enumerate(self._messages):
-            content = message.get("content")
-            if content == part.raw or (isinstance(content, list) and part.raw in content):
+        raw = _unnoted(part.raw)
+        for at, blocks in enumerate(self._blocks):
+            if raw in blocks:
                 return at
         return 0 if len(self._messages) == 1 else None
 
@@ -318,15 +352,6 @@ class _Shells:
         return shell
 
 
-def write_part(part: ContentPart, kind: str) -> Any:
-    raw = part.raw
-    if part.kind != "text":
-        return raw
-    if not isinstance(raw, Mapping):
-        raw = {"type": kind, "text": None}
-        if kind == "output_text":
-            raw["annotations"] = []
-    key = "refusal" if raw.get("type") == "refusal" else "text"
-    if raw.get("type") == "text":
-        raw = {**raw, "type": kind}
-    return raw if raw.get(key) == part.text else {**raw, key: part.text or ""}
+def _unnoted(raw: Any) -> Any:
+    """A block without its annotations."""
+    return {**raw, "annotations": None} if isinstance(raw, Mapping) else raw

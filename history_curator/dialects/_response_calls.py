@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from history_curator.dialects._fields import Reading, parse_object
+from history_curator.dialects._fields import Reading, free_input, parse_object
 from history_curator.dialects._parts import join_text, read_part, text_first
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall, new_entry
 
@@ -18,8 +18,10 @@ __all__ = [
     "has_object",
     "read_call",
     "read_output",
+    "read_parts",
     "write_call",
     "write_output",
+    "write_part",
 ]
 
 
@@ -56,6 +58,9 @@ _KINDS: dict[str, _Kind] = {
 }
 CALL_TYPES = frozenset(_KINDS)
 OUTPUT_TYPES = {kind.output: name for name, kind in _KINDS.items()}
+_UNTYPED = {"text": "text", "refusal": "refusal", "image_url": "input_image"}
+_UNTYPED |= dict.fromkeys(("file_id", "file_data", "file_url"), "input_file")
+"""Fields that say what an untyped block is."""
 
 
 def read_call(item: Mapping[str, Any], name: str, reading: Reading) -> ToolCall:
@@ -68,10 +73,7 @@ def read_call(item: Mapping[str, Any], name: str, reading: Reading) -> ToolCall:
         body = f"{body}s"
     given = item.get(body)
     if name == "custom_tool_call":
-        if not isinstance(given, str):
-            reading.repaired("input: the input was not text")
-            given = "" if given is None else json.dumps(given, default=str)
-        arguments = json.dumps({"input": given}, ensure_ascii=False)
+        arguments = reading.free_text(given, "input")
     elif kind.body == "arguments":
         arguments = reading.arguments(given, "arguments")
     elif body == kind.body:
@@ -95,8 +97,7 @@ def write_call(call: ToolCall) -> dict[str, Any]:
         item["name"] = call.name
     given = parse_object(call.arguments) or {}
     if name == "custom_tool_call":
-        said = given.get("input", "")
-        item["input"] = said if isinstance(said, str) else ""
+        item["input"] = free_input(call.arguments)
     elif kind.body == "arguments":
         item["arguments"] = call.arguments
     elif given.keys() == {f"{kind.body}s"}:
@@ -156,10 +157,7 @@ def _said(
                 for at, chunk in enumerate(given)
             )
         else:
-            parts = tuple(
-                read_part(block, reading.index, f"output[{at}]", reading)
-                for at, block in enumerate(given)
-            )
+            parts = tuple(read_parts(given, reading, "output"))
         return join_text(parts), parts
     if given is None or isinstance(given, (Mapping, int, float)):
         reading.repaired("output: the output was not text")
@@ -231,16 +229,29 @@ def write_output(
     if entry.parts is None:
         item["output"] = entry.content or ""
     else:
-        item["output"] = [_block(part) for part in text_first(entry)]
+        item["output"] = [write_part(part, "input_text") for part in text_first(entry)]
     if kind.output == "apply_patch_call_output" and "status" not in item:
         item["status"] = "failed" if entry.status == "error" else "completed"
     return item
 
 
-def _block(part: ContentPart) -> Any:
+def read_parts(blocks: Sequence[Any], reading: Reading, field: str) -> list[ContentPart]:
+    """Read the blocks of a message or of an output."""
+    return [
+        read_part(block, reading.index, f"{field}[{at}]", reading, _UNTYPED)
+        for at, block in enumerate(blocks)
+    ]
+
+
+def write_part(part: ContentPart, kind: str) -> Any:
+    """Return a block; what has no type of this format is text of this kind."""
     raw = part.raw
     if part.kind != "text":
         return raw
-    if not isinstance(raw, Mapping) or "text" not in raw:
-        return {"type": "input_text", "text": part.text or ""}
-    return raw if raw["text"] == part.text else {**raw, "text": part.text or ""}
+    if not isinstance(raw, Mapping) or not ("text" in raw or "refusal" in raw):
+        noted: dict[str, Any] = {"annotations": []} if kind == "output_text" else {}
+        return {"type": kind, "text": part.text or "", **noted}
+    key = "refusal" if raw.get("type") == "refusal" else "text"
+    if raw.get("type") == "text":
+        raw = {**raw, "type": kind}
+    return raw if raw.get(key) == part.text else {**raw, key: part.text or ""}

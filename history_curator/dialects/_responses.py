@@ -15,19 +15,18 @@ from history_curator.dialects._response_answers import (
     SERVER_ITEMS,
     fields_of,
     own_output,
-    read_parts,
     read_slots,
-    spoken,
     type_of,
     write_answer,
-    write_part,
 )
 from history_curator.dialects._response_calls import (
     CALL_TYPES,
     OUTPUT_TYPES,
     answers,
     read_output,
+    read_parts,
     write_output,
+    write_part,
 )
 from history_curator.errors import named
 from history_curator.model import (
@@ -199,14 +198,12 @@ class ResponsesDialect:
             if entry.tool_calls:
                 while end < len(entries) and entries[end].role is _TOOL:
                     end += 1
-                results = reversed(entries[position + 1 : end])
-                first = {each.tool_call_id: each for each in results}
-                asked = {call.id: spoken(call, first.get(call.id)) for call in entry.tool_calls}
+                asked = {call.id: call for call in entry.tool_calls}
             whole = whole_source(entries, position)
             call = asked.get(entry.tool_call_id or "")
             if entry.role is _TOOL and not answers(call, own_output(entry.root)):
                 whole = 0
-            if whole and all(each is asked[each.id] for each in entry.tool_calls or ()):
+            if whole:
                 out.append(entry.source)
                 position += whole
             elif entry.role is _TOOL:

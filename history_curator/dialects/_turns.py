@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from history_curator.dialects._blocks import BlockFormat
 from history_curator.dialects._dicts import whole_source
 from history_curator.dialects._fields import Reading, mapping
-from history_curator.dialects._parts import Known, arranged, join_text, once, text_first
+from history_curator.dialects._parts import Known, Slots, arranged, join_text, once
 from history_curator.dialects._protocol import Gathered, copied
 from history_curator.errors import named
 from history_curator.model import (
-    ContentPart,
     ConversationEntry,
     MessageRole,
     ToolCall,
@@ -112,11 +111,10 @@ class TurnDialect(BlockFormat):
         given = message.get("role")
         if given is None and self.name == "gemini":
             return _USER
-        role = self.roles.get(given) if isinstance(given, str) else None
-        if role is not None:
-            return role
-        role = self.aliases.get(given.strip().lower()) if isinstance(given, str) else None
-        role = role or (self.roles.get(given.strip().lower()) if isinstance(given, str) else None)
+        if given.__class__ is str and given in self.roles:
+            return self.roles[given]
+        plain = given.strip().lower() if isinstance(given, str) else ""
+        role = self.aliases.get(plain) or self.roles.get(plain)
         if role is None:
             raise reading.error(
                 f"unknown role: {named(given)}."
@@ -195,7 +193,7 @@ class TurnDialect(BlockFormat):
             "parts": read.parts,
             "tool_call_id": read.call_id,
             "tool_name": read.name,
-            "status": read.status,
+            "status": "error" if read.failed else None,
         }
 
     def _read_said(
@@ -223,9 +221,9 @@ class TurnDialect(BlockFormat):
         reading: Reading,
         start: int = 0,
         seen: dict[tuple[str, str], int] | None = None,
-    ) -> list[tuple[str, Any]]:
+    ) -> Slots:
         seen = {} if seen is None else seen
-        found: list[tuple[str, Any]] = []
+        found: Slots = []
         for at, block in enumerate(blocks, start):
             kind, field = self.kind_of(block), f"{self.blocks}[{at}]"
             if kind == "call" and role is _ASSISTANT:
@@ -309,25 +307,19 @@ class TurnDialect(BlockFormat):
             for key, value in source.items()
             if key not in ("role", self.blocks) and key in (entry.metadata or ())
         }
-        parts: Sequence[ContentPart] = text_first(entry)
-        if entry.parts is None and entry.content:
-            parts = [ContentPart("text", entry.content)]
-        calls = entry.tool_calls if entry.role is _ASSISTANT else None
-        new = {"thought": entry.reasoning or (), "part": parts, "call": calls or ()}
-        root = entry.root
-        recorded = once(
+        calls, root = entry.tool_calls if entry.role is _ASSISTANT else None, entry.root
+        made = arranged(
+            entry,
+            calls or (),
             known,
-            ("slots", id(root)),
             lambda: self._slots(self._own_blocks(root, known), root.role, Reading(0)),
         )
-        blocks = [
-            self.write_part(item)
-            if kind == "part"
-            else self.write_thought(item)
-            if kind == "thought"
-            else self.write_call(item)
-            for kind, item in arranged(recorded, new)
-        ]
+        write: dict[str, Callable[[Any], Any]] = {
+            "part": self.write_part,
+            "thought": self.write_thought,
+            "call": self.write_call,
+        }
+        blocks = [write[kind](item) for kind, item in made]
         name = self._role_name(entry.role, entry)
         return {"role": name, self.blocks: blocks, **kept}
 

@@ -196,7 +196,8 @@ class CurationReport:
 
     def rebuild(self, messages: Sequence[Any]) -> list[Any]:
         """Return the view again, from the record and this report's decisions alone."""
-        return rebuild(messages, [decision.to_dict() for decision in self.decisions])
+        decisions = [decision.to_dict() for decision in self.decisions]
+        return rebuild(messages, decisions, self.provider)
 
     def explain(self, *, limit: int | None = None) -> str:
         """Return a table for a terminal, one line per decision."""
@@ -223,16 +224,19 @@ class CurationReport:
         )
 
 
-def rebuild(messages: Sequence[Any], decisions: Sequence[dict[str, Any]]) -> list[Any]:
+def rebuild(
+    messages: Sequence[Any], decisions: Sequence[dict[str, Any]], provider: str | None = None
+) -> list[Any]:
     """Return the view that a report describes, from the recorded messages.
 
     Args:
         messages: the record, as it was given to the curator.
         decisions: `Decision.to_dict` of every decision, as `to_json` writes them.
+        provider: the profile of the curation; it tells formats apart where messages do not.
     """
     from history_curator.dialects import detect, read_entries, scattered
 
-    dialect = detect(messages)
+    dialect = detect(messages, provider)
     entries = read_entries(messages, dialect)
     view: dict[int, ConversationEntry] = {}
     for decision in decisions:

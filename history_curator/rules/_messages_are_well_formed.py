@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import ClassVar
 
-from history_curator.dialects import ANONYMOUS, Gathered
+from history_curator.dialects import ANONYMOUS, Gathered, sent_parts
 from history_curator.model import ConversationEntry, ToolCall
 from history_curator.rules._invariant import (
     ASSISTANT,
@@ -61,6 +61,7 @@ class MessagesAreWellFormed(Invariant):
         "role": {"portable": "Unexpected message role.", "mistral": "Unexpected role 'developer'"},
         "types": {"openai": "Invalid type for 'messages'", "anthropic": "Input should be a valid"},
         "repeated": {"anthropic": "`tool_use` ids must be unique"},
+        "notes": {},
         "text": {
             "mistral": "Assistant message must have either content or tool_calls, but not both."
         },
@@ -99,6 +100,8 @@ class MessagesAreWellFormed(Invariant):
                 found.append(("misplaced", f"tool_calls on a {entry.role.value} message"))
         if entry.seldom is not None and entry.metadata:
             found += _unknown_keys(entry)
+        if entry.parts is not None and sent_parts(entry) is not entry.parts:
+            found.append(("notes", "annotations of a text that is written without them"))
         return found
 
     def _look_at_calls(
@@ -156,7 +159,7 @@ def _cleaned(entry: ConversationEntry, kinds: frozenset[str]) -> ConversationEnt
         if unknown & source.keys():
             source = {key: value for key, value in source.items() if key not in unknown}
     noted = {key: (entry.metadata or {})[key] for key in _NOTED if key in (entry.metadata or ())}
-    parts = entry.parts
+    parts = sent_parts(entry)
     if parts and _has_call_blocks(entry):
         parts = tuple(part for part in parts if not _is_call_block(part.raw)) or None
     return edit(

@@ -6,7 +6,9 @@ from typing import ClassVar, Literal
 
 from history_curator.model import ConversationEntry
 from history_curator.rules._invariant import (
+    ASSISTANT,
     SYSTEM,
+    TOOL,
     USER,
     Entries,
     Errors,
@@ -30,7 +32,9 @@ class OneSystemEntryLeads(Invariant):
     Repair: the leading run is merged, later system entries are hoisted into it. With
     ``later="demote"`` they become user text where they stand, which keeps the cached prefix; with
     ``later="stay"`` they stand where they are, for models that take them there, such as Claude
-    from Opus 4.8 on.
+    from Opus 4.8 on: behind a word of the user or a tool result, at the end or before an answer.
+    Those that stand elsewhere move on to the next such place, or become user text where none
+    follows; several in one place are merged.
 
     Args:
         later: what becomes of system entries behind the first other one.
@@ -61,7 +65,7 @@ class OneSystemEntryLeads(Invariant):
         places = [index for index, entry in enumerate(entries) if entry.role is SYSTEM]
         found: list[Finding] = []
         for rank, index in enumerate(places):
-            if index > rank and self.later != "stay":
+            if index > rank and not (self.later == "stay" and _is_taken(entries, index)):
                 found.append((index, "late", "a system message after others"))
             elif 0 < index == rank and not self.run:
                 found.append((index, "late", "a second system message"))
@@ -79,9 +83,9 @@ class OneSystemEntryLeads(Invariant):
         while lead < len(entries) and entries[lead].role is SYSTEM:
             lead += 1
         leading = list(entries[:lead])
-        rest: list[ConversationEntry] = []
-        for entry in entries[lead:]:
-            if entry.role is not SYSTEM or self.later == "stay":
+        rest: list[ConversationEntry] = _moved_on(entries, lead) if self.later == "stay" else []
+        for entry in entries[lead:] if not rest else ():
+            if entry.role is not SYSTEM:
                 rest.append(entry)
             elif self.later == "hoist":
                 leading.append(_hoisted(entry) if self.run else entry)
@@ -94,6 +98,39 @@ class OneSystemEntryLeads(Invariant):
         elif leading and lead == 0:
             leading = [_hoisted(leading[0])]
         return leading + rest
+
+
+def _is_taken(entries: Entries, index: int) -> bool:
+    """Whether a system entry stands where models take one that take them later than first."""
+    follows = entries[index - 1].role in (USER, TOOL)
+    return follows and (index + 1 == len(entries) or entries[index + 1].role is ASSISTANT)
+
+
+def _moved_on(entries: Entries, start: int) -> list[ConversationEntry]:
+    """Entries with each system entry at the next place where it is taken."""
+    out: list[ConversationEntry] = []
+    waiting: list[ConversationEntry] = []
+    for index in range(start, len(entries)):
+        entry = entries[index]
+        if entry.role is SYSTEM:
+            waiting.append(entry if _is_taken(entries, index) else _moved(entry))
+            continue
+        if waiting and entry.role is ASSISTANT and out and out[-1].role in (USER, TOOL):
+            out.append(_one_of(waiting))
+            waiting = []
+        out.append(entry)
+    if waiting and out and out[-1].role is ASSISTANT:
+        return out + list(map(_demoted, waiting))
+    return [*out, _one_of(waiting)] if waiting else out
+
+
+def _one_of(run: list[ConversationEntry]) -> ConversationEntry:
+    return run[0] if len(run) == 1 else join_entries(run, "the model takes one system message here")
+
+
+def _moved(entry: ConversationEntry) -> ConversationEntry:
+    reason = "the model takes system messages behind the user's, before an answer"
+    return remembered(entry, "moved on", lambda: edit(entry, action="moved", reason=reason))
 
 
 def _hoisted(entry: ConversationEntry) -> ConversationEntry:

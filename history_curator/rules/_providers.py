@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from history_curator.dialects import takes_later_system
 from history_curator.errors import ConfigurationError
 from history_curator.model import MessageRole
 from history_curator.rules import (
@@ -186,16 +187,17 @@ class _Provider(NamedTuple):
     own: Callable[[_Ways], list[Invariant]]
     reasoning: ReasoningMode
     lifts: tuple[type[Invariant], ...] = ()
+    by_model: bool = False  # whether its rules differ from model to model
 
 
 _PROVIDERS = {
-    "core": _Provider(_core, "strip"),
-    "portable": _Provider(_portable, "strip"),
+    "core": _Provider(_core, "strip", by_model=True),
+    "portable": _Provider(_portable, "strip", by_model=True),
     "openai": _Provider(_openai, "keep", lifts=_ANYWHERE),
     "openai-responses": _Provider(_openai_responses, "keep", lifts=_ANYWHERE),
-    "anthropic": _Provider(_anthropic, "strip"),
+    "anthropic": _Provider(_anthropic, "strip", by_model=True),
     "gemini": _Provider(_gemini, "keep"),
-    "bedrock": _Provider(_bedrock, "strip"),
+    "bedrock": _Provider(_bedrock, "strip", by_model=True),
     "mistral": _Provider(_mistral, "keep"),
 }
 
@@ -217,9 +219,9 @@ def get_profile(
         reasoning: ``strip``, ``keep`` or ``refuse`` instead of the provider's default.
         later_system: what becomes of system messages behind the first other one: ``hoist`` them
             to the front, ``demote`` them to user text where they stand, or let them ``stay``, for
-            models that take them there, such as Claude from Opus 4.8 on. The first rewrites the
-            prefix whenever one is added. OpenAI takes them anywhere, so its profiles never move
-            them.
+            models that take them there. The first rewrites the prefix whenever one is added; it
+            is the default, but for a `model` of Anthropic that takes them: Claude from Opus 4.8
+            on. OpenAI takes them anywhere, so its profiles never move them.
         model: the model that is asked. Thinking that another model of Anthropic signed is taken
             off then, where its message names that model: dicts under ``model``, as Claude Code
             logs them, LangChain in ``response_metadata``. A message that names none keeps its
@@ -244,8 +246,13 @@ def get_profile(
         raise ConfigurationError(
             f"later_system: unknown way {later_system!r}. Fix: use 'hoist', 'demote' or 'stay'."
         )
-    usual = _PROVIDERS[provider].reasoning
-    return _built(provider, _Ways(reasoning or usual, later_system or "hoist", model))
+    rules = _PROVIDERS[provider]
+    if not rules.by_model:
+        model = None
+    if later_system is None:
+        takes = provider == "anthropic" and model is not None and takes_later_system(model)
+        later_system = "stay" if takes else "hoist"
+    return _built(provider, _Ways(reasoning or rules.reasoning, later_system, model))
 
 
 @lru_cache(maxsize=256)

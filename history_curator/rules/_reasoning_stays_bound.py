@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from history_curator.dialects import is_same_model, model_of, unfollowed
+from history_curator.dialects import is_same_model, model_of, sent_parts, unfollowed
 from history_curator.errors import HistoryCuratorError
 from history_curator.model import ConversationEntry, Reasoning
 from history_curator.rules._invariant import (
@@ -168,12 +168,13 @@ class ReasoningStaysBound(Invariant):
 
     def _is_own(self, block: Reasoning, entry: ConversationEntry) -> bool:
         author = author_of(block)
-        if author == "anthropic" and self._is_of_another_model(entry):
+        signed = block.encrypted or bool(block.signature)
+        bound = author == "anthropic" or (author is None and signed)
+        if bound and self._is_of_another_model(entry):
             return False
         if self.family is None:
             return True
         if self.family == "anthropic":
-            signed = block.encrypted or bool(block.signature)
             return signed and author in ("anthropic", None)
         if author == "anthropic" and self.family in ("gemini", "mistral"):
             # Frameworks give the thoughts of any model this shape.
@@ -245,6 +246,7 @@ def _stripped(entry: ConversationEntry) -> ConversationEntry:
     return edit(
         entry,
         reasoning=None,
+        parts=sent_parts(edit(entry, reasoning=None)),
         source=_source_with(entry, ()),
         action=entry.action or "repaired",
         reason="reasoning stripped: an earlier message was edited or left out",

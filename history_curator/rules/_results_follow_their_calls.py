@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import ClassVar
 
-from history_curator.dialects import answers_in_kind
-from history_curator.model import ConversationEntry
+from history_curator.dialects import answers_in_kind, spoken
+from history_curator.model import ConversationEntry, ToolCall
 from history_curator.rules._invariant import (
     SYSTEM,
     TOOL,
@@ -103,7 +103,7 @@ class ResultsFollowTheirCalls(Invariant):
                     if result.role is not TOOL or result.tool_call_id != call.id:
                         break
                     if call.extra is not None or result.seldom is not None:
-                        foreign = foreign or not answers_in_kind(call, result)
+                        foreign = foreign or not _in_kind(call, result)
                     index += 1
                 if (
                     foreign
@@ -130,7 +130,8 @@ class ResultsFollowTheirCalls(Invariant):
         placed: dict[int, ConversationEntry] = {}
         for unit in pairing.units:
             last = unit.head.root
-            for call, result in zip(unit.head.tool_calls or (), unit.results, strict=False):
+            head = placed[id(unit.head)] = _spoken(unit.head, unit.entries[1:])
+            for call, result in zip(head.tool_calls or (), unit.results, strict=False):
                 if result is None:
                     continue
                 if before.get(id(result)) is not last:
@@ -158,7 +159,7 @@ class ResultsFollowTheirCalls(Invariant):
                 found.append((index, "duplicate", f"a second result for the call {given!r}"))
             else:
                 call = next(call for call in calls if call.id == given)
-                if not answers_in_kind(call, entries[index]):
+                if not _in_kind(call, entries[index]):
                     message = f"the result of {given!r} is in another format than its call"
                     found.append((index, "format", message))
         for name, times in wanted.items():
@@ -168,6 +169,23 @@ class ResultsFollowTheirCalls(Invariant):
         if not found and self.ordered:
             found.append((at + 1, "order", "the results are not in the order of their calls"))
         return found
+
+
+def _in_kind(call: ToolCall, result: ConversationEntry) -> bool:
+    return answers_in_kind(call, result) and spoken(call, result) is call
+
+
+def _spoken(head: ConversationEntry, results: Entries) -> ConversationEntry:
+    """An entry with calls that its results answer: functions where they are of another kind."""
+    given = head.tool_calls or ()
+    calls = tuple(map(spoken, given, results))
+    turned = tuple(call is as_given for call, as_given in zip(calls, given, strict=True))
+    if all(turned):
+        return head
+    action, reason = _TURNED
+    return remembered(
+        head, ("spoken", turned), lambda: edit(head, tool_calls=calls, action=action, reason=reason)
+    )
 
 
 def _predecessors(entries: Entries, pairing: Pairing) -> dict[int, ConversationEntry]:
@@ -186,7 +204,7 @@ def _predecessors(entries: Entries, pairing: Pairing) -> dict[int, ConversationE
 
 _MOVED = "moved", "a result has to follow its call at once, in call order"
 _NAMED = "repaired", "the result did not name the call it answers"
-_TURNED = "repaired", "a result has to be in the format of its call"
+_TURNED = "repaired", "a result and its call have to be of one kind"
 
 
 def _placed(entry: ConversationEntry, call_id: str, action: str, reason: str) -> ConversationEntry:

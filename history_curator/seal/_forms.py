@@ -122,12 +122,13 @@ class Forms:
         return self.cleared(unit)
 
     def cleared(self, unit: Unit) -> Form:
-        """Return the unit with results as placeholders and long arguments shortened."""
+        """Return the unit with results as placeholders and long arguments shortened, if shorter."""
         form = self.shown(unit)
         if unit.kind != "exchange":
             return form
         if form.cleared is None:
-            form.cleared = self.made(tuple(map(self._clear, unit.entries)), unit.entries)
+            cleared = self.made(tuple(map(self._clear, unit.entries)), unit.entries)
+            form.cleared = cleared if cleared.tokens < form.tokens else form
         return form.cleared
 
     def made(self, entries: Entries, given: Entries) -> Form:

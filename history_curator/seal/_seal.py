@@ -11,7 +11,7 @@ from typing import Literal
 from history_curator.caching import Along, State, Track
 from history_curator.dialects import Dialect
 from history_curator.errors import BudgetUnsatisfiableError
-from history_curator.model import ConversationEntry
+from history_curator.model import ConversationEntry, MessageRole
 from history_curator.rules import ProviderProfile
 from history_curator.rules._invariant import remembered
 from history_curator.seal._fold import LOW_WATER, Cut, Fold
@@ -223,11 +223,20 @@ class _View:
         self.edited = edited
         self.room = room
         self.heading = seal.heading(timeline)
+        self.fixed = self.heading.tokens + self._behind()
         self.state: State | None = None
         self.kept = 0
         self._along: Along | None = None
         self._track: Track | None = None
         self._usual: tuple[Fold, Cut] | None = None
+
+    def _behind(self) -> int:
+        """What system entries cost that keep their place behind the last unit."""
+        system, units = self.timeline.pairing.system, self.timeline.pairing.units
+        if self.seal.profile.hoists or not units or not system or system[-1][0] < units[-1].start:
+            return 0
+        late = [entry for at, entry in system if at > units[-1].start]
+        return sum(map(self.seal.counter.count_entry, late))
 
     def rooms(self, fold: Fold, along: Along | None) -> Iterator[int]:
         """What the view may take: as it is stated, or as the provider's own counts leave it.
@@ -256,27 +265,28 @@ class _View:
 
     def _kept(self, fold: Fold, cut: Cut) -> int:
         """What the fold counts beyond what is shown: a ledger may turn out shorter than its room."""
-        return cut.size + self.heading.tokens - self._conformed(self._pieces(fold, cut))[1]
+        return cut.size + self.fixed - self._conformed(self._pieces(fold, cut))[1]
 
     def of(self, fold: Fold) -> Sealed | None:
         """The view of a fold; None when it does not fit."""
         cut = self._cut(fold)
         if self._usual is None:
             self._usual = (fold, cut)
-        room = self.room - self.heading.tokens
+        room = self.room - self.fixed
         return self._proven(self._pieces(fold, cut), cut, jumped=fold.jumped(cut, room))
 
     def _cut(self, fold: Fold) -> Cut:
         """The cut of a fold; none where everything fits."""
         cut = fold.reach(self._track if fold.tracked else None)
-        fits = cut.at > fold.first and cut.whole <= self.room - self.heading.tokens
+        moved = max(cut.at, cut.bare) > fold.first
+        fits = moved and cut.whole <= self.room - self.fixed
         return fold.uncut(cut) if fits else cut
 
     def shorter(self) -> Sealed | None:
         """A view for this request alone: the cut of a smaller room, then the last rungs."""
         assert self._usual is not None
         units = self.timeline.pairing.units
-        room = self.room - self.heading.tokens
+        room = self.room - self.fixed
         usual = self._pieces(*self._usual)
         most = max(self._usual[0].room, self._usual[1].room)
         while room > 0:
@@ -308,8 +318,9 @@ class _View:
             heads = self.seal._fold(self.timeline, min(room, fold.room)).shown(cut)[:-1]
             fronts = [heads, list(map(forms.shown, older)), *fronts]
         for front in fronts:
-            left = room - sum(piece.tokens for piece in [*front, *self._all_system()[1:]])
-            while left > 0 or last not in required:
+            system = sum(piece.tokens for piece in self._all_system()) - self.fixed
+            left = room - system - sum(piece.tokens for piece in front)
+            while left >= 0 or last not in required:
                 newest = forms.squeezed(units[last], left)
                 end = [newest] if newest.tokens <= left else []
                 if not end and last in required:
@@ -406,10 +417,10 @@ class _View:
         if entries is not flat:
             known = {id(entry) for entry in flat}
             tokens = sum(
-                self.seal.counter.count_entry(entry)
-                if id(entry) in known
-                else _proven_tokens(entry, self.seal)
-                for entry in entries
+                sum(map(self.seal.counter.count_entry, run))
+                if all(id(entry) in known for entry in run)
+                else _proven_tokens(run, self.seal)
+                for run in _runs(entries)
             )
         return entries, tokens
 
@@ -434,13 +445,24 @@ class _View:
         )
 
 
-def _proven_tokens(entry: ConversationEntry, seal: Seal) -> int:
-    """What an entry costs that a rule made of others, written."""
-    dialect = seal._dialect
-    if dialect is None:
-        return seal.counter.count_entry(entry)
-    key = ("written", dialect.name, seal.counter.name)
-    return remembered(entry, key, lambda: written_tokens((entry,), dialect, seal.counter))
+def _runs(entries: Sequence[ConversationEntry]) -> Iterator[Sequence[ConversationEntry]]:
+    """Entries with what is written as they say: a result is written as its call asks for it."""
+    start = 0
+    for at, entry in enumerate(entries):
+        if at > start and entry.role is not MessageRole.TOOL:
+            yield entries[start:at]
+            start = at
+    yield entries[start:]
+
+
+def _proven_tokens(run: Sequence[ConversationEntry], seal: Seal) -> int:
+    """What a run costs in which a rule changed something, written; once."""
+    dialect, counter = seal._dialect, seal.counter
+    key = ("written", dialect and dialect.name, counter.name, *map(id, run))
+    found: tuple[object, int] = remembered(
+        run[0], key, lambda: (run, written_tokens(run, dialect, counter))
+    )
+    return found[1]  # holding the run keeps the ids in the key theirs
 
 
 def _reaches(entries: Sequence[ConversationEntry], first: int, start: int) -> bool:

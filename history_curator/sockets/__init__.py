@@ -18,10 +18,12 @@ from history_curator.sockets._call import CuratedCall
 from history_curator.sockets._counts import Counts, counts_of
 from history_curator.sockets._load import ConfigSource, load_settings, rebuilt
 from history_curator.sockets._record import Retention, entries_of, prune_connection
+from history_curator.sockets._rules import Asked, rules_for
 
 __all__ = [
     "MOST_MARKS",
     "Ask",
+    "Asked",
     "Body",
     "Branch",
     "Branches",
@@ -44,5 +46,6 @@ __all__ = [
     "prune_connection",
     "rebuilt",
     "room_for_answer",
+    "rules_for",
     "share_of",
 ]

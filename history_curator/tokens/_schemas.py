@@ -12,9 +12,8 @@ _FUNCTION, _PROPERTIES, _PROPERTY, _ENUM_BLOCK, _ENUM_ITEM, _END = 7, 3, 3, -3, 
 _DEPTH = 32
 _SCHEMAS = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema")
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-# Told by the arithmetic itself, or not shown to a model.
-_TOLD = frozenset(("type", "description", "enum", "required", "$schema", "$ref"))
-_TOLD_OF_TOOLS = frozenset(("type", "name", "description", "strict", "cache_control", *_SCHEMAS))
+_UNSHOWN = frozenset(("strict", "cache_control"))
+"""What is for the provider, and not shown to a model."""
 
 Count = Callable[[str], int]
 
@@ -50,32 +49,35 @@ def count_schemas(tools: Sequence[Mapping[str, Any]], count: Count) -> int:
 
 def _functions(tool: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the functions of a tool; Gemini lists several in one."""
-    for key in ("function", "toolSpec"):
-        if isinstance(tool.get(key), Mapping):
-            tool = tool[key]
-    listed = tool.get("function_declarations", tool.get("functionDeclarations"))
-    if not isinstance(listed, (list, tuple)):
+    for key in ("function", "toolSpec", "function_declarations", "functionDeclarations"):
+        inside = tool.get(key)
+        listed: Sequence[Any] = inside if isinstance(inside, (list, tuple)) else (inside,)
+        if inside is not None and all(isinstance(each, Mapping) for each in listed):
+            yield from listed
+            tool = {name: tool[name] for name in tool if name != key and name not in _UNSHOWN}
+            if tool.get("type", "function") == "function":
+                tool.pop("type", None)
+    if tool:
         yield tool
-        return
-    yield from (each for each in listed if isinstance(each, Mapping))
-    rest = {key: value for key, value in tool.items() if value is not listed}
-    if rest:
-        yield rest
 
 
 def _count_tool(tool: Mapping[str, Any], count: Count) -> int:
     name = tool.get("name")
-    schema = next((tool[key] for key in _SCHEMAS if isinstance(tool.get(key), Mapping)), None)
-    if not isinstance(name, str) or (schema is None and "description" not in tool):
+    held = next((key for key in _SCHEMAS if isinstance(tool.get(key), Mapping)), None)
+    if not isinstance(name, str) or (held is None and "description" not in tool):
         return _FUNCTION + count(_json(tool))
     total = _FUNCTION + count(f"{name}:{_line(tool.get('description'))}")
     for key, value in tool.items():
-        if key not in _TOLD_OF_TOOLS:
+        told = key in ("name", "description", held) or (key, value) == ("type", "function")
+        if not told and key not in _UNSHOWN:
             total += count(f"{key}:{_json(value)}")
-    if schema is None:
+    if held is None:
         return total
-    if isinstance(schema.get("json"), Mapping):  # Bedrock
+    schema = tool[held]
+    if schema.keys() == {"json"} and isinstance(schema["json"], Mapping):  # Bedrock
         schema = schema["json"]
+    if schema.get("type", "object") != "object":
+        total += count(_type(schema))
     if schema.get("description") is not None:
         total += count(_line(schema["description"]))
     return total + _count_inside(schema, count, 0)
@@ -86,25 +88,26 @@ def _count_inside(schema: Mapping[str, Any], count: Count, depth: int) -> int:
     if depth > _DEPTH:
         return count(_json(schema))
     total = 0
-    options = schema.get("enum")
-    if isinstance(options, (list, tuple)) and options:
-        total += _ENUM_BLOCK + sum(_ENUM_ITEM + count(_word(item)) for item in options)
     for key, value in schema.items():
-        if key in _TOLD:
+        listed = isinstance(value, (list, tuple))
+        if key in ("type", "description"):
             continue
-        if key in _NAMED and isinstance(value, Mapping):
+        if key == "enum" and listed and value:
+            total += _ENUM_BLOCK + sum(_ENUM_ITEM + count(_word(item)) for item in value)
+        elif key in _NAMED and isinstance(value, Mapping):
             if value:
-                total += _PROPERTIES if key == "properties" else 0
+                total += _PROPERTIES if key == "properties" else count(key)
                 total += sum(_count_named(name, value[name], count, depth) for name in value)
         elif isinstance(value, Mapping):
-            total += _count_nested(value, count, depth)
-        elif isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value):
+            total += count(key) + _count_nested(value, count, depth)
+        elif listed and any(isinstance(each, Mapping) for each in value):
+            total += count(key)
             for each in value:
                 if isinstance(each, Mapping):
                     total += _count_nested(each, count, depth)
                 else:
                     total += count(_word(each))
-        elif value not in (None, True, False):
+        else:
             total += count(f"{key}:{_word(value)}")
     return total
 
@@ -123,7 +126,7 @@ def _count_nested(spec: Mapping[str, Any], count: Count, depth: int) -> int:
 
 
 def _type(spec: Mapping[str, Any]) -> str:
-    return _word(spec.get("type", spec.get("$ref", "any")))
+    return _word(spec.get("type", "any"))
 
 
 def _word(value: Any) -> str:

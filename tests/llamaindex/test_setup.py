@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    LLMMetadata,
+    TextBlock,
+    ThinkingBlock,
+)
 
 from history_curator import (
     ConfigurationError,
@@ -20,6 +25,7 @@ from history_curator import (
 )
 from history_curator.managers import CurationContext
 from history_curator.model import ConversationEntry
+from history_curator.rules import get_profile
 from llamaindex_history_curator import (
     CuratedFunctionAgent,
     CuratedLLM,
@@ -27,6 +33,7 @@ from llamaindex_history_curator import (
     CuratedReActAgent,
     LlamaIndexDialect,
 )
+from llamaindex_history_curator._options import make_curator
 from tests.llamaindex.factories import assistant, texts, user
 from tests.llamaindex.models import RecordingLLM
 
@@ -197,3 +204,32 @@ class TestPins:
         message.additional_kwargs["pinned"] = False
         assert not dialect.read(message, 0)[0].pinned
         assert dialect.peek([message]) != [before]
+
+
+class Named(RecordingLLM):
+    """An LLM whose model is called as its kind is."""
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return super().metadata.model_copy(update={"model_name": self.kind})
+
+
+class TestTheModelThatIsAsked:
+    def signed(self) -> list[ChatMessage]:
+        thought = ThinkingBlock(content="hm", additional_information={"signature": "c2ln"})
+        answer = ChatMessage(role="assistant", blocks=[thought, TextBlock(text="42")])
+        answer.additional_kwargs["model"] = "claude-opus-4-5"
+        return [user("hi"), answer, user("and?")]
+
+    @pytest.mark.parametrize("name", ["claude-opus-4-5-20251101", "claude-sonnet-4-5"])
+    @pytest.mark.parametrize("config", [None, {"max_tokens": 900}])
+    def test_loses_thinking_that_another_signed(
+        self, name: str, config: dict[str, Any] | None
+    ) -> None:
+        llm = Named(kind=name)
+        curator = make_curator(llm=llm, provider="anthropic", config=config)
+        view = curator.curate(self.signed()).messages
+        assert any(isinstance(block, ThinkingBlock) for block in view[1].blocks) == ("opus" in name)
+
+    def test_without_one_the_profile_is_the_plain_one(self) -> None:
+        assert make_curator(provider="anthropic").profile is get_profile("anthropic")

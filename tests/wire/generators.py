@@ -309,7 +309,10 @@ def _reasoning(rng: Random, ids: Ids) -> list[Message]:
 
 
 def _answer_item(rng: Random, ids: Ids) -> Message:
-    said = {"type": "output_text", "text": text(rng), "annotations": []}
+    cited = {"type": "url_citation", "url": "https://a.b/c", "title": text(rng, 3)}
+    cited |= {"start_index": 0, "end_index": 1}
+    noted = rng.choice(([], [], [cited]))
+    said = {"type": "output_text", "text": text(rng), "annotations": noted}
     message = {"type": "message", "id": ids("msg_"), "role": "assistant", "status": "completed"}
     blocks = rng.choice(([said], [said, {"type": "refusal", "refusal": "no"}]))
     return rng.choice(({**message, "content": blocks}, {"role": "assistant", "content": text(rng)}))
@@ -333,7 +336,8 @@ def _responses_exchange(rng: Random, ids: Ids, kind: str) -> list[Message]:
         elif kind == "computer":
             action = {"type": "click", "x": 1, "y": 2, "button": "left"}
             call = {"type": "computer_call", "call_id": name, "action": action}
-            call |= {"pending_safety_checks": [], "status": "completed"}
+            check = {"id": ids("sc_"), "code": "malicious_instructions", "message": text(rng)}
+            call |= {"pending_safety_checks": rng.choice(([], [check])), "status": "completed"}
             seen = {"type": "computer_screenshot", "image_url": PNG}
             output = {"type": "computer_call_output", "call_id": name, "output": seen}
         elif kind == "shell":

@@ -52,6 +52,7 @@ def hold(
         and isinstance(message.get("id"), str)
     ]
     assert len(set(ids)) == len(ids), f"{label}: an item is in the list twice"
+    assert repr(curation.report.rebuild(messages)) == repr(view), f"{label}: rebuilt differently"
     again = reread(dialect, curation.entries, _COUNTER.count_entry)
     assert again is curation.entries, f"{label}: reads differently once it is written"
     repeated = Curator(provider=provider, max_tokens=budget).curate(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from history_curator import Curator, check_conversation, count_tokens
-from history_curator.dialects import detect, reread
+from history_curator.dialects import BedrockDialect, detect, read_entries, reread
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry, MessageRole, ToolCall
 from history_curator.rules import PROVIDERS, repair_conversation
@@ -133,6 +133,24 @@ class TestKeysOfOneStyleOnMessagesOfTheOther:
         assert message.keys() == {"role", "content"}
 
 
+def test_report_rebuild_where_keys_were_stripped():
+    given = [
+        USER | {"timestamp": 1.5},
+        {"role": "assistant", "content": "yes", "trace_id": "x", "refusal": None},
+        {"role": "user", "content": [{"type": "text", "text": "go on"}], "at": {"day": 1}},
+    ]
+    curation = Curator(provider="openai").curate(given)
+    assert "timestamp" not in curation.messages[0]
+    assert curation.report.rebuild(given) == curation.messages
+
+
+def test_report_rebuild_of_blocks_without_a_type():
+    given = [{"role": "user", "content": [{"text": "hello"}]}]
+    curation = Curator(provider="openai").curate(given)
+    assert curation.messages[0]["content"] == [{"type": "text", "text": "hello"}]
+    assert curation.report.rebuild(given) == curation.messages
+
+
 ROLES = {" User ": "user", "SYSTEM": "system", "human": "user", "ai": "assistant"}
 
 
@@ -241,11 +259,56 @@ def test_the_same_depth_on_any_stack():
     assert from_below(0) == from_below(700) != []
 
 
-def test_blocks_without_a_type_alone_are_bedrocks_unless_the_provider_is_another():
-    alone = [{"role": "user", "content": [{"text": "hello"}]}]
-    assert detect(alone).name == detect(alone, "bedrock").name == "bedrock"
-    for provider in ("openai", "openai-responses", "anthropic", "mistral"):
-        assert repaired(alone, provider)[0]["content"] == [{"type": "text", "text": "hello"}]
+class TestBedrockOrNot:
+    """Blocks of text without a type are Bedrock's, or lack their type."""
+
+    ALONE = ({"role": "user", "content": [{"text": "hello"}]},)
+    MIXED = (USER, {"role": "assistant", "content": [{"text": "yes"}]}, USER)
+    OTHERS = ("openai", "openai-responses", "anthropic", "mistral")
+    USED = (
+        *ALONE,
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t1", "name": "look"}}]},
+    )
+
+    def test_alone_they_are_bedrocks(self):
+        for provider in (None, "core", "portable", "gemini", "bedrock"):
+            assert detect(self.ALONE, provider).name == "bedrock"
+
+    @pytest.mark.parametrize("provider", OTHERS)
+    def test_for_a_provider_of_another_format_they_lack_their_type_which_is_reported(
+        self, provider
+    ):
+        assert repaired(list(self.ALONE), provider)[0]["content"] == [
+            {"type": "text", "text": "hello"}
+        ]
+
+    @pytest.mark.parametrize("provider", OTHERS)
+    def test_the_dialect_decides_where_it_is_given(self, provider):
+        dialect, given = BedrockDialect(), list(self.ALONE)
+        assert check_conversation(given, provider, dialect=dialect) == []
+        curator = Curator(provider=provider)
+        assert curator.curate(given, dialect=dialect).messages[0] is given[0]
+
+    def test_beside_a_plain_text_bedrock_is_the_one_that_says_so(self):
+        assert detect(self.MIXED).name == detect(self.MIXED, "core").name == "dicts"
+        assert detect(self.MIXED, "bedrock").name == "bedrock"
+        view = repaired(list(self.MIXED), "bedrock")
+        assert [message["content"] for message in view] == [
+            [{"text": "hi"}],
+            [{"text": "yes"}],
+            [{"text": "hi"}],
+        ]
+
+    @pytest.mark.parametrize("provider", [*PROVIDERS, None])
+    @pytest.mark.parametrize("kind", ["image", "document", "video", "json", "toolUse"])
+    def test_other_blocks_without_a_type_are_bedrocks_for_everybody(self, provider, kind):
+        assert detect([{"role": "user", "content": [{kind: {}}]}], provider).name == "bedrock"
+
+    @pytest.mark.parametrize("provider", OTHERS)
+    def test_a_view_that_lost_its_blocks_says_the_same_in_either_format(self, provider):
+        view = repair_conversation([*self.USED, *self.ALONE], provider)
+        told = [entry.content for entry in read_entries(view, BedrockDialect())]
+        assert [entry.content for entry in read_entries(view, detect(view, provider))] == told
 
 
 @pytest.mark.parametrize("provider", ["portable", "anthropic", "gemini", "bedrock", "mistral"])

@@ -308,25 +308,52 @@ class TestBarriers:
 
 
 class TestLaterSystemMessages:
-    GIVEN = (
-        {"role": "system", "content": "be brief"},
-        USER,
-        {"role": "assistant", "content": "yes"},
-        {"role": "system", "content": "it is Monday"},
-        {"role": "user", "content": "go on"},
-    )
+    RULE = {"role": "system", "content": "be brief"}  # noqa: RUF012
+    LATER = {"role": "system", "content": "it is Monday"}  # noqa: RUF012
+    YES = {"role": "assistant", "content": "yes"}  # noqa: RUF012
+    GO_ON = {"role": "user", "content": "go on"}  # noqa: RUF012
+    TAKES = get_profile("anthropic", model="claude-opus-4-8")
 
-    def test_they_stay_where_the_model_takes_them(self):
-        profile = get_profile("anthropic", later_system="stay")
-        assert Curator(provider=profile).curate(list(self.GIVEN)).messages == list(self.GIVEN)
+    def sent(self, *given, provider=TAKES, budget=None):
+        view = Curator(provider=provider, max_tokens=budget).curate(list(given), tail="request")
+        assert check_conversation(view.messages, provider) == []
+        assert repair_conversation(view.messages, provider) == view.messages
+        return view.messages
+
+    @pytest.mark.parametrize("budget", [None, 1_000])
+    def test_they_stay_where_the_model_takes_them(self, budget):
+        given = [self.RULE, USER, self.LATER, self.YES, self.GO_ON]
+        assert self.sent(*given, budget=budget) == given
+        assert self.sent(*given, self.LATER, budget=budget) == [*given, self.LATER]
+
+    @pytest.mark.parametrize("budget", [None, 1_000])
+    def test_behind_a_tool_result_too(self, budget):
+        given = [USER, says(asked("t1")), answered("t1"), self.LATER]
+        assert self.sent(*given, budget=budget) == given
+
+    @pytest.mark.parametrize("budget", [None, 1_000])
+    def test_behind_an_answer_they_wait_for_the_user(self, budget):
+        given = [self.RULE, USER, self.YES, self.LATER, self.GO_ON]
+        view = self.sent(*given, budget=budget)
+        assert view == [self.RULE, USER, self.YES, self.GO_ON, self.LATER]
+        assert self.sent(*given, self.YES, USER, budget=budget)[:5] == view
+
+    def test_several_in_one_place_are_one(self):
+        view = self.sent(USER, self.LATER, self.RULE)
+        assert view == [USER, {"role": "system", "content": "it is Monday\n\nbe brief"}]
+
+    def test_where_nobody_speaks_any_more_they_are_said_by_the_user(self):
+        view = self.sent(USER, self.YES, self.LATER)
+        assert view == [USER, self.YES, {"role": "user", "content": "it is Monday"}]
 
     def test_else_they_move_to_the_front(self):
-        roles = [m["role"] for m in Curator(provider="anthropic").curate(list(self.GIVEN)).messages]
-        assert roles == ["system", "system", "user", "assistant", "user"]
+        given = [self.RULE, USER, self.YES, self.LATER, self.GO_ON]
+        view = self.sent(*given, provider="anthropic")
+        assert [m["role"] for m in view] == ["system", "system", "user", "assistant", "user"]
 
     def test_or_are_said_by_the_user(self):
         profile = get_profile("anthropic", later_system="demote")
-        view = Curator(provider=profile).curate(list(self.GIVEN)).messages
+        view = self.sent(self.RULE, USER, self.YES, self.LATER, self.GO_ON, provider=profile)
         assert view[3] == {"role": "user", "content": "it is Monday"}
 
 

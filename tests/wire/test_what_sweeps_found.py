@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from history_curator import Curator, check_conversation, count_tokens
+from history_curator.dialects import detect
 from history_curator.rules import repair_conversation
 from tests.wire.promises import hold
 from tests.wire.test_pairs_and_barriers import asked, says, text
 
 USER = {"role": "user", "content": "hi"}
+CITED = {"type": "url_citation", "url": "https://a.b/c", "title": "t", "start_index": 0}
+CITING = {"type": "output_text", "text": "yes", "annotations": [CITED | {"end_index": 3}]}
+ANSWER = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
 PIXEL = {"type": "image", "source": {"type": "url", "url": "https://x.y/z.png"}}
 
 
@@ -120,3 +124,81 @@ def test_a_server_tool_use_without_an_id_or_a_result_goes() -> None:
     ]
     view = Curator(max_tokens=1_000, provider="anthropic").curate(messages).messages
     assert view[1]["content"] == [call]
+
+
+class TestWhatIsNotWrittenIsNotCounted:
+    def held(self, given, budget=None):
+        assert hold(given, "core", budget, "unsent") is None
+        return curate(given, "core", budget)
+
+    def test_annotations_go_with_the_id_of_an_answer_whose_reasoning_is_stripped(self):
+        answer = ANSWER | {"content": [CITING, {"type": "refusal", "refusal": "no"}]}
+        searched = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+        later = ANSWER | {"id": "msg_2", "content": [CITING | {"text": "later"}]}
+        thought = {"type": "reasoning", "id": "rs_1", "summary": []}
+        curation = self.held([USER, answer, searched, later, thought, USER])
+        assert "a.b" not in str(curation.messages)
+        assert [each["content"] for each in curation.messages if "content" in each] == [
+            "hi",
+            "yes\nno",
+            "later",
+            "hi",
+        ]
+        assert any("a.b" in str(message) for message in self.held([USER, answer, USER]).messages)
+
+    def test_annotations_of_an_answer_that_is_joined_to_a_plain_one(self):
+        plain = {"role": "assistant", "content": "before"}
+        blank = {"role": "user", "content": " ", "type": "message"}
+        self.held([USER, plain, blank, ANSWER | {"content": [CITING]}, USER])
+
+    @pytest.mark.parametrize("answered", [True, False])
+    def test_what_a_call_of_the_computer_carries_goes_where_it_becomes_a_function_call(
+        self, answered
+    ):
+        call = {"type": "computer_call", "call_id": "c1", "id": "x" * 70, "action": {"x": 1}}
+        call |= {"pending_safety_checks": [{"id": "y" * 70}], "status": "completed"}
+        output = {"type": "function_call_output", "call_id": "c1", "output": "42"}
+        given = [USER, call, *([output] if answered else [])]
+        for budget in (None, 2_000):
+            assert "yyy" not in str(self.held(given, budget).messages)
+
+
+def test_a_capped_output_of_a_shell_whose_call_is_renamed_is_counted_whole():
+    call = {"type": "shell_call", "call_id": "c1", "action": {"commands": ["ls"]}}
+    done = {"stdout": "word " * 900, "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+    output = {"type": "shell_call_output", "call_id": "c1", "output": [done]}
+    other = {"type": "custom_tool_call", "call_id": "c0", "name": "look", "input": "x"}
+    seen = {"type": "custom_tool_call_output", "call_id": "c0", "output": "seen"}
+    given = [USER, other, call, seen, call | {"id": "sh_1"}, output]
+    assert hold(given, "core", 2_000, "renamed") is None
+
+
+def test_thinking_stays_where_everything_fits_to_the_last_token():
+    thought = {"type": "thinking", "thinking": "hm " * 700, "signature": "c2ln"}
+    given = [USER, says(thought, text("yes")), {"role": "user", "content": "and? " * 230}]
+    everything = curate(given, "anthropic", None)
+    assert curate(given, "anthropic", everything.tokens).messages == given
+
+
+class TestWhoseFormatItIs:
+    UNTYPED = ANSWER | {"content": [{"text": "yes"}]}
+
+    @pytest.mark.parametrize("provider", ["core", "openai-responses", "portable"])
+    def test_an_item_of_responses_with_a_block_without_a_type_is_not_bedrocks(self, provider):
+        assert detect([self.UNTYPED], provider).name == "responses"
+
+    def test_a_block_whose_type_is_no_text_is_not_a_block_without_one(self):
+        assert detect([{"role": "user", "content": [{"type": [1], "text": "x"}]}]).name == "dicts"
+
+    def test_a_block_of_a_new_type_in_an_item_of_the_user(self):
+        odd = {"type": "message", "role": "user", "content": [{"type": "hologram", "x": 1}]}
+        assert detect([odd]).name == "responses"
+
+    def test_answers_of_anthropic_have_the_same_type(self):
+        thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+        assert detect([says(thought) | {"type": "message", "id": "msg_1"}]).name == "dicts"
+
+    def test_an_image_without_a_type_is_one_of_this_format(self):
+        given = [self.UNTYPED, {"role": "user", "content": [{"image_url": "https://a.b/c.png"}]}]
+        view = repair_conversation(given, "openai-responses")
+        assert view[1]["content"][0]["type"] == "input_image"
