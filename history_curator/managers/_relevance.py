@@ -42,7 +42,8 @@ class RelevanceManager:
     take its place and the report carries a warning.
 
     Where tools are in use (a call in every tenth entry or more) what an agent needs
-    again is in the ledger, and the entries are handed on as they are, unless `share` is given.
+    again is in the ledger, and the entries are handed on as they are, unless `share` is given. The
+    request at which a conversation becomes the one or the other is reported as a jump.
 
     Not guaranteed: that the right parts are found.
 
@@ -96,9 +97,12 @@ class RelevanceManager:
         if room is None or not entries:
             return entries
         with self._memories.lend(entries) as memory:
-            if self.share is None and memory.calls >= AGENT * len(entries):
+            works, worked = self._is_work(memory)
+            if (works and worked) or fits(memory.timeline, context.counter, room):
                 return entries
-            if fits(memory.timeline, context.counter, room):
+            if works != worked:
+                context.jump(self)
+            if works:
                 return entries
             plan = self._plan(memory, context, room)
             if plan is None:
@@ -106,6 +110,18 @@ class RelevanceManager:
             if plan.window.jumped or stopped_fitting(memory.timeline, context.counter, room):
                 context.jump(self)
             return self._compose(memory, plan, context)
+
+    def _is_work(self, memory: Memory) -> tuple[bool, bool]:
+        """Whether this is an agent's work and not a chat, and whether the request before was."""
+        if self.share is not None:
+            return False, False
+        entries, pairing = memory.timeline.entries, memory.timeline.pairing
+        works = memory.calls >= AGENT * len(entries)
+        if pairing.newest_answer < 1:
+            return works, works
+        start = pairing.units[pairing.newest_answer].start
+        before = memory.calls - sum(bool(entry.tool_calls) for entry in entries[start:])
+        return works, before >= AGENT * start
 
     def _plan(self, memory: Memory, context: CurationContext, room: int) -> _Plan | None:
         """Return the window beside the parts, with less room for them where it has to be."""
