@@ -210,7 +210,7 @@ def ideas() -> dict[str, Variant]:
         "tried: speakers 1.3": _set(_speakers, NAMED=1.3, MEANT=1.3),
         "tried: soft words 0.35 to 0.5": _set(_soft, NEAR_ENOUGH=0.5),
         "tried: soft words as strong": _set(_soft, STRENGTH=1.0),
-        "tried: near words of rare words": Variant(_with(), _near_rare_words(0.01)),
+        "tried: near words of rare ones": Variant(_with(), _near_rare_words(0.01)),
         "tried: near words of unsaid": Variant(_with(), _near_rare_words(0.0)),
         "tried: words first, 0.7 of it": Variant(_with(), _words_first),
         "tried: length counts less": _set(_relevance, rank=partial(rank, density=0.3)),
