@@ -13,6 +13,7 @@ from history_curator import RelevanceManager
 from history_curator.managers import _relevance
 from history_curator.managers.relevance import (
     Finder,
+    LexicalIndex,
     LexicalScorer,
     Signals,
     _dates,
@@ -25,11 +26,13 @@ from history_curator.managers.relevance import (
     rank,
     speaker,
     spread,
+    take,
     terms,
 )
 from history_curator.managers.relevance import _finder as finder
 from history_curator.managers.relevance import _memory as memory
 from history_curator.managers.relevance import _text as text
+from history_curator.managers.relevance._text import numpy
 from history_curator.tokens import TokenCounter
 
 
@@ -108,6 +111,67 @@ def _fewer_neighbours_in_lists() -> Iterator[None]:
         yield
 
 
+def _each_covered(made: Any, query: Any, limit: int, question: str) -> Any:
+    """The best message that has a word counts almost as the best of all, for each word asked."""
+    found = made(query, limit).copy()
+    top = found.max(initial=0.0)
+    for word in _soft.asked_words(question).values():
+        at = made({word: 1.0}, limit).nonzero()[0]
+        if len(at):
+            best = at[found[at].argmax()]
+            found[best] = max(found[best], 0.8 * top)
+    return found
+
+
+def _near_rare_words(most: float) -> Callable[[], Any]:
+    """Near words only for words that few messages have."""
+    scores = LexicalIndex.scores
+
+    def rare_only(self: Any, query: Any, limit: Any = None, near: Any = None) -> Any:
+        wanted = numpy().array(text.numbered(near or ()), dtype="u4")
+        if len(wanted):
+            which = self._hits(wanted, limit)[0]
+            often = numpy().bincount(which, minlength=len(wanted))
+            near = {
+                term: others
+                for (term, others), count in zip(near.items(), often, strict=True)
+                if count <= most * limit
+            }
+        return scores(self, query, limit, near)
+
+    return lambda: patch.object(LexicalIndex, "scores", rare_only)
+
+
+@contextmanager
+def _words_first() -> Iterator[None]:
+    """What the words alone find takes most of the room before near words fill the rest."""
+    search, order = finder.Search.scores, _relevance._order
+    words: list[Any] = []
+
+    def both(self: Any, entries: Any, query: Any, limit: int) -> Any:
+        found = search(self, entries, query, limit)
+        with patch.object(self._finder._texts, "_vocabulary", None):
+            words[:] = [self._finder.scores(query, limit)]
+        return found
+
+    def ordered(memory: Any, window: Any, scores: Any) -> Iterator[int]:
+        words[:] = order(memory, window, words[0])
+        return order(memory, window, scores)
+
+    def twice(positions: Any, cost: Any, room: int) -> list[int]:
+        first, spent = take(words, cost, room * 7 // 10), 0
+        for place, position in enumerate(first):
+            spent += cost(position, set(first[:place]))
+        others = (position for position in positions if position not in first)
+        return first + take(others, lambda p, taken: cost(p, {*taken, *first}), room - spent)
+
+    with (
+        patch.object(finder.Search, "scores", both),
+        patch.multiple(_relevance, _order=ordered, take=twice),
+    ):
+        yield
+
+
 def _steeper(made: Any, query: Any, limit: int, question: str) -> Any:
     return made(query, limit) ** 1.2
 
@@ -140,15 +204,19 @@ def ideas() -> dict[str, Variant]:
         "soft in long questions too": _set(_soft, ENOUGH=1_000),
         "with share 0.6": Variant(_with(share=0.6)),
         "with share 0.8": Variant(_with(share=0.8)),
-        "tried: b 0.6": Variant(_with(scorer=LexicalScorer(b=0.6))),
+        **{f"tried: b {b}": Variant(_with(scorer=LexicalScorer(b=b))) for b in (0.4, 0.6, 0.9)},
         "tried: k1 1.8": Variant(_with(scorer=LexicalScorer(k1=1.8))),
         "tried: speakers 2.5": _set(_speakers, NAMED=2.5, MEANT=2.2),
         "tried: speakers 1.3": _set(_speakers, NAMED=1.3, MEANT=1.3),
         "tried: soft words 0.35 to 0.5": _set(_soft, NEAR_ENOUGH=0.5),
         "tried: soft words as strong": _set(_soft, STRENGTH=1.0),
+        "tried: near words of rare ones": Variant(_with(), _near_rare_words(0.01)),
+        "tried: near words of unsaid": Variant(_with(), _near_rare_words(0.0)),
+        "tried: words first, 0.7 of it": Variant(_with(), _words_first),
         "tried: length counts less": _set(_relevance, rank=partial(rank, density=0.3)),
         "tried: length counts more": _set(_relevance, rank=partial(rank, density=0.6)),
         "tried: powers of scores": Variant(_with(), _asking(_steeper)),
         "tried: parts of a question": Variant(_with(), _asking(_by_parts)),
+        "tried: the best for each word": Variant(_with(), _asking(_each_covered)),
         "tried: lists, fewer neighbours": Variant(_with(), _fewer_neighbours_in_lists),
     }

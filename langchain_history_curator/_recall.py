@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import isawaitable
 from typing import Any
 
-from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool, StructuredTool
 
+from history_curator.model import ConversationEntry
 from history_curator.record.recall import (
     RECALL_DESCRIPTION,
     RECALL_TOOL_NAME,
@@ -37,8 +38,9 @@ def recall_tool(
     """Return a tool that answers from one conversation's record, and from nothing else.
 
     Args:
-        record: a `CuratedChatMessageHistory`, messages, or a callable that returns them. Without
-            one the tool reads the messages of the agent it is called by.
+        record: a `CuratedChatMessageHistory` or any chat history, messages, or a callable that
+            returns them. An async caller awaits a history that can be. Without a record the tool
+            reads the messages of the agent it is called by.
         counter: an encoding, a model name or a `TokenCounter`.
         max_tokens: the most one answer may cost.
         name: what the model calls it, where a tool of yours is named ``recall`` already; views
@@ -54,21 +56,15 @@ def recall_tool(
         True
     """
     options = {"counter": counter, "max_tokens": max_tokens, "name": name}
-    function = _own_state(options) if record is None else _bound(record, options)
-    return StructuredTool.from_function(
-        function, name=name, description=RECALL_DESCRIPTION, args_schema=RecallRequest
-    )
-
-
-def _bound(record: Record, options: dict[str, Any]) -> Callable[..., str]:
-    answer = Recall(lambda: entries_of(DIALECT, with_transcripts(_said(record))), **options)
-
-    def recall(
-        handle: str | None = None, lines: str | None = None, query: str | None = None
-    ) -> str:
-        return answer(handle=handle, lines=lines, query=query)
-
-    return recall
+    shown: dict[str, Any] = {
+        "name": name,
+        "description": RECALL_DESCRIPTION,
+        "args_schema": RecallRequest,
+    }
+    if record is None:
+        return StructuredTool.from_function(_own_state(options), **shown)
+    answer = Recall(lambda: _read(record), arecord=lambda: _aread(record), **options)
+    return StructuredTool.from_function(answer.__call__, answer.acall, **shown)
 
 
 def _own_state(options: dict[str, Any]) -> Callable[..., str]:
@@ -80,8 +76,7 @@ def _own_state(options: dict[str, Any]) -> Callable[..., str]:
     def recall(
         runtime: Any, handle: str | None = None, lines: str | None = None, query: str | None = None
     ) -> str:
-        said = with_transcripts(messages_of(runtime.state))
-        answer = Recall(entries_of(DIALECT, said), **options)
+        answer = Recall(_entries(runtime.state), **options)
         return answer(handle=handle, lines=lines, query=query)
 
     # The agent finds what to inject by the annotation itself, not by its name.
@@ -89,11 +84,19 @@ def _own_state(options: dict[str, Any]) -> Callable[..., str]:
     return recall
 
 
-def _said(record: Record) -> Sequence[BaseMessage]:
-    if callable(record):
-        record = record()
-    if hasattr(record, "record"):
-        record = record.record
-    elif hasattr(record, "messages"):
-        record = record.messages
-    return messages_of(record)
+def _read(record: Record) -> list[ConversationEntry]:
+    said = record() if callable(record) else record
+    said = getattr(said, "record", said)
+    return _entries(getattr(said, "messages", said))
+
+
+async def _aread(record: Record) -> list[ConversationEntry]:
+    said = record() if callable(record) else record
+    if isawaitable(said):
+        said = await said
+    read = getattr(said, "aget_record", None) or getattr(said, "aget_messages", None)
+    return _read(said) if read is None else _entries(await read())
+
+
+def _entries(said: Any) -> list[ConversationEntry]:
+    return entries_of(DIALECT, with_transcripts(messages_of(said)))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from inspect import isawaitable
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import BaseMemory
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
+from llama_index.core.storage.chat_store import BaseChatStore
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context
 
@@ -19,11 +23,13 @@ from history_curator.record.recall import (
 )
 from history_curator.sockets import entries_of
 from llamaindex_history_curator._dialect import LlamaIndexDialect
+from llamaindex_history_curator._memory import CuratedMemory
 from llamaindex_history_curator._react import observed
+from llamaindex_history_curator._store import ChatStore
 
 __all__ = ["recall_tool"]
 
-Record = BaseMemory | Sequence[ChatMessage] | Callable[[], Sequence[ChatMessage]]
+Record = BaseMemory | ChatStore | Sequence[ChatMessage] | Callable[[], Any]
 
 _DIALECT = LlamaIndexDialect()
 
@@ -31,6 +37,7 @@ _DIALECT = LlamaIndexDialect()
 def recall_tool(
     record: Record | None = None,
     *,
+    chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
     counter: Any = "o200k_base",
     max_tokens: int = 2_000,
     scratchpad_key: str = "scratchpad",
@@ -40,8 +47,10 @@ def recall_tool(
     """Return a tool that answers from one conversation's record, and from nothing else.
 
     Args:
-        record: a memory, messages, or a callable that returns them. Without one the tool reads
-            the run it is called in: its memory and the steps not yet in memory.
+        record: a memory, a chat store, messages, or a callable that returns them. An async caller
+            awaits a memory or a store, on the loop it was opened on. Without a record the tool
+            reads the run it is called in: its memory and the steps not yet in memory.
+        chat_store_key: which conversation of a chat store.
         counter: an encoding, a model name or a `TokenCounter`.
         max_tokens: the most one answer may cost.
         scratchpad_key: where a `FunctionAgent` keeps its steps.
@@ -54,8 +63,15 @@ def recall_tool(
         >>> "4711" in tool(query="code").content
         True
     """
+    options = {"counter": counter, "max_tokens": max_tokens, "name": name}
+    shown: dict[str, Any] = {
+        "name": name,
+        "description": RECALL_DESCRIPTION,
+        "fn_schema": RecallRequest,
+    }
     if record is not None:
-        return _bound_tool(record, counter, max_tokens, name)
+        answer = _bound(record, chat_store_key, options)
+        return FunctionTool.from_defaults(answer.__call__, async_fn=answer.acall, **shown)
 
     async def recall(
         ctx: Context, handle: str | None = None, lines: str | None = None, query: str | None = None
@@ -63,40 +79,30 @@ def recall_tool(
         memory: BaseMemory = await ctx.store.get("memory")
         said = [*await _everything(memory), *await ctx.store.get(scratchpad_key, default=[])]
         said += observed(await ctx.store.get(reasoning_key, default=[]))
-        answer = Recall(
-            entries_of(_DIALECT, said), counter=counter, max_tokens=max_tokens, name=name
-        )
-        return answer(handle=handle, lines=lines, query=query)
+        return await Recall(_entries(said), **options).acall(handle, lines, query)
 
     # LlamaIndex finds the parameter that wants the context by its type, not by the type's name.
     recall.__annotations__["ctx"] = Context
-    return FunctionTool.from_defaults(
-        async_fn=recall,
-        name=name,
-        description=RECALL_DESCRIPTION,
-        fn_schema=RecallRequest,
-    )
+    return FunctionTool.from_defaults(async_fn=recall, **shown)
 
 
-def _bound_tool(record: Record, counter: Any, max_tokens: int, name: str) -> FunctionTool:
-    def read() -> list[ConversationEntry]:
-        if isinstance(record, BaseMemory):
-            return entries_of(_DIALECT, record.get_all())
-        return entries_of(_DIALECT, record() if callable(record) else record)
+def _bound(record: Record, key: str, options: dict[str, Any]) -> Recall:
+    if isinstance(record, (BaseChatStore, AsyncDBChatStore)):
+        record = CuratedMemory(chat_store=record, chat_store_key=key)
+    read: Callable[[], Any] = record if callable(record) else lambda: record
+    aread = read
+    if isinstance(record, BaseMemory):
+        read, aread = record.get_all, record.aget_all
 
-    answer = Recall(read, counter=counter, max_tokens=max_tokens, name=name)
+    async def arecord() -> list[ConversationEntry]:
+        said = aread()
+        return _entries(await said if isawaitable(said) else said)
 
-    def recall(
-        handle: str | None = None, lines: str | None = None, query: str | None = None
-    ) -> str:
-        return answer(handle=handle, lines=lines, query=query)
+    return Recall(lambda: _entries(read()), arecord=arecord, **options)
 
-    return FunctionTool.from_defaults(
-        fn=recall,
-        name=name,
-        description=RECALL_DESCRIPTION,
-        fn_schema=RecallRequest,
-    )
+
+def _entries(said: Iterable[ChatMessage]) -> list[ConversationEntry]:
+    return entries_of(_DIALECT, said)
 
 
 async def _everything(memory: BaseMemory) -> list[ChatMessage]:

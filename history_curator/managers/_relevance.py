@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from history_curator.errors import ConfigurationError
-from history_curator.managers._cut import fits, place_of, stopped_fitting
+from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
+from history_curator.managers._cut import fits, place_of, stopped_fitting, window_of
 from history_curator.managers._protocol import CurationContext
 from history_curator.managers.relevance import Signals, query_at, rank, resolve_scorer, take
 from history_curator.managers.relevance._compose import recollection
 from history_curator.managers.relevance._memory import Memories, Memory
 from history_curator.managers.relevance._text import numpy, require
-from history_curator.managers.relevance._window import Window, window_of
 from history_curator.model import ConversationEntry, MessageRole
+from history_curator.seal import Sealed
 from history_curator.tokens import TokenCounter
 
 __all__ = ["RelevanceManager"]
@@ -42,7 +42,8 @@ class RelevanceManager:
     take its place and the report carries a warning.
 
     Where tools are in use (a call in every tenth entry or more) what an agent needs
-    again is in the ledger, and the entries are handed on as they are, unless `share` is given.
+    again is in the ledger, and the entries are handed on as they are, unless `share` is given. The
+    request at which a conversation becomes the one or the other is reported as a jump.
 
     Not guaranteed: that the right parts are found.
 
@@ -96,9 +97,12 @@ class RelevanceManager:
         if room is None or not entries:
             return entries
         with self._memories.lend(entries) as memory:
-            if self.share is None and memory.calls >= AGENT * len(entries):
+            works, worked = self._is_work(memory)
+            if (works and worked) or fits(memory.timeline, context.counter, room):
                 return entries
-            if fits(memory.timeline, context.counter, room):
+            if works != worked:
+                context.jump(self)
+            if works:
                 return entries
             plan = self._plan(memory, context, room)
             if plan is None:
@@ -107,14 +111,28 @@ class RelevanceManager:
                 context.jump(self)
             return self._compose(memory, plan, context)
 
+    def _is_work(self, memory: Memory) -> tuple[bool, bool]:
+        """Whether this is an agent's work and not a chat, and whether the request before was."""
+        if self.share is not None:
+            return False, False
+        entries, pairing = memory.timeline.entries, memory.timeline.pairing
+        works = memory.calls >= AGENT * len(entries)
+        if pairing.newest_answer < 1:
+            return works, works
+        start = pairing.units[pairing.newest_answer].start
+        before = memory.calls - sum(bool(entry.tool_calls) for entry in entries[start:])
+        return works, before >= AGENT * start
+
     def _plan(self, memory: Memory, context: CurationContext, room: int) -> _Plan | None:
         """Return the window beside the parts, with less room for them where it has to be."""
         blocks = int(room * (SHARE if self.share is None else self.share))
         for part in (1, 2, 4):
             aside = blocks // part
-            window = window_of(memory.timeline, context, room - aside - _SLACK, self.low_water)
-            if window is not None:
+            try:
+                window = window_of(memory.timeline, context, room - aside - _SLACK, self.low_water)
                 break
+            except BudgetUnsatisfiableError:
+                continue
         else:
             return None
         said = _about_to_be_said(memory, context)
@@ -133,7 +151,14 @@ class RelevanceManager:
         asked = plan.asked
         if asked is None or plan.room < SMALLEST:
             return view
-        key = (asked, plan.said, plan.window.cut, plan.window.kept, plan.room, context.counter.name)
+        key = (
+            asked,
+            plan.said,
+            plan.window.unit,
+            plan.window.heads,
+            plan.room,
+            context.counter.name,
+        )
         if key not in memory.made:
             memory.keep(key, self._recollect(memory, plan, asked, context.counter))
         found: _Recollected = memory.made[key]
@@ -181,7 +206,7 @@ class RelevanceManager:
 class _Plan:
     """The window, the position of what is asked, its words when it is no entry yet, and the room."""
 
-    window: Window
+    window: Sealed
     asked: int | None
     said: str | None
     room: int
@@ -196,31 +221,31 @@ class _Recollected:
     failure: str
 
 
-def _order(memory: Memory, window: Window, scores: Any) -> Iterator[int]:
+def _order(memory: Memory, window: Sealed, scores: Any) -> Iterator[int]:
     """Yield the units before the cut that match and are not shown, best first."""
     np = numpy()
-    starts, sizes = memory.layout(window.cut)
+    starts, sizes = memory.layout(window.unit)
     if not len(starts):
         return iter(())
     scores = np.maximum.reduceat(scores[: _start(memory, window)], starts)
     hits = np.flatnonzero(scores > 0)
     order = hits[rank(scores[hits], sizes[hits])]
-    return (position for position in order.tolist() if position not in window.kept)
+    return (position for position in order.tolist() if position not in window.heads)
 
 
-def _start(memory: Memory, window: Window) -> int:
+def _start(memory: Memory, window: Sealed) -> int:
     """The first entry behind the cut."""
     units = memory.timeline.pairing.units
-    return units[window.cut].start if window.cut < len(units) else len(memory.timeline.entries)
+    return units[window.unit].start if window.unit < len(units) else len(memory.timeline.entries)
 
 
-def _asked(memory: Memory, window: Window) -> int | None:
+def _asked(memory: Memory, window: Sealed) -> int | None:
     """The position of the latest thing the user said that the window shows."""
     pairing = memory.timeline.pairing
     if not pairing.users:
         return None
     latest = pairing.users[-1]
-    shown = latest >= window.cut or latest in window.kept
+    shown = latest >= window.unit or latest in window.heads
     return pairing.units[latest].start if shown else None
 
 

@@ -116,6 +116,19 @@ class TestView:
 
 
 class TestStores:
+    def test_recall_reads_the_store_once(self, tmp_path: Path) -> None:
+        first = CuratedChatMessageHistory(sqlite(tmp_path), max_tokens=1_000)
+        for turn in range(30):
+            first.add_messages(exchange(turn))
+        store = sqlite(tmp_path)
+        tool = recall_tool(store)
+        assert "question 3" in tool.invoke({"query": "question 3"})
+        asked: list[str] = []
+        event = pytest.importorskip("sqlalchemy").event
+        event.listen(store.engine, "before_cursor_execute", lambda *args: asked.append(args[2]))
+        assert "question 3" in tool.invoke({"query": "question 3"})
+        assert len(asked) == 1
+
     def test_sqlite_survives_a_restart(self, tmp_path: Path) -> None:
         first = CuratedChatMessageHistory(sqlite(tmp_path), max_tokens=1_000)
         for turn in range(20):
@@ -138,6 +151,9 @@ class TestStores:
         history = CuratedChatMessageHistory(store, max_tokens=1_000)
         await history.aadd_messages(exchange(1))
         assert len(await history.aget_messages()) == 4
+        for record in (history, store):
+            answer = await recall_tool(record).ainvoke({"query": "question 1"})
+            assert "question 1" in answer
         await store.async_engine.dispose()
 
     def test_langchains_own_in_memory_store(self) -> None:

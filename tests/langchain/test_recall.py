@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from langchain_core.messages import HumanMessage
 
@@ -41,6 +43,12 @@ class TestBoundToARecord:
         assert "Nothing" in tool_.invoke({"query": "zebra"})
         said.append(HumanMessage("a zebra"))
         assert "a zebra" in tool_.invoke({"query": "zebra"})
+
+    async def test_a_record_that_has_to_be_awaited(self) -> None:
+        async def read() -> list[Any]:
+            return SAID
+
+        assert "4711" in await recall_tool(read).ainvoke({"query": "code"})
 
     def test_within_its_limit(self) -> None:
         from history_curator.tokens import get_counter

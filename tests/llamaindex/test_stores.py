@@ -13,7 +13,8 @@ from llama_index.core.memory import Memory
 from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
-from llamaindex_history_curator import CuratedMemory
+from history_curator.record.recall import handle_of
+from llamaindex_history_curator import CuratedMemory, recall_tool
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from tests.llamaindex.factories import assistant, call, dumped, orphans, result, system, texts, user
 from tests.llamaindex.models import cost, problems
@@ -124,6 +125,33 @@ class TestEveryStore:
         await memory.areset()
         assert await memory.aget_all() == []
 
+    def test_recall(self, store: Any, key: str) -> None:
+        memory = CuratedMemory.from_defaults(
+            chat_store=store, chat_store_key=key, token_limit=LIMIT
+        )
+        memory.put_messages([user("hi"), assistant("the gate code is 4711"), *conversation()])
+        assert "4711" not in dumped(memory.get())
+        tools = [recall_tool(store, chat_store_key=key), recall_tool(memory)]
+        answers = [tool(query="what was the gate code?").content for tool in tools]
+        assert "4711" in answers[0]
+        assert answers[0] == answers[1]
+        handle = handle_of(LlamaIndexDialect().read(assistant("the gate code is 4711"), 1)[0])
+        assert all("4711" in tool(handle=handle).content for tool in tools)
+        memory.put(user("the lighthouse is closed"))
+        assert all("closed" in tool(query="lighthouse").content for tool in tools)
+        other = recall_tool(store, chat_store_key=f"not {key}")
+        assert "Nothing" in other(query="gate code").content
+
+    async def test_recall_where_it_is_awaited(self, store: Any, key: str) -> None:
+        memory = CuratedMemory.from_defaults(
+            chat_store=store, chat_store_key=key, token_limit=LIMIT
+        )
+        await memory.aput_messages([user("the gate code is 4711"), *conversation()])
+        for tool in (recall_tool(store, chat_store_key=key), recall_tool(memory)):
+            assert "4711" in (await tool.acall(query="what was the gate code?")).content
+            assert "4711" in (await tool.acall(query="and the gate code?")).content
+        assert len(await memory.aget_all()) == len(conversation()) + 1
+
     async def test_tasks_lose_nothing_and_keep_their_order(self, store: Any, key: str) -> None:
         memory = CuratedMemory.from_defaults(
             chat_store=store, chat_store_key=key, token_limit=LIMIT
@@ -164,6 +192,22 @@ class TestEveryStore:
 
 
 class TestMixing:
+    async def test_recall_from_a_memory_of_the_framework(self, tmp_path: Path) -> None:
+        uri = f"sqlite+aiosqlite:///{tmp_path}/chats.db"
+        old = Memory.from_defaults(
+            session_id="s",
+            token_limit=50,
+            token_flush_size=10,
+            tokenizer_fn=str.split,
+            async_database_uri=uri,
+        )
+        await old.aput(user("the gate code is 4711"))
+        for _ in range(10):
+            await old.aput_messages([user("q " * 9), assistant("a " * 9)])
+        assert "4711" not in dumped(await old.aget())
+        for tool in (recall_tool(old), recall_tool(old.sql_store, chat_store_key="s")):
+            assert "4711" in (await tool.acall(query="gate code")).content
+
     @pytest.mark.parametrize("store", ["sqlite", "sqlite-memory"], indirect=True)
     async def test_sync_calls_inside_a_running_loop(self, store: Any, key: str) -> None:
         memory = CuratedMemory.from_defaults(chat_store=store, chat_store_key=key)

@@ -129,9 +129,6 @@ class Calendar:
         self._days: array[int] = array("I")
         self._today = 0
 
-    def __len__(self) -> int:
-        return len(self._days)
-
     def add(self, entry: ConversationEntry) -> None:
         """Append one message."""
         header = _HEADER.match(entry.content or "")

@@ -72,12 +72,6 @@ class Finder:
     def __len__(self) -> int:
         return len(self._asks)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held in memory, as far as the scorer says."""
-        own = len(self._asks) + 2 * len(self._speakers) + 4 * len(self._calendar)
-        return own + int(getattr(self._texts, "nbytes", 0))
-
     def add(self, entries: Sequence[ConversationEntry]) -> None:
         """Append messages in order. When the scorer fails, nothing is appended."""
         self._texts.add([searched_text(entry) for entry in entries])

@@ -101,11 +101,6 @@ class _LexicalTexts:
     def __len__(self) -> int:
         return len(self._index)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held in memory."""
-        return self._index.nbytes + (self._vocabulary.nbytes if self._vocabulary else 0)
-
     def add(self, texts: Sequence[str]) -> None:
         if self._vocabulary is not None:
             self._vocabulary.add(texts)

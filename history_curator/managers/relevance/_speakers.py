@@ -42,9 +42,6 @@ class Speakers:
         self._user = array("B")
         self._names: dict[str, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._who)
-
     def add(self, entry: ConversationEntry) -> None:
         """Append one message."""
         name = _first_name(entry)

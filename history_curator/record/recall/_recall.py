@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from asyncio import to_thread
+from collections.abc import Awaitable, Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ class Recall:
     Args:
         record: the recorded messages or entries, or a callable that returns them, from a store
             for instance (asked at every call, so that a growing conversation stays searchable).
+        arecord: the same for `acall`, to be awaited; None reads `record` in a thread.
         counter: an encoding, a model name or a `TokenCounter`.
         max_tokens: the most one answer may cost.
         scorer: how texts are matched with a query, as for `RelevanceManager`.
@@ -69,6 +71,7 @@ class Recall:
         self,
         record: Record,
         *,
+        arecord: Callable[[], Awaitable[Sequence[Any]]] | None = None,
         counter: str | TokenCounter | None = "o200k_base",
         max_tokens: int = 2_000,
         scorer: Any = None,
@@ -80,6 +83,7 @@ class Recall:
         if max_tokens < 50:
             raise ConfigurationError(f"max_tokens must be at least 50, got {max_tokens}.")
         self._record = record
+        self._arecord = arecord
         self._counter = get_counter(counter)
         self.max_tokens = max_tokens
         self._scorer = scorer
@@ -94,10 +98,21 @@ class Recall:
         self, handle: str | None = None, lines: Any = None, query: str | None = None
     ) -> str:
         """Answer one request of the recall tool, in words the agent can act on."""
+        return self._answer(self._read(), handle, lines, query)
+
+    async def acall(
+        self, handle: str | None = None, lines: Any = None, query: str | None = None
+    ) -> str:
+        """Answer one request; the record is awaited, and looked through in a thread."""
+        if self._arecord is None:
+            return await to_thread(self, handle, lines, query)
+        return await to_thread(self._answer, _read(await self._arecord()), handle, lines, query)
+
+    def _answer(self, entries: list[ConversationEntry], handle: Any, lines: Any, query: Any) -> str:
         if handle and str(handle).strip():
-            return self._fit(self.by_handle(str(handle), lines))
+            return self._fit(self._by_handle(entries, str(handle), lines))
         if query and str(query).strip():
-            return self._fit(self.by_query(str(query)))
+            return self._fit(self._by_query(entries, str(query)))
         return "Give a handle from a placeholder, or a query."
 
     def by_handle(self, handle: str, lines: Any = None) -> str:
@@ -107,7 +122,13 @@ class Recall:
             handle: as written in a placeholder.
             lines: which lines, from 1: ``"40-80"``, ``"40-"``, ``"40"`` or ``(40, 80)``.
         """
-        entries = self._read()
+        return self._by_handle(self._read(), handle, lines)
+
+    def by_query(self, query: str) -> str:
+        """Return the parts of the record that match a query best, in order, with their handles."""
+        return self._by_query(self._read(), query)
+
+    def _by_handle(self, entries: list[ConversationEntry], handle: str, lines: Any) -> str:
         with self._lock:
             self._follow(entries)
             found = find_handle(handle.strip("\"'` "), self._handles)
@@ -127,9 +148,7 @@ class Recall:
                 text.extend(quoted_lines(entries[position]))
         return excerpt(label, text, lines, self.max_tokens, self._counter)
 
-    def by_query(self, query: str) -> str:
-        """Return the parts of the record that match a query best, in order, with their handles."""
-        entries = self._read()
+    def _by_query(self, entries: list[ConversationEntry], query: str) -> str:
         with self._lock:
             self._follow(entries)
             best = [(at, self._handles[at]) for at in self._search(query)]
@@ -152,8 +171,7 @@ class Recall:
         return "\n".join(piece for _, piece in sorted(pieces))
 
     def _read(self) -> list[ConversationEntry]:
-        record = self._record() if callable(self._record) else self._record
-        return [entry.root for entry in read_entries(record)]
+        return _read(self._record() if callable(self._record) else self._record)
 
     def _follow(self, entries: list[ConversationEntry]) -> None:
         """Make what is known equal to these entries."""
@@ -191,6 +209,10 @@ class Recall:
         calls = entry.tool_calls or ()
         recalled = bool(calls) and all(call.name == self._name for call in calls)
         return recalled or _is_system(entry)
+
+
+def _read(record: Sequence[Any]) -> list[ConversationEntry]:
+    return [entry.root for entry in read_entries(record)]
 
 
 def _is_system(entry: ConversationEntry) -> bool:

@@ -174,6 +174,24 @@ class TestAgents:
         assert "recollection" not in origins
         assert "/srv/project/module3/file3.py" in joined(view.messages)
 
+    def test_crossing_the_line_is_a_jump_and_standing_on_either_side_is_none(self) -> None:
+        messages = [*chat(38), user("now work")]
+        work = [[call(f"c{step}"), result(f"c{step}", "x = 1\n" * 5)] for step in range(14)]
+        talk = [
+            [assistant(f"answer{turn} " * 10), user(f"topic{turn} again?")] for turn in range(20)
+        ]
+        shared, seen = curator(), []
+        for step in ([], *work, *talk):
+            messages = [*messages, *step]
+            report = shared.curate(messages).report
+            assert report.jumped == curator().curate(messages).report.jumped
+            calls = sum(bool(message.get("tool_calls")) for message in messages)
+            given = curator(share=0.7).curate(messages).report.jumped
+            seen.append((calls >= 0.1 * len(messages), report.jumped, given))
+        crossed = [at for at in range(1, len(seen)) if seen[at][0] != seen[at - 1][0]]
+        assert [seen[at] for at in crossed] == [(True, True, False), (False, True, False)]
+        assert [seen[at + 1][1] for at in crossed] == [False, False]
+
     def test_a_share_that_is_given_holds_for_agents_too(self) -> None:
         messages = [*agent(200, turns=100), assistant("all done")]
         query = "what is in /srv/project/module3/file3.py?"

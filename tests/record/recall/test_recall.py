@@ -295,6 +295,18 @@ class TestRecord:
         record.append(user("buy an umbrella"))
         assert "buy an umbrella" in recall(query="umbrella")
 
+    async def test_a_record_that_is_awaited_is_followed(self) -> None:
+        record = list(RECORD)
+
+        async def read() -> list[ConversationEntry]:
+            return record
+
+        recall = Recall(record, arecord=read)
+        assert "Nothing" in await recall.acall(query="umbrella")
+        record.append(user("buy an umbrella"))
+        assert "buy an umbrella" in await recall.acall(query="umbrella")
+        assert await Recall(record).acall(query="umbrella") == recall(query="umbrella")
+
     def test_a_replaced_record_is_noticed(self) -> None:
         records = [[user("alpha secret")], [user("beta"), user("gamma")]]
         recall = Recall(lambda: records[0])

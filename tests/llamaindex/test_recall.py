@@ -1,0 +1,62 @@
+"""The recall tool, bound to a record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from history_curator.errors import ConversionError
+from history_curator.record.recall import handle_of
+from llamaindex_history_curator import LlamaIndexDialect, recall_tool
+from tests.llamaindex.factories import assistant, call, result, user
+
+SAID = [
+    user("look"),
+    call("a"),
+    result("a", "line one\nthe code is 4711\nline three"),
+    assistant("ok"),
+]
+
+
+def handle(index: int) -> str:
+    return handle_of(LlamaIndexDialect().read(SAID[index], index)[0])
+
+
+def test_by_handle() -> None:
+    assert "the code is 4711" in recall_tool(SAID)(handle=handle(2)).content
+
+
+def test_by_handle_and_lines() -> None:
+    out = recall_tool(SAID)(handle=handle(2), lines="2").content
+    assert "4711" in out
+    assert "line one" not in out
+
+
+async def test_where_it_is_awaited() -> None:
+    assert "4711" in (await recall_tool(SAID).acall(query="code")).content
+    assert "4711" in (await recall_tool(lambda: SAID).acall(query="code")).content
+
+
+async def test_a_record_that_has_to_be_awaited() -> None:
+    async def read() -> list[Any]:
+        return SAID
+
+    assert "4711" in (await recall_tool(read).acall(query="code")).content
+
+
+def test_a_foreign_handle_is_refused_in_words() -> None:
+    assert recall_tool(SAID)(handle="r0000000000000000").content.startswith("Refused")
+
+
+def test_a_growing_record() -> None:
+    said = [user("hello")]
+    tool = recall_tool(lambda: said)
+    assert "Nothing" in tool(query="zebra").content
+    said.append(user("a zebra"))
+    assert "a zebra" in tool(query="zebra").content
+
+
+def test_what_is_no_message_is_named() -> None:
+    with pytest.raises(ConversionError, match=r"messages\[0\].*ChatMessage"):
+        recall_tool([{"role": "user", "content": "hi"}])(query="hi")  # type: ignore[list-item]
