@@ -16,8 +16,8 @@ from history_curator.tokens._meter import Learned, Meter
 
 __all__ = ["Counting", "Counts"]
 
-_SILENT = 1.7
-"""How far beyond the limit a view may turn out when a model begins to count otherwise unsaid."""
+_SILENT = 1.8
+"""How many times more a model may count than before when it begins to count otherwise unsaid."""
 _ODD = 1.25
 """A prompt so many times larger than expected is believed when the next one is so, too."""
 
@@ -28,14 +28,15 @@ class Counts(NamedTuple):
     Attributes:
         meter: foretells its counts; None until something was reported.
         model: who answered last.
-        gone: counted tokens that jumps have left out, while no report was about a view that was
-            cut; None once one was, so that later ones need not be looked at for that.
+        gone: counted tokens that jumps have left out since the last report that was believed.
+        cut: whether a report was believed after a jump: what is sent is what we cut.
         odd: the view as we count it and its prompt, of a report just before that was not believed.
     """
 
     meter: Meter | None = None
     model: str | None = None
-    gone: float | None = 0
+    gone: int = 0
+    cut: bool = False
     odd: tuple[int, int] | None = None
 
 
@@ -107,12 +108,11 @@ class Counting:
             return counts
         if counted != shown:
             meter.place(shown)
-        return Counts(meter, model or counts.model, None if counts.gone != 0 else 0)
+        return Counts(meter, model or counts.model, cut=counts.cut or counts.gone > 0)
 
     def jumped(self, counts: Counts, before: int, after: int) -> Counts:
         """Return what is known when ``after`` counted tokens are shown instead of ``before``."""
-        if counts.gone is not None:
-            counts = counts._replace(gone=counts.gone + before - after)
+        counts = counts._replace(gone=counts.gone + before - after)
         if counts.meter is None or not counts.meter.anchored:
             return counts
         meter = counts.meter.copy()
@@ -130,17 +130,20 @@ class Counting:
         """Whether a report that a message carries is about a view of ours, as far as can be told.
 
         What was sent whole did not get shorter when our view did. A prompt much larger than
-        expected may be another agent's; a second one that goes on from it, or one beyond the limit
-        says that the model has begun to count otherwise: going on would be refused.
+        expected may be another agent's; one beyond the limit, or a second one that goes on from
+        the first, says that the model has begun to count otherwise.
         """
-        expected, ratio = meter.tokens(shown), meter.learned.ratio
-        whole = expected + ratio * (counts.gone or 0)
-        if reported > _SILENT * self._limit or abs(reported - whole) < abs(reported - expected):
+        expected, ratio, error = meter.tokens(shown), meter.learned.ratio, meter.error(shown)
+        whole = expected + ratio * counts.gone
+        uncut = abs(reported - whole) < abs(reported - expected)
+        if uncut and not counts.cut:
             return False
-        if not meter.anchored or reported > self._limit:
+        if not meter.anchored:
+            return reported <= _SILENT * self._limit
+        if reported <= _ODD * expected + error and not uncut:
             return True
-        if reported <= expected * _ODD + meter.error(shown):
-            return True
+        if reported > self._limit:
+            return reported <= _SILENT * expected + error
         if counts.odd is None:
             return False
         following = counts.odd[1] + ratio * (shown - counts.odd[0])

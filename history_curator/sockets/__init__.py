@@ -13,13 +13,14 @@ from history_curator.sockets._budget import (
     room_for_answer,
     share_of,
 )
-from history_curator.sockets._call import CuratedCall
+from history_curator.sockets._call import SHRINK, CuratedCall
 from history_curator.sockets._counts import Counts, counts_of
 from history_curator.sockets._load import ConfigSource, load_settings
 from history_curator.sockets._rebuild import rebuilt
 from history_curator.sockets._record import Retention, entries_of, prune_connection
 
 __all__ = [
+    "SHRINK",
     "Ask",
     "Body",
     "Branch",
