@@ -32,6 +32,7 @@ def logs() -> Iterator[Path]:
 def is_tuned(name: str) -> bool:
     """Return whether settings may be chosen on a log; the other half is for reporting.
 
-    It follows from the name of its file, so more logs do not move one to the other half.
+    It follows from the session that the file is named after, so more logs do not move one to the
+    other half.
     """
-    return zlib.crc32(name.encode()) % 2 == 0
+    return zlib.crc32(name.removesuffix(".jsonl")[-36:].encode()) % 2 == 0
