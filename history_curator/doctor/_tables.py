@@ -100,10 +100,10 @@ def tables(found: Diagnosis, most: int = 10) -> list[Shown]:
         Shown("What left where the host summarised",
               ("session", "call", "messages", "tokens", "needed later"),
               _left(found.losses, most // 2), text=True),
-        Shown("What if", ("policy", "budget", "cost", "of as it was", "regret", "lost", "jumps", ""),
+        Shown("What if: regret is the share of what calls used that was not in their view", ("policy", "budget", "cost", "of as it was", "regret", "lost", "jumps", ""),
               list(_policies(found)), text=True),
         Shown(f"What would have left at jumps of the curator, at {ours.budget:,}" if ours else "",
-              ("session", "call", "messages", "tokens", "what, and needed later"),
+              ("session", "call", "messages", "tokens", "needed later, and of what"),
               _left(ours.losses, most // 2) if ours else [], text=True),
     ]  # fmt: skip
     return [each for each in every if each.rows]
@@ -191,7 +191,7 @@ def _left(losses: Sequence[Loss], most: int) -> list[Sequence[str]]:
     worst = sorted(losses, key=lambda each: -len(each.needed))[:most]
     return [
         (_name(each.session), str(each.call), f"{each.messages:,}", f"{each.tokens:,}",
-         f"{each.left}; {_needed(each)}" if each.left else _needed(each))
+         _needed(each) + _of(each))
         for each in worst
     ]  # fmt: skip
 
@@ -201,14 +201,19 @@ def _name(session: str) -> str:
 
 
 def _needed(loss: Loss) -> str:
-    """Return how much was needed of what left, and the names a reader makes most of first."""
+    """Return how much was needed of what left, and the names a reader makes most of."""
     if not loss.needed:
         return "nothing"
-    names = sorted(
-        loss.needed, key=lambda each: (len(each.split()) > 1, each.isdigit(), "/" not in each)
-    )
-    more = ", …" if len(names) > 4 else ""
-    return f"{len(names)}: " + ", ".join(map(_short, names[:4])) + more
+    names = [each for each in loss.needed if not each.isdigit() and len(each.split()) == 1]
+    shown = sorted(names, key=lambda each: "/" not in each)[:4] or list(loss.needed)[:2]
+    more = len(loss.needed) - len(shown)
+    return f"{len(loss.needed)}: " + ", ".join(map(_short, shown)) + (f", {more} more" * (more > 0))
+
+
+def _of(loss: Loss) -> str:
+    """Return what left, the most of it."""
+    kinds = loss.left.split(", ")
+    return f" – of {', '.join(kinds[:3])}{', …' * (len(kinds) > 3)}" if loss.left else ""
 
 
 def _short(value: str) -> str:
