@@ -9,20 +9,20 @@ read off the curve of budgets without it.
 More than half of the cost at small budgets is what no view decides: system prompt and tools, which
 these logs do not show, are sent with every request. The cost is given with and without them.
 
-How deep a cold jump goes was chosen on every second session (``--cold`` tries another depth);
-the other half stands beside it.
+How deep a cold jump goes is chosen on one half of the logs (``--cold`` tries another depth); the
+other half stands beside it.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 
-from benchmarks._logs import logs
+from benchmarks._logs import is_tuned, logs
 from history_curator import Curator
 from history_curator.caching import price_sheets
 from history_curator.doctor._contents import Contents, look_into
@@ -35,7 +35,8 @@ from history_curator.seal import _fold
 from history_curator.tokens import Calibration, get_counter
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "generated" / "clock.md"
-BUDGETS = (16_000, 24_000, 32_000, 48_000, 64_000, 96_000, 128_000)
+BUDGETS = (12_000, 16_000, 24_000, 32_000, 48_000, 64_000, 96_000, 128_000)
+"""The first one is there for the curve alone: what is seen at the second lies between the two."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,9 @@ Point = tuple[float, float, float]
 """The share of needs that were visible, the cost, and the cost of the view alone."""
 
 
-def point(sessions: Sequence[Row]) -> Point:
+def point(rows: Iterable[Row]) -> Point:
     """Return what some sessions come to."""
+    sessions = list(rows)
     needs, lost = sum(each.needs for each in sessions), sum(each.lost for each in sessions)
     cost, fixed = sum(each.cost for each in sessions), sum(each.fixed for each in sessions)
     return 1 - lost / needs, cost, cost - fixed
@@ -136,21 +138,26 @@ def measure(budgets: Sequence[int], cold: float) -> str:
         rows(pairs, clock=clock, budgets=budgets, cold=cold) for clock in (False, True)
     )
     heads = ("budget", "visible without", "with", "cost", "at equal visibility",
-             "the view alone", "at equal visibility", "chosen on / other half")  # fmt: skip
+             "the view alone", "at equal visibility", "both on the half chosen on",
+             "on the other half")  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---:" * len(heads) + "|"]
-    parts = (slice(None), slice(0, None, 2), slice(1, None, 2))
-    curves = [[point(each[part]) for each in plain] for part in parts]
+    tuned = [is_tuned(session.id) for session in sessions]
+    parts = ([True] * len(tuned), tuned, [not each for each in tuned])
+    curves = [[point(compress(each, part)) for each in plain] for part in parts]
     for number, (budget, with_clock) in enumerate(zip(budgets, timely, strict=True)):
+        if not number:
+            continue
         seen, cost, view = curves[0][number]
         now, less, thin = point(with_clock)
-        halves = [
-            point(with_clock[part])[2] / without(point(with_clock[part])[0], curve, 2)
-            for part, curve in zip(parts[1:], curves[1:], strict=True)
-        ]
+        halves = []
+        for part, curve in zip(parts[1:], curves[1:], strict=True):
+            visible, whole, alone = point(compress(with_clock, part))
+            halves += [whole / without(visible, curve, 1), alone / without(visible, curve, 2)]
         lines.append(
             f"| {budget:,} | {seen:.1%} | {now:.1%} | {less / cost:.3f} | "
             f"{less / without(now, curves[0], 1):.3f} | {thin / view:.3f} | "
-            f"{thin / without(now, curves[0], 2):.3f} | {halves[0]:.3f} / {halves[1]:.3f} |"
+            f"{thin / without(now, curves[0], 2):.3f} | "
+            f"{halves[0]:.3f}, {halves[1]:.3f} | {halves[2]:.3f}, {halves[3]:.3f} |"
         )
     calls = sum(len(session.calls) for session in sessions)
     head = (
@@ -158,8 +165,8 @@ def measure(budgets: Sequence[int], cold: float) -> str:
         f"without the clock = 1. A jump for which the cache was cold leaves the view {cold:.0%} as "
         "full as another one. The view alone: without the system prompt and tools that the logs "
         "do not show, which no view decides "
-        f"({curves[0][0][1] - curves[0][0][2]:,.0f} USD of {curves[0][0][1]:,.0f} at "
-        f"{budgets[0]:,})."
+        f"({curves[0][1][1] - curves[0][1][2]:,.0f} USD of {curves[0][1][1]:,.0f} at "
+        f"{budgets[1]:,})."
     )
     return "\n".join([head, "", *lines]) + "\n"
 

@@ -27,6 +27,7 @@ from history_curator.managers.summaries import Live, Sent, riding
 from history_curator.model import recall_tool_name
 from history_curator.settings import SharedOptions, check_options
 from history_curator.sockets import (
+    SHRINK,
     Ask,
     ConfigSource,
     CuratedCall,
@@ -106,7 +107,8 @@ class HistoryCuratorMiddleware(
             its profile allows.
         reserve: tokens to leave free.
         retries: how often a request refused as too long is repeated with a smaller view.
-        shrink: each repeated view has at most this share of the one before.
+        shrink: each repeated view has at most this share of the one before, unless the first refusal
+            says by how much it was too long.
         mark_cache: whether to mark the end of the stable prefix for Anthropic's cache.
         stream_events: whether each curation is announced, on the agent's custom stream and as a
             custom event of the run.
@@ -129,7 +131,7 @@ class HistoryCuratorMiddleware(
         max_tokens: float | None = None,
         reserve: int = 0,
         retries: int = 2,
-        shrink: float = 0.7,
+        shrink: float = SHRINK,
         mark_cache: bool = False,
         stream_events: bool = True,
         name: str | None = None,

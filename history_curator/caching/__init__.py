@@ -16,6 +16,14 @@ from history_curator.caching._apply import (
 )
 from history_curator.caching._clock import cold_entries, seconds, time_of
 from history_curator.caching._emulator import CacheEmulator
+from history_curator.caching._facts import (
+    NOTHING,
+    Facts,
+    Step,
+    facts_of,
+    mark_of,
+    reported_on,
+)
 from history_curator.caching._plan import (
     Breakpoint,
     CachePlan,
@@ -26,17 +34,7 @@ from history_curator.caching._plan import (
 )
 from history_curator.caching._prices import PriceSheet, get_prices, price_sheets, sheet_for
 from history_curator.caching._ride import ride_cache
-from history_curator.caching._track import (
-    NOTHING,
-    Along,
-    Facts,
-    State,
-    Step,
-    Track,
-    facts_of,
-    mark_of,
-    reported_on,
-)
+from history_curator.caching._track import Along, State, Track
 
 __all__ = [
     "NOTHING",

@@ -79,24 +79,28 @@ def anthropic_marks(
         automatic: its top-level ``cache_control``, which marks the last block by itself.
         lead: how many entries of the view the system prompt is that is sent apart.
     """
-    found = [Mark(0, ttl_of(each)) for each in _controls(tools)]
-    found += [Mark(lead, ttl_of(each)) for each in _controls(system)]
-    ends = ends_of(messages) or [0] * len(messages)
-    for message, end in zip(messages, ends, strict=True):
-        found += [Mark(lead + end, ttl_of(each)) for each in _controls(message.get("content"))]
+    found = _marks("cache_control", messages, system=system, tools=tools, lead=lead)
     if automatic:
-        found.append(Mark(lead + (ends[-1] if ends else 0), ttl_of(automatic)))
+        found.append(Mark(lead + (ends_of(messages) or [0])[-1], ttl_of(automatic)))
     return found
 
 
-def _controls(blocks: Any) -> list[Any]:
+def _marks(
+    name: str, messages: Sequence[Mapping[str, Any]], *, system: Any, tools: Any, lead: int
+) -> list[Mark]:
+    """The breakpoints of a request, by what a provider calls them in its blocks."""
+    found = [Mark(0, ttl_of(each)) for each in _named(tools, name)]
+    found += [Mark(lead, ttl_of(each)) for each in _named(system, name)]
+    ends = ends_of(messages) or [0] * len(messages)
+    for message, end in zip(messages, ends, strict=True):
+        found += [Mark(lead + end, ttl_of(each)) for each in _named(message.get("content"), name)]
+    return found
+
+
+def _named(blocks: Any, name: str) -> list[Any]:
     if not isinstance(blocks, (list, tuple)):
         return []
-    return [
-        block["cache_control"]
-        for block in blocks
-        if isinstance(block, Mapping) and block.get("cache_control")
-    ]
+    return [block[name] for block in blocks if isinstance(block, Mapping) and block.get(name)]
 
 
 def apply_anthropic(
@@ -109,7 +113,8 @@ def apply_anthropic(
     """Return ``messages``, ``system`` and ``tools`` with the plan's breakpoints set.
 
     A block that cannot carry a mark (thinking, empty text) passes it on to the one before it in
-    the same message; a message without any goes unmarked.
+    the same message; a message without any goes unmarked. Marks that are there already stay, and
+    count: there are no more in all than the provider takes.
 
     Args:
         messages: what the view was written as, in the order of its entries. A leading system
@@ -118,18 +123,20 @@ def apply_anthropic(
         system: the system prompt, where it is sent apart; text or blocks.
         tools: the tools sent along.
     """
+    name, apart = "cache_control", plan.lead if system is not None else 0
+    plan = plan.beside(_marks(name, messages, system=system, tools=tools, lead=apart))
 
     def mark(message: Mapping[str, Any], point: Breakpoint) -> Mapping[str, Any] | None:
-        content = _marked(message.get("content"), "cache_control", cache_control(point.ttl))
+        content = _marked(message.get("content"), name, cache_control(point.ttl))
         return None if content is None else {**message, "content": content}
 
-    out = place_marks(messages, plan, mark, apart=plan.lead if system is not None else 0)
+    out = place_marks(messages, plan, mark, apart=apart)
     front = _front(plan)
     if front is not None and system:
-        content = _marked(system, "cache_control", cache_control(front.ttl))
+        content = _marked(system, name, cache_control(front.ttl))
         system = system if content is None else content
     elif front is not None and front.after == 0 and tools:
-        tools = [*tools[:-1], {**tools[-1], "cache_control": cache_control(front.ttl)}]
+        tools = [*tools[:-1], {**tools[-1], name: cache_control(front.ttl)}]
     return {"messages": out, "system": system, "tools": tools}
 
 
@@ -142,24 +149,30 @@ def apply_bedrock(
 ) -> dict[str, Any]:
     """Return the parts of a Bedrock Converse request with a ``cachePoint`` after each breakpoint.
 
+    Those that are there already stay, and count.
+
     Args:
         messages: Converse messages: a role and a list of content blocks.
         plan: made for that view.
         system: the ``system`` blocks of the request.
         tools: the ``toolConfig.tools`` of the request.
     """
+    name, apart = "cachePoint", plan.lead if system is not None else 0
+    plan = plan.beside(_marks(name, messages, system=system, tools=tools, lead=apart))
 
     def point(ttl: float) -> dict[str, Any]:
         named = {"type": "default", "ttl": "1h"} if ttl >= _HOUR else {"type": "default"}
-        return {"cachePoint": named}
+        return {name: named}
 
     def mark(message: Mapping[str, Any], at: Breakpoint) -> Mapping[str, Any] | None:
         content = message.get("content")
-        if not isinstance(content, list) or not content or "reasoningContent" in content[-1]:
+        if not isinstance(content, list) or not content:
+            return None
+        if "reasoningContent" in content[-1] or name in content[-1]:
             return None
         return {**message, "content": [*content, point(at.ttl)]}
 
-    out = place_marks(messages, plan, mark, apart=plan.lead if system is not None else 0)
+    out = place_marks(messages, plan, mark, apart=apart)
     front = _front(plan)
     if front is not None and system:
         system = [*system, point(front.ttl)]
@@ -172,13 +185,16 @@ def apply_openai(messages: Sequence[Mapping[str, Any]], plan: CachePlan) -> dict
     """Return ``messages`` with explicit breakpoints, and the ``prompt_cache_key``.
 
     For models whose sheet has no breakpoints only the key is set. Answers of the model carry no
-    mark, so a breakpoint behind one goes to the message before it.
+    mark, so a breakpoint behind one goes to the message before it. Marks that are there already
+    stay, and count.
     """
+    name = "prompt_cache_breakpoint"
+    plan = plan.beside(_marks(name, messages, system=None, tools=None, lead=0))
 
     def mark(message: Mapping[str, Any], at: Breakpoint) -> Mapping[str, Any] | None:
         if message.get("role") == "assistant":
             return None
-        content = _marked(message.get("content"), "prompt_cache_breakpoint", {"mode": "explicit"})
+        content = _marked(message.get("content"), name, {"mode": "explicit"})
         return None if content is None else {**message, "content": content}
 
     return {
@@ -223,7 +239,12 @@ def place_marks(
 
 
 def _marked(content: Any, name: str, value: Any) -> list[Any] | None:
-    """Return content blocks with the last one that can carry it marked; None when none can."""
+    """Return content blocks with the last one that can carry it marked; None when none can.
+
+    None as well where one is marked already.
+    """
+    if _named(content, name):
+        return None
     if isinstance(content, str):
         return [{"type": "text", "text": content, name: value}] if content.strip() else None
     if not isinstance(content, (list, tuple)):

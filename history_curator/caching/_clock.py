@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from history_curator.model import ConversationEntry, MessageRole
 
-__all__ = ["cold_entries", "seconds", "time_of"]
+__all__ = ["LATE", "Clock", "cold_entries", "seconds", "time_of"]
 
+LATE = 15.0
+"""Seconds after its time to live in which a prefix was still found, in real logs."""
 _KEYS = ("timestamp", "created_at", "time")
 _MILLISECONDS = 1e11
 """Numbers above this are milliseconds: as seconds they would lie beyond the year 5000."""
@@ -80,6 +82,31 @@ def time_of(entry: ConversationEntry) -> float | None:
     return None
 
 
+class Clock(NamedTuple):
+    """When the model answered last, and how long it keeps what it was sent. Never changed.
+
+    Attributes:
+        ttl: seconds a cached prefix survives.
+        answered: when the model answered last; None where nothing says so, and once the cache was
+            found cold since then.
+    """
+
+    ttl: float
+    answered: float | None = None
+
+    def passes(self, answered: float | None, said: float | None) -> tuple[Clock, bool]:
+        """Return the clock after a unit, and whether the cache was cold when others spoke in it.
+
+        Args:
+            answered: when the model answered in it, where it did.
+            said: when the last of the others spoke in it: the user, or a tool.
+        """
+        since = self.answered if answered is None else answered
+        if since is not None and said is not None and said - since >= self.ttl:
+            return self._replace(answered=None), True
+        return self._replace(answered=since), False
+
+
 def cold_entries(
     entries: Sequence[ConversationEntry] | Iterable[ConversationEntry],
     ttl: float | None,
@@ -116,15 +143,13 @@ def cold_entries(
     if ttl is None:
         return ()
     found: list[int] = []
-    answered: float | None = None
-    last = -1
+    clock, last = Clock(ttl), -1
     for last, entry in enumerate(entries):
         moment = time_of(entry)
-        if entry.role is MessageRole.ASSISTANT:
-            answered = moment if moment is not None else answered
-        elif answered is not None and moment is not None and moment - answered >= ttl:
+        spoke = entry.role is MessageRole.ASSISTANT
+        clock, cold = clock.passes(moment if spoke else None, None if spoke else moment)
+        if cold:
             found.append(last)
-            answered = None
     if idle is not None and idle >= ttl and last >= 0 and last not in found:
         found.append(last)
     return tuple(found)

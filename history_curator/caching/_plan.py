@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 from history_curator.caching._prices import PriceSheet, get_prices
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Breakpoint", "CachePlan", "Mark", "cache_key", "plan_cache", "plan_of"]
 
 Place = Literal["front", "heads", "last request", "prefix", "end"]
+_RANK: dict[Place, int] = {"front": 0, "last request": 1, "heads": 2, "prefix": 3, "end": 4}
+"""How much a place is worth, most first; the end of the view comes before all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class CachePlan:
         pricing: the price sheet behind it.
         entries: how many entries the view has that it was made for.
         lead: how many of them are the system prompt in front.
+        limit: how many breakpoints the provider takes in one request.
     """
 
     breakpoints: tuple[Breakpoint, ...]
@@ -83,6 +87,14 @@ class CachePlan:
     pricing: str
     entries: int
     lead: int = 0
+    limit: int = 0
+
+    def beside(self, others: Sequence[Mark]) -> CachePlan:
+        """Return the plan for a request that carries marks already: the best places that are left."""
+        ranked = sorted(
+            self.breakpoints, key=lambda each: (each.after != self.entries, _RANK[each.place])
+        )
+        return replace(self, breakpoints=_chosen(ranked, self.limit, others))
 
 
 def plan_cache(
@@ -117,26 +129,32 @@ def plan_cache(
             else stands behind one of ours, ours asks for as long.
     """
     sheet = get_prices(pricing)
-    key, lead = cache_key(entries), _lead(entries)
-    if not sheet.breakpoints:
-        return CachePlan((), key, sheet.name, len(entries), lead)
     lasting = ttl if ttl is not None else sheet.ttl or 0.0
-    upto = [tools_tokens]
-    for size in sizes:
-        upto.append(upto[-1] + size)
+    upto = list(accumulate(sizes, initial=tools_tokens))
+    found = [
+        Breakpoint(place, after, upto[after], lasting)
+        for place, after in _places(entries, prefix_entries, heads, sheet)
+        if upto[after] >= max(sheet.minimum, 1)
+    ]
+    chosen = _chosen(found, sheet.breakpoints, others)
+    return CachePlan(
+        chosen, cache_key(entries), sheet.name, len(entries), _lead(entries), sheet.breakpoints
+    )
+
+
+def _chosen(
+    found: Sequence[Breakpoint], limit: int, others: Sequence[Mark]
+) -> tuple[Breakpoint, ...]:
+    """The first breakpoints, most worth first, for which there is room beside other marks."""
     chosen: dict[int, Breakpoint] = {}
-    room = sheet.breakpoints - len(others)
-    for place, after in _places(entries, prefix_entries, heads, sheet):
-        if room <= len(chosen):
+    for each in found:
+        if len(chosen) + len(others) >= limit:
             break
-        taken = after in chosen or any(mark.after == after for mark in others)
-        if taken or upto[after] < max(sheet.minimum, 1):
-            continue
-        allowed = _ttl(after, lasting, others)
-        if allowed is not None:
-            chosen[after] = Breakpoint(place, after, upto[after], allowed)
-    ordered = tuple(chosen[after] for after in sorted(chosen))
-    return CachePlan(ordered, key, sheet.name, len(entries), lead)
+        allowed = _ttl(each.after, each.ttl, others)
+        taken = each.after in chosen or any(mark.after == each.after for mark in others)
+        if allowed is not None and not taken:
+            chosen[each.after] = replace(each, ttl=allowed)
+    return tuple(chosen[after] for after in sorted(chosen))
 
 
 def plan_of(

@@ -30,6 +30,7 @@ class Loss:
         tokens: how large they were.
         needed: identifiers that later calls used, that only those messages held and the summary
             does not name, and calls that were made again; in the order they were used.
+        left: what they were, by who spoke or what was called; empty where a host summarised.
     """
 
     session: str
@@ -37,6 +38,7 @@ class Loss:
     messages: int
     tokens: int
     needed: tuple[str, ...]
+    left: str = ""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,7 @@ class Contents:
         hidden: tokens in every prompt that the log does not show.
         exceeded: calls whose prompt was above the stated bound.
         losses: what left the context where the host summarised.
+        calls: the number of each call, by the position of its answer among the entries.
         problem: why the messages could not be read, when they could not.
     """
 
@@ -64,6 +67,7 @@ class Contents:
     hidden: int = 0
     exceeded: int = 0
     losses: list[Loss] = field(default_factory=list)
+    calls: dict[int, int] = field(default_factory=dict)
     problem: str = ""
 
 
@@ -88,6 +92,7 @@ def look_into(session: Session, counter: TokenCounter, calibration: Calibration)
         return found
     sizes = [counter.count_entry(entry) for entry in record.entries]
     before = _before(record, len(session.messages))
+    found.calls = {before[call.position]: number for number, call in enumerate(session.calls)}
     windows = _windows(session, counter)
     counted = _counted(session, sizes, before, windows)
     _predict(session, counted, calibration, found)

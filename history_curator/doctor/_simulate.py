@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from history_curator.caching import PriceSheet, get_prices, sheet_for
+from history_curator.caching._clock import LATE
 from history_curator.doctor._session import Call, Session
 
 __all__ = ["Bust", "Reason", "Simulated", "cost_of", "sheet_of", "simulate"]
@@ -18,8 +19,6 @@ _NOTICED = 0.02
 """A call lost the cache when more than this share of what was held, and the least prefix, is gone."""
 _SHRUNK = 0.1
 """A prompt that is smaller by less than this still begins with what was held."""
-_LATE = 15.0
-"""Seconds after its time to live in which a prefix was still found, in real logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def simulate(session: Session) -> list[Simulated]:
             shared = usage.cache_read
         else:
             idle = _idle(before, call)
-            cold = idle >= ttl + _LATE
+            cold = idle >= ttl + LATE
             if before.model != call.model:
                 expected = 0
             elif cold:

@@ -86,7 +86,7 @@ def tables(found: Diagnosis, most: int = 10) -> list[Shown]:
         found: the diagnosis.
         most: rows of those that could go on for long.
     """
-    worst = sorted(found.losses, key=lambda each: -len(each.needed))[: most // 2]
+    ours = next((each for each in found.policies if each.losses), None)
     every = [
         Shown("What was spent", ("", "tokens", "cost", "of all", ""), list(_spent(found))),
         Shown("What the prompts were made of", ("", "tokens", "of all", ""), list(_kinds(found))),
@@ -99,10 +99,12 @@ def tables(found: Diagnosis, most: int = 10) -> list[Shown]:
                 each.reason) for each in found.busts[: most // 2]], text=True),
         Shown("What left where the host summarised",
               ("session", "call", "messages", "tokens", "needed later"),
-              [(_name(each.session), str(each.call), f"{each.messages:,}", f"{each.tokens:,}",
-                _needed(each)) for each in worst], text=True),
-        Shown("What if", ("policy", "budget", "cost", "of as it was", "regret", "lost", ""),
+              _left(found.losses, most // 2), text=True),
+        Shown("What if: regret is the share of what calls used that was not in their view", ("policy", "budget", "cost", "of as it was", "regret", "lost", "jumps", ""),
               list(_policies(found)), text=True),
+        Shown(f"What would have left at jumps of the curator, at {ours.budget:,}" if ours else "",
+              ("session", "call", "messages", "tokens", "needed later, and of what"),
+              _left(ours.losses, most // 2) if ours else [], text=True),
     ]  # fmt: skip
     return [each for each in every if each.rows]
 
@@ -180,7 +182,18 @@ def _policies(found: Diagnosis) -> Rows:
     for each in found.policies:
         budget = f"{each.budget:,}" if each.budget else "–"
         yield (each.policy, budget, money(each.cost), f"{each.cost / was:.0%}",
-               f"{each.regret:.1%}", f"{each.lost:,}", each.note[:60])  # fmt: skip
+               f"{each.regret:.1%}", f"{each.lost:,}",
+               f"{len(each.losses):,}" if each.losses else "", each.note[:60])  # fmt: skip
+
+
+def _left(losses: Sequence[Loss], most: int) -> list[Sequence[str]]:
+    """The losses of which most was needed, most first."""
+    worst = sorted(losses, key=lambda each: -len(each.needed))[:most]
+    return [
+        (_name(each.session), str(each.call), f"{each.messages:,}", f"{each.tokens:,}",
+         _needed(each) + _of(each))
+        for each in worst
+    ]  # fmt: skip
 
 
 def _name(session: str) -> str:
@@ -188,12 +201,19 @@ def _name(session: str) -> str:
 
 
 def _needed(loss: Loss) -> str:
-    """Return how much was needed of what left, and the names a reader makes most of first."""
+    """Return how much was needed of what left, and the names a reader makes most of."""
     if not loss.needed:
         return "nothing"
-    names = sorted(loss.needed, key=lambda each: (each.isdigit(), len(each) > 80, "/" not in each))
-    more = ", …" if len(names) > 4 else ""
-    return f"{len(names)}: " + ", ".join(map(_short, names[:4])) + more
+    names = [each for each in loss.needed if not each.isdigit() and len(each.split()) == 1]
+    shown = sorted(names, key=lambda each: "/" not in each)[:4] or list(loss.needed)[:2]
+    more = len(loss.needed) - len(shown)
+    return f"{len(loss.needed)}: " + ", ".join(map(_short, shown)) + (f", {more} more" * (more > 0))
+
+
+def _of(loss: Loss) -> str:
+    """Return what left, the most of it."""
+    kinds = loss.left.split(", ")
+    return f" – of {', '.join(kinds[:3])}{', …' * (len(kinds) > 3)}" if loss.left else ""
 
 
 def _short(value: str) -> str:

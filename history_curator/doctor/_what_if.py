@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from history_curator.doctor._contents import Contents
+from history_curator.doctor._contents import Contents, Loss
 from history_curator.doctor._session import Session
 from history_curator.doctor._simulate import cost_of, sheet_of
 from history_curator.lab import CuratorPolicy, LabConversation, Policy, replay
@@ -33,6 +33,8 @@ class WhatIf:
         regret: share of what later calls used that was no longer in view.
         lost: how many identifiers and earlier results that is.
         note: why a policy could not be measured, or failed.
+        losses: what would have left the view at each jump of the curator, and what later calls
+            needed of it; of no other policy.
     """
 
     policy: str
@@ -41,6 +43,7 @@ class WhatIf:
     regret: float
     lost: int
     note: str = ""
+    losses: Sequence[Loss] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,8 @@ def what_if(
             )
         )
         lost = result.lost_identifiers + result.repeated_calls
-        found.append(WhatIf(policy, given, cost, result.regret, lost, result.note))
+        losses = _losses(pairs, results.tallies[name]) if policy == "curator" else ()
+        found.append(WhatIf(policy, given, cost, result.regret, lost, result.note, losses))
     return found
 
 
@@ -158,6 +162,22 @@ class _Default:
 
         # What was reported is about what the host sent, not about these views.
         return Curator(max_tokens=self.max_tokens, calibration=False)
+
+
+def _losses(pairs: Sequence[tuple[Session, Contents]], tallies: Sequence[Tally]) -> list[Loss]:
+    """Return what left at each jump of a policy, in the provider's tokens."""
+    return [
+        Loss(
+            session=session.id,
+            call=inside.calls.get(jump["at"], 0),
+            messages=jump["entries"],
+            tokens=round(jump["tokens"] * inside.ratio),
+            needed=tuple(jump["needed"]),
+            left=jump["left"],
+        )
+        for (session, inside), tally in zip(pairs, tallies, strict=True)
+        for jump in tally.jumps
+    ]
 
 
 def _costs(pairs: Sequence[tuple[Session, Contents]], tallies: Sequence[Tally]) -> list[float]:

@@ -10,6 +10,7 @@ from typing import Any
 from history_curator.caching import PriceSheet
 from history_curator.errors import HistoryCuratorError
 from history_curator.lab._conversation import LabConversation, ReadConversation, searchable
+from history_curator.lab._jumps import Jump, Jumps
 from history_curator.lab._needs import (
     Need,
     edits_in_view,
@@ -48,7 +49,7 @@ class Tally:
 
     ``calls``, ``said_before``, ``made_again`` and ``edited`` describe the conversation, whatever
     the policy did: its calls, the identifiers they used that were said before, the calls made
-    again, and the edits of lines that were shown before.
+    again, and the edits of lines that were shown before. ``jumps`` says what left the view when.
     """
 
     conversation: str
@@ -78,6 +79,7 @@ class Tally:
     said_before: int = 0
     made_again: int = 0
     edited: int = 0
+    jumps: list[Jump] = field(default_factory=list)
 
 
 def tally_to_dict(tally: Tally) -> dict[str, Any]:
@@ -139,6 +141,7 @@ def _measure_calls(tally: Tally, run: _Run) -> None:
     overhead = counter.priming + record.hidden
     overhead += counter.count_tools(record.tools) if record.tools else 0
     index_of = {id(entry): index for index, entry in enumerate(record.entries)}
+    jumps = Jumps(tally.jumps, index_of, counter)
     before: Sequence[ConversationEntry] = ()
     answered = 0
     for at in _sampled(record.calls, settings.max_calls, getattr(policy, "max_calls", None)):
@@ -151,13 +154,15 @@ def _measure_calls(tally: Tally, run: _Run) -> None:
             tally.failed += 1
             tally.note = f"{type(error).__name__}: {error}"[:200]
             before = ()
-            _count_needs(tally, run, at, (), index_of)
+            _count_needs(tally, run, at, (), jumps)
             continue
         tally.seconds += perf_counter() - started
         sizes = [counter.count_entry(entry) for entry in sent]
         total = sum(sizes) + overhead
         prefix = repeated(before, sent)
         cached = sum(sizes[:prefix]) + (overhead - counter.priming if before else 0)
+        if prefix < len(before):
+            jumps.note(at, before, sent)
         before = sent
         tally.measured += 1
         tally.tokens.append(total)
@@ -178,7 +183,7 @@ def _measure_calls(tally: Tally, run: _Run) -> None:
         for entry, size in zip(sent, sizes, strict=True):
             role = entry.role.value
             tally.roles[role] = tally.roles.get(role, 0) + size
-        _count_needs(tally, run, at, sent, index_of)
+        _count_needs(tally, run, at, sent, jumps)
 
 
 def _count_needs(
@@ -186,7 +191,7 @@ def _count_needs(
     run: _Run,
     at: int,
     sent: Sequence[ConversationEntry],
-    index_of: Mapping[int, int],
+    jumps: Jumps,
 ) -> None:
     edits = run.wanted.edits.get(at, ())
     if edits:
@@ -195,10 +200,13 @@ def _count_needs(
     needs = run.wanted.needs.get(at, ())
     if not needs:
         return
+    index_of = jumps.index_of
     shown = shown_in(sent, index_of)
     inserted = "\n".join(searchable(entry) for entry in sent if id(entry.root) not in index_of)
     for need in needs:
         met = is_met(need, shown, run.record, inserted)
+        if not met:
+            jumps.miss(need)
         if need.kind == "repeat":
             tally.repeats += 1
             tally.repeated += not met

@@ -23,6 +23,7 @@ class LeftUnit:
         tokens: how large it was in the view before.
         gist: what it was, in a line: the calls, or the beginning of the text.
         handles: what the recall tool takes to return the originals.
+        reason: why it left, as the later view's decision says.
     """
 
     entries: tuple[int, ...]
@@ -30,6 +31,7 @@ class LeftUnit:
     tokens: int
     gist: str
     handles: tuple[str, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ def diff_views(
     shown = {each.index: each for each in before if _visible(each)}
     still = {each.index: each for each in now if _visible(each)}
     gone = [index for index in shown if index is not None and index not in still]
-    left = tuple(_units(sorted(gone), shown, record))
+    reasons = {each.index: each.reason for each in now if each.reason}
+    left = tuple(_units(sorted(gone), shown, record, reasons))
     changed = tuple(
         (shown[index], each)
         for index, each in still.items()
@@ -111,7 +114,10 @@ def _differs(before: Decision, now: Decision) -> bool:
 
 
 def _units(
-    gone: Sequence[int], shown: dict[int | None, Decision], record: Sequence[ConversationEntry]
+    gone: Sequence[int],
+    shown: dict[int | None, Decision],
+    record: Sequence[ConversationEntry],
+    reasons: dict[int | None, str],
 ) -> Iterable[LeftUnit]:
     """Yield the units gone: a call takes the results that follow it along."""
     group: list[int] = []
@@ -131,6 +137,7 @@ def _units(
                 tokens=sum(shown[each].tokens_after for each in group),
                 gist=_gist(first),
                 handles=tuple(handle for handle in handles if handle),
+                reason=reasons.get(group[0], ""),
             )
             group = []
         if index is not None:

@@ -109,11 +109,12 @@ class CurationReport:
 
         sizes = [self._counter.count_entry(entry) for entry in self._view]
         family = {"openai": "openai", "gemini": "gemini"}.get(self.provider, "anthropic")
+        model = getattr(self._counter, "model", None) or self._counter.name.rpartition(":")[2]
         return plan_cache(
             self._view,
             sizes,
             prefix_entries=self.prefix_entries,
-            pricing=sheet_for(self._counter.name.rpartition(":")[2]) or family,
+            pricing=sheet_for(model) or family,
             tools_tokens=max(self.tokens - sum(sizes), 0),
         )
 

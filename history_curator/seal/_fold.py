@@ -211,7 +211,7 @@ class Fold:
             ):
                 opening = map(self._told_by, range(min(at, OPENING)))
                 before = map(self._told_by, range(begin, at))
-                return track.restart(opening, before, units[at].offset / 4)
+                return track.restart(opening, before)
             return track.start()._replace(place=_place_of(units[at - 1]))
         state = cut.state or track.start()
         return track.reach(state, _place_of(units[at]), cut.size, _facts(units[at]))

@@ -14,7 +14,7 @@ from history_curator.sockets._budget import (
     share_of,
 )
 from history_curator.sockets._cache import MOST_MARKS, mark_prefix, mark_view
-from history_curator.sockets._call import CuratedCall
+from history_curator.sockets._call import SHRINK, CuratedCall
 from history_curator.sockets._counts import Counts, counts_of
 from history_curator.sockets._load import ConfigSource, load_settings, rebuilt
 from history_curator.sockets._record import Retention, entries_of, prune_connection
@@ -22,6 +22,7 @@ from history_curator.sockets._rules import Asked, rules_for
 
 __all__ = [
     "MOST_MARKS",
+    "SHRINK",
     "Ask",
     "Asked",
     "Body",

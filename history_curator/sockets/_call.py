@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -9,9 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from history_curator._drive import Ask, Body
 from history_curator.errors import BudgetUnsatisfiableError
+from history_curator.tokens import read_usage
 
 if TYPE_CHECKING:
     from history_curator.curator import Curation, Curator
+
+SHRINK = 0.55
+"""Share of a refused view that its repetition has at most: one that is counted 1.7 times fits."""
+_LESS = 0.9
+"""Less than this share of what was foretold is a surprise."""
+_SURE = 0.97
+"""Of what a refusal says would have fitted."""
+_NEAR = 4
+"""Numbers further from ours than this many times are about something else."""
+_NUMBER = re.compile(r"\b\d{1,3}(?:,\d{3})+\b|\b\d{3,}\b")
 
 
 @dataclass(slots=True)
@@ -27,11 +39,13 @@ class CuratedCall:
         send: what sends a curation.
         too_long: the errors by which a provider says so.
         retries: how often a refused request is repeated with a smaller view.
-        shrink: each repeated view has at most this share of the one before.
+        shrink: each repeated view has at most this share of the one before, unless the first
+            refusal says by how much it was too long.
         curating: opens around each curation, such as a span of a trace.
-        usage: what of an answer says what was counted. It is asked after a refusal: the view that
-            was accepted is not the one that follows from the conversation, so nobody else knows
-            what the report is about.
+        usage: what of an answer says what was counted. The curation is told where its message does
+            not say enough: after a refusal, because the view that was accepted is not the one that
+            follows from the conversation; and where something else was counted than was foretold,
+            because anybody else would have to doubt that the report is about this view.
     """
 
     curator: Curator
@@ -40,7 +54,7 @@ class CuratedCall:
     send: Callable[[Curation], Ask]
     too_long: tuple[type[Exception], ...] = ()
     retries: int = 0
-    shrink: float = 0.7
+    shrink: float = SHRINK
     curating: Callable[[], AbstractContextManager[Any]] = field(default=nullcontext)
     usage: Callable[[Any], Any] = lambda answer: answer
 
@@ -66,13 +80,34 @@ class CuratedCall:
                 raise
             try:
                 answer = yield self.send(curation)
-                if refusal is not None:
-                    curation.observe(self.usage(answer))
-                return answer
             except self.too_long as error:
                 if left <= 0:
                     raise
-                left -= 1
-                refusal = error
-            sent = min(arguments.get("max_tokens") or curation.tokens, curation.tokens)
-            arguments["max_tokens"] = max(1, int(sent * self.shrink))
+                share = None if refusal else _fitting(error, curation.tokens)
+                left, refusal = left - 1, error
+            else:
+                said = self.usage(answer)
+                if refusal is not None or _surprises(curation, said):
+                    curation.observe(said)
+                return answer
+            # Kept free, because another budget would be another cut with other reports.
+            limit = arguments.get("max_tokens") or curator.max_tokens or curation.tokens
+            most = int(min(limit, curation.tokens) * (share or self.shrink))
+            arguments |= {"max_tokens": limit, "reserve": limit - max(1, most)}
+
+
+def _surprises(curation: Curation, answer: Any) -> bool:
+    """Whether the provider counted something else than was foretold."""
+    usage, tokens = read_usage(answer), curation.tokens
+    most = tokens + (curation.error or 0)
+    return usage is not None and not _LESS * tokens <= usage.input <= most
+
+
+def _fitting(error: Exception, tokens: int) -> float | None:
+    """Return the share of a refused request that fits, where the refusal has both numbers.
+
+    Such as ``prompt is too long: 214532 tokens > 200000 maximum``.
+    """
+    numbers = {int(each.replace(",", "")) for each in _NUMBER.findall(str(error))}
+    near = sorted(each for each in numbers if tokens / _NEAR <= each <= tokens * _NEAR)
+    return _SURE * near[-2] / near[-1] if len(near) > 1 else None

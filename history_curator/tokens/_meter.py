@@ -100,8 +100,9 @@ class Learned:
         ratio, grown = self.ratio, now[0] - before[0]
         expected = before[1] + ratio * grown
         within = self.spread * ratio * moved
-        surplus = min(now[1] - expected - within, _SURPRISE * expected)
-        self._note(max(0, math.ceil(surplus)))
+        otherwise = abs(now[1] - expected) > _SURPRISE * expected + within
+        if not otherwise:
+            self._note(max(0, math.ceil(now[1] - expected - within)))
         self.calls += 1
         if grown > 0:
             # A reminder slipped in, or a cache that was cleared, says nothing about the ratio.
@@ -110,7 +111,7 @@ class Learned:
             kept = 0.5 ** (grown / _MEMORY)
             self.reported = self.reported * kept + step
             self.counted = self.counted * kept + grown
-        if abs(now[1] - expected) > _SURPRISE * expected + within:
+        if otherwise:
             self._scale(now[1] / expected)
 
     def settle(self, counted: int, reported: int, *, first: bool) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from history_curator import Curator
 from history_curator.caching import (
     CacheEmulator,
     CachePlan,
@@ -211,6 +212,61 @@ class TestApply:
     def test_messages_of_another_view_are_left_alone(self) -> None:
         out = apply_anthropic(MESSAGES[:1], self.made(), system="rules")
         assert out["messages"] == MESSAGES[:1]
+
+
+LONG = "word " * 5_000
+
+
+def marks(given: Any) -> list[Any]:
+    """What a request is marked with, wherever it stands."""
+    if isinstance(given, dict):
+        names = ("cache_control", "cachePoint", "prompt_cache_breakpoint")
+        own = [given[name] for name in names if name in given]
+        return own + [each for value in given.values() for each in marks(value)]
+    return [each for one in given for each in marks(one)] if isinstance(given, list) else []
+
+
+class TestOfAView:
+    """`report.cache_plan` in requests that others have marked already."""
+
+    @pytest.mark.parametrize("marked", [(), (1,), (1, 3), (1, 3, 5), (0, 1, 3, 5)])
+    @pytest.mark.parametrize(
+        ("provider", "model", "apply"),
+        [
+            ("anthropic", "claude-opus-4-6", apply_anthropic),
+            ("bedrock", "claude-opus-4-6", apply_bedrock),
+            ("openai", "gpt-5.6", apply_openai),
+        ],
+    )
+    def test_never_more_than_four_in_all(
+        self, provider: str, model: str, apply: Any, marked: tuple[int, ...]
+    ) -> None:
+        def said(number: int, text: str) -> list[dict[str, Any]]:
+            block = {"text": text} if provider == "bedrock" else {"type": "text", "text": text}
+            if number not in marked:
+                return [block]
+            if provider == "bedrock":
+                return [block, {"cachePoint": {"type": "default"}}]
+            name = "cache_control" if provider == "anthropic" else "prompt_cache_breakpoint"
+            return [{**block, name: {"type": "ephemeral"}}]
+
+        talk: list[Any] = []
+        for number in range(6):
+            talk.append({"role": "user", "content": said(number, f"{number} {LONG}")})
+            answer = {"text": "ok"} if provider == "bedrock" else {"type": "text", "text": "ok"}
+            talk.append({"role": "assistant", "content": [answer]})
+        talk.append({"role": "user", "content": said(6, "so?")})
+        curation = Curator(max_tokens=100_000, provider=provider, counter=model).curate(talk)
+        plan = curation.report.cache_plan
+        assert len(plan.breakpoints) > 1
+        before, out = repr(talk), apply(curation.messages, plan)
+        assert len(marks(out["messages"])) == min(4, len(marked) + len(plan.breakpoints) - (
+            0 in marked and any(each.after == 1 for each in plan.breakpoints)))  # fmt: skip
+        kept = [at for at, each in enumerate(out["messages"]) if marks(each)]
+        assert {2 * number for number in marked} <= set(kept)
+        if len(marked) < 4:  # the end is worth most
+            assert kept[-1] == len(talk) - 1
+        assert repr(talk) == before
 
 
 def block(name: str, *, mark: str | None = None, size: int = 600) -> dict[str, Any]:

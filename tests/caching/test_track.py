@@ -37,9 +37,6 @@ class Follower:
         assert self.state.meter is not None
         return self.state.meter
 
-    def room_for(self, limit: int, overhead: int) -> int:
-        return self.track.room_for(self.state, limit, overhead)
-
 
 track = Follower
 
@@ -54,7 +51,6 @@ class TestRoom:
         for start in range(9):
             assert not along.reach(start, start * 1_000)
         assert along.room == 9_500
-        assert along.room_for(8_000, 500) == 7_500
 
     def test_is_what_the_provider_has_left(self) -> None:
         along = track()
@@ -79,7 +75,7 @@ class TestRoom:
         along.reach(1, 400, Facts(hour, answered=0))
         assert along.room == 9_500
         assert along.state.meter is None
-        assert along.state.ttl == 3_600
+        assert along.state.clock.ttl == 3_600
 
     def test_what_was_observed_is_believed_even_beyond_the_limit(self) -> None:
         along = track(observed={1: Report(Usage(12_000), 900)})
@@ -118,18 +114,38 @@ class TestRoom:
             along.reach(start, start * 400, report(round((500 + start * 400) * 1.6)))
         assert along.meter.learned.ratio == pytest.approx(1.6, rel=0.05)
 
-    def test_a_change_that_nobody_says_is_believed_the_second_time(self) -> None:
+    @pytest.mark.parametrize("size", [4_000, 8_000])
+    def test_a_change_that_nobody_says(self, size: int) -> None:
+        """Within the limit it may be another agent's, and is believed the second time."""
         along = track()
-        for start in range(1, 20):
+        for start in range(1, size // 400):
             along.reach(start, start * 400, report(round((500 + start * 400) * 1.2)))
-        before = along.room
-        along.reach(20, 8_000, report(13_600))  # beyond the limit, or another agent's
-        assert along.room == before
-        along.reach(21, 8_000, report(13_600))
+        before, prompt = along.room, round((500 + size) * 1.6)
+        along.reach(20, size, report(prompt))
+        assert (along.room == before) == (prompt <= 10_000)
+        along.reach(21, size, report(prompt))
         assert along.room < 6_500
-        along.jumped(8_000, 4_000)
-        along.reach(22, 4_000, report(7_200))
+        along.jumped(size, 3_000)
+        along.reach(22, 3_000, report(round(3_500 * 1.6)))
         assert along.meter.learned.ratio == pytest.approx(1.6, rel=0.05)
+
+    def test_a_change_that_comes_with_a_jump(self) -> None:
+        """Once a report was about a cut view of ours, a larger one is no uncut history."""
+        along = track()
+        for start, size in enumerate([*range(400, 7_201, 400), 3_600, *range(3_600, 7_201, 400)]):
+            if size == 3_600 and along.meter.counted > 4_100:
+                along.jumped(7_200, 3_600)
+            along.reach(start, size, report(round((500 + size) * 1.2)))
+        along.jumped(7_200, 5_600)
+        along.reach(40, 5_600, report(round(6_100 * 1.65)))  # nearly what the whole would be
+        assert along.meter.reported == round(6_100 * 1.65)
+
+    def test_a_first_report_beyond_the_limit_is_believed(self) -> None:
+        along = track()
+        along.reach(1, 9_000, report(14_000, model="m-1"))
+        assert along.room < 7_000
+        along.reach(2, 9_000, report(15_000, model="m-2"))  # and so does another model
+        assert along.meter.reported == 15_000
 
     def test_a_history_that_was_sent_whole_teaches_nothing_once_ours_is_cut(self) -> None:
         along = track(20_000)
@@ -163,12 +179,6 @@ class TestRoom:
         along.jumped(7_000, 3_000)
         assert along.meter.counted == 3_500
         assert along.meter.tokens(3_500) == pytest.approx(3_500 * 1.1, rel=0.05)
-
-    def test_one_view_may_have_less(self) -> None:
-        along = track()
-        along.reach(1, 1_000, report(1_800))
-        assert along.room_for(6_000, 500) < along.room_for(10_000, 500)
-        assert along.room_for(10_000, 2_500) == along.room_for(10_000, 500) - 2_000
 
 
 class TestCold:

@@ -161,6 +161,25 @@ class TestWhatIf:
         was, ours = found.policies
         assert was.regret > ours.regret == 0.0
 
+    def test_what_leaves_at_jumps_of_ours_and_is_needed(self, tmp_path: Path) -> None:
+        log = session(10)
+        log.user("again").answer(
+            "n1", call("d1", "Read", path="src/file_001.py"), used=usage(write=20_000)
+        )
+        options = {"budgets": (3_000, 100_000), "peers": (), "executor": "serial"}
+        found = look(log, tmp_path, **options)
+        _, small, large = found.policies
+        assert large.losses == []
+        assert all("Read" in loss.left and loss.messages and loss.tokens for loss in small.losses)
+        calls = [loss.call for loss in small.losses]
+        assert calls == sorted(set(calls))
+        needed = [(loss.call, name) for loss in small.losses for name in loss.needed]
+        assert "the same Read call" in [name for _, name in needed]
+        assert len(needed) <= small.lost
+        page = found.to_html(tmp_path / "page.html").read_text()
+        assert "jumps of the curator, at 3,000" in page
+        assert "the same Read call" in page
+
     def test_peers_by_name(self, tmp_path: Path) -> None:
         found = look(
             session(4), tmp_path, budgets=(4_000,), peers=("trim_messages",), executor="serial"

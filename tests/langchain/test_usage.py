@@ -115,23 +115,43 @@ def test_another_version_of_the_model_may_count_otherwise(talk, before, after):
     provider.check(versions=(0, 115))
 
 
-def test_a_refusal_is_remembered():
+@pytest.mark.parametrize(
+    ("talk", "unsaid"),
+    [
+        (agent, (115, 1.5)),
+        (agent, (122, 1.5)),
+        (agent, (115, 0.7)),
+        (chain, (115, 1.5)),
+        (chain, (122, 1.5)),
+        (chain, (115, 0.75)),  # messages alone: less than 0.8 of it might be another agent's
+    ],
+)
+def test_a_model_that_begins_to_count_otherwise(talk, unsaid):
+    """Nobody can know before the first request that is counted so; the next ones fit."""
+    provider = Provider(LIMIT, "mistral", versions={"mistral-large": 0.9}, unsaid=unsaid)
+
+    talk([Metered(model_name="mistral-large", provider=provider)], [250])
+
+    provider.check(versions=(0, unsaid[0]))
+
+
+@pytest.mark.parametrize("refusal", ["too long", "{} tokens > 4000 maximum"])
+def test_a_refusal_is_remembered(refusal):
     """What the smaller view was counted as tells how much the next one may hold."""
-    provider = Provider(LIMIT, "mistral", versions={"mistral-large": 0.9})
+    unsaid = (115, 1.5)
+    provider = Provider(LIMIT, "mistral", versions={"mistral-large": 0.9}, unsaid=unsaid)
     refused = []
 
     class Strict(Metered):
-        def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> ChatResult:
-            if len(provider.counts) >= 60:
-                provider.versions["mistral-large"] = 1.5  # and nobody says so
-            made = super()._generate(messages, *args, **kwargs)
+        def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+            made = super()._generate(*args, **kwargs)
             if provider.counts[-1] > LIMIT:
                 refused.append(provider.counts.pop())
-                raise ContextOverflowError("too long")
+                raise ContextOverflowError(refusal.format(refused[-1]))
             return made
 
-    agent([Strict(model_name="mistral-large", provider=provider)], [140])
+    agent([Strict(model_name="mistral-large", provider=provider)], [250])
 
-    assert len(provider.counts) == 140
-    assert 1 <= len(refused) <= 3
-    assert max(provider.counts[80:]) > 0.9 * LIMIT
+    assert len(provider.counts) == 250
+    assert len(refused) == 1
+    provider.check(versions=(0, 115))

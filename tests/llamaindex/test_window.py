@@ -132,3 +132,14 @@ def test_another_version_of_the_model_may_count_otherwise(talk, before, after):
     talk([Metered(name, provider) for name in versions], settings, [115, 225])
 
     provider.check(versions=(0, 115))
+
+
+@pytest.mark.parametrize("talk", [agent, chat])
+@pytest.mark.parametrize("unsaid", [(115, 1.5), (122, 1.5), (115, 0.7)])
+def test_a_model_that_begins_to_count_otherwise(talk, unsaid):
+    """Nobody can know before the first request that is counted so; the next ones fit."""
+    provider = Provider(LIMIT, "mistral", versions={"mistral-large": 0.9}, unsaid=unsaid)
+
+    talk([Metered("mistral-large", provider)], [{"token_limit": LIMIT}], [250])
+
+    provider.check(versions=(0, unsaid[0]))

@@ -41,6 +41,7 @@ class TestDiff:
         units = [unit for unit in found.left if unit.kind == "exchange"]
         assert all(len(unit.entries) == 2 for unit in units)
         assert units[0].gist.startswith("read(")
+        assert all("budget" in unit.reason for unit in found.left)
         assert found.tokens == sum(unit.tokens for unit in found.left) > 0
 
     def test_identifiers_gone_are_those_nothing_shows_any_more(self) -> None:

@@ -46,33 +46,55 @@ class Provider:
         encoding: whose tokenizer.
         hidden: tokens of a system prompt that nobody sees.
         versions: by what each version of the model multiplies the tokenizer's counts.
+        unsaid: the request from which on every version multiplies with something else, and what.
+            Nobody can know before it is counted, so this one request may be over the limit.
     """
 
     def __init__(
-        self, limit: int, encoding: str, *, hidden: int = 0, versions: dict[str, float]
+        self,
+        limit: int,
+        encoding: str,
+        *,
+        hidden: int = 0,
+        versions: dict[str, float],
+        unsaid: tuple[int, float] | None = None,
     ) -> None:
-        self.limit, self.hidden, self.versions = limit, hidden, versions
+        self.limit, self.hidden, self.versions, self.unsaid = limit, hidden, versions, unsaid
         self._count = tokenizer(encoding)
         self.counts: list[int] = []
 
     def count(self, model: str, messages: Iterable[Any], tools: Iterable[Any] = ()) -> int:
         """Count a request: its messages and tools as plain data."""
         parts = [json.dumps(each, ensure_ascii=False) for each in (*tools, *messages)]
-        total = self.hidden + round(sum(map(self._count, parts)) * self.versions[model])
+        factor = self.versions[model]
+        if self.unsaid is not None and len(self.counts) >= self.unsaid[0]:
+            factor = self.unsaid[1]
+        total = self.hidden + round(sum(map(self._count, parts)) * factor)
         self.counts.append(total)
         return total
 
-    def check(self, *, versions: Iterable[int] = (0,)) -> None:
-        """No request was too long, and each view was full when the next one was cut.
+    def over(self) -> list[int]:
+        """Return the numbers of the requests over the limit, but for the one nobody could know."""
+        unknown = self.unsaid and self.unsaid[0]
+        return [n for n, count in enumerate(self.counts) if count > self.limit and n != unknown]
+
+    def fills(self, *, versions: Iterable[int] = (0,)) -> list[list[float]]:
+        """Return how full views were when the next one was cut, five calls after each version began.
 
         Args:
             versions: the numbers of the requests at which another version of the model began.
         """
-        counts, limit = self.counts, self.limit
-        over = [at for at, count in enumerate(counts) if count > limit]
-        assert not over, f"requests {over} of {len(counts)} are over the limit"
-        for first, last in pairwise((*versions, len(counts))):
-            cuts = [at for at in range(first + 6, last) if counts[at] < counts[at - 1]]
-            fill = [round(counts[at - 1] / limit, 3) for at in cuts]
+        counts = self.counts
+        cuts = [
+            [at for at in range(first + 6, last) if counts[at] < counts[at - 1]]
+            for first, last in pairwise((*versions, len(counts)))
+        ]
+        return [[round(counts[at - 1] / self.limit, 3) for at in some] for some in cuts]
+
+    def check(self, *, versions: Iterable[int] = (0,)) -> None:
+        """No request was too long, and each view was full when the next one was cut."""
+        over = self.over()
+        assert not over, f"requests {over} of {len(self.counts)} are over the limit"
+        for fill in self.fills(versions=versions):
             assert len(fill) >= 2, "the conversation is too short to see anything"
             assert min(fill) >= 0.95, fill

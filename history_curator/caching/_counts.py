@@ -1,0 +1,150 @@
+"""How a provider counts, told from its reports; and which reports are about views of ours.
+
+A report that somebody was handed with an answer of ours is (`Curation.observe`). One that a message
+of the history carries need not be: another agent may have answered, or the conversation may have
+been sent whole before there was a curator. What is believed is told from the numbers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from history_curator.tokens import Report
+from history_curator.tokens._families import kinship
+from history_curator.tokens._meter import Learned, Meter
+
+__all__ = ["Counting", "Counts"]
+
+_SILENT = 1.8
+"""How many times more a model may count than before when it begins to count otherwise unsaid."""
+_ODD = 1.25
+"""A prompt so many times larger than expected is believed when the next one is so, too."""
+
+
+class Counts(NamedTuple):
+    """What is known of how a provider counts a conversation. Never changed.
+
+    Attributes:
+        meter: foretells its counts; None until something was reported.
+        model: who answered last.
+        gone: counted tokens that jumps have left out since the last report that was believed.
+        cut: whether a report was believed after a jump: what is sent is what we cut.
+        odd: the view as we count it and its prompt, of a report just before that was not believed.
+    """
+
+    meter: Meter | None = None
+    model: str | None = None
+    gone: int = 0
+    cut: bool = False
+    odd: tuple[int, int] | None = None
+
+
+class Counting:
+    """Follows the counts of a conversation from report to report.
+
+    Args:
+        known: returns what is known about a model before this history, to be learned further.
+        asked: the model that gets the view, where it is known.
+        limit: the provider's limit.
+        overhead: what is sent beside the units, as we count it.
+    """
+
+    def __init__(
+        self, known: Callable[[str | None], Learned], asked: str | None, limit: int, overhead: int
+    ) -> None:
+        self._known = known
+        self._asked = asked
+        self._limit = limit
+        self._overhead = overhead
+
+    def start(self) -> Counts:
+        """Return what is known before anything was reported."""
+        known = self._known(None)
+        return Counts(Meter(known)) if known.calls else Counts()
+
+    def restart(self, first: Counts, before: Iterable[tuple[int, Report | None]]) -> Counts:
+        """Return what is known at a place, from how the prompts grew in the stretch before it.
+
+        Args:
+            first: what the first report of the history said; what is hidden follows from it.
+            before: counted tokens of each unit of that stretch, and what was reported for it.
+        """
+        if first.meter is None:
+            return Counts(model=first.model)
+        learned, last, grown = first.meter.learned.copy(), 0, 0
+        for cost, report in before:
+            if report is not None and report.usage.input <= self._limit:
+                if grown and report.usage.input > last > 0:
+                    learned.learn((0, last), (grown, report.usage.input), grown)
+                last, grown = report.usage.input, 0
+            grown += cost
+        bare = learned.ratio * self._overhead + learned.hidden
+        return Counts(Meter(learned, self._overhead, bare), first.model)
+
+    def heard(self, counts: Counts, report: Report, size: int, *, sure: bool) -> Counts:
+        """Return what is known after a report.
+
+        Args:
+            counts: before it.
+            report: what was reported.
+            size: counted tokens of the units that were shown.
+            sure: whether it is about a view of ours for certain.
+        """
+        shown, model = self._overhead + size, report.model
+        if self._asked is not None and model is not None:
+            kin = kinship(self._asked, model)
+            if kin != "same":
+                warned = kin == "version" and counts.meter is None
+                return self._warned(counts, report, shown) if warned else counts
+        if counts.meter is None or model not in (None, counts.model):
+            meter = Meter(self._known(model))
+        else:
+            meter = counts.meter.copy()
+        if not sure and not self._ours(counts, meter, report.usage.input, shown):
+            return counts._replace(odd=(shown, report.usage.input))
+        counted = shown if report.counted is None else report.counted
+        if not meter.observe(counted, report.usage.input, sure=sure):
+            return counts
+        if counted != shown:
+            meter.place(shown)
+        return Counts(meter, model or counts.model, cut=counts.cut or counts.gone > 0)
+
+    def jumped(self, counts: Counts, before: int, after: int) -> Counts:
+        """Return what is known when ``after`` counted tokens are shown instead of ``before``."""
+        counts = counts._replace(gone=counts.gone + before - after)
+        if counts.meter is None or not counts.meter.anchored:
+            return counts
+        meter = counts.meter.copy()
+        meter.place(self._overhead + before)
+        meter.place(self._overhead + after)
+        return counts._replace(meter=meter)
+
+    def _warned(self, counts: Counts, report: Report, shown: int) -> Counts:
+        """Another version answered so far: this one may count otherwise until it has answered."""
+        learned, other = self._known(self._asked), self._known(report.model)
+        learned.hidden = max(learned.hidden, report.usage.input - other.ratio * shown)
+        return counts._replace(meter=Meter(learned))
+
+    def _ours(self, counts: Counts, meter: Meter, reported: int, shown: int) -> bool:
+        """Whether a report that a message carries is about a view of ours, as far as can be told.
+
+        What was sent whole did not get shorter when our view did. A prompt much larger than
+        expected may be another agent's; one beyond the limit, or a second one that goes on from
+        the first, says that the model has begun to count otherwise.
+        """
+        expected, ratio, error = meter.tokens(shown), meter.learned.ratio, meter.error(shown)
+        whole = expected + ratio * counts.gone
+        uncut = abs(reported - whole) < abs(reported - expected)
+        if uncut and not counts.cut:
+            return False
+        if not meter.anchored:
+            return reported <= _SILENT * self._limit
+        if reported <= _ODD * expected + error and not uncut:
+            return True
+        if reported > self._limit:
+            return reported <= _SILENT * expected + error
+        if counts.odd is None:
+            return False
+        following = counts.odd[1] + ratio * (shown - counts.odd[0])
+        return abs(reported - following) <= (_ODD - 1) / 2 * reported
