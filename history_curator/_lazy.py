@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package: it finds each name in the module that is its home."""
+    """Return the ``__getattr__`` of a package, which finds each name in its home."""
 
     def load(name: str) -> Any:
         home = homes.get(name)

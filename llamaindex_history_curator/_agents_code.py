@@ -29,7 +29,8 @@ class CuratedCodeActAgent(CuratedAgent, CodeActAgent):
     Code and what it printed are curated as calls and results, so a long output is shortened like
     a tool result and the question stays.
 
-    The arguments are those of `CodeActAgent` and those listed at `CuratedFunctionAgent`, without ``recall``.
+    The arguments are those of `CodeActAgent` and those listed at `CuratedFunctionAgent`, without
+    ``recall``.
 
     Raises:
         ConfigurationError: for an argument nobody knows, and for ``recall``: its tools cannot

@@ -30,6 +30,7 @@ from llamaindex_history_curator._options import (
     check_alone,
     check_keywords,
     counter_of,
+    curator_from,
     key_of,
     low_water_of,
     make_curator,
@@ -190,7 +191,7 @@ class CuratedMemory(ViewMemory):
             if made_of.get("max_tokens") is None:
                 made_of["max_tokens"] = DEFAULT_TOKEN_LIMIT
             settings = _memory_state.settings_of(made_of, options, config)
-            curator = Curator(*made_of.pop("managers"), **made_of)
+            curator = curator_from(made_of, llm)
             if config is not None and retention is None:
                 retention = CuratorConfig.load(config).retention
         if isinstance(retention, dict):

@@ -1,4 +1,4 @@
-"""From the arguments of a socket to its curator: what they mean, and a clear no to what means nothing."""
+"""What the arguments of a socket mean for its curator, and a clear no to those that mean nothing."""
 
 from __future__ import annotations
 
@@ -38,14 +38,18 @@ _TABLE = "llama_index_memory"
 _serial = numbers(1)
 
 
-def make_curator(*managers: Any, **given: Any) -> Curator:
-    """Return the curator of `settings_for`."""
-    settings = settings_for(*managers, **given)
-    llm = given.get("llm")
+def make_curator(managers: Any = (), *, llm: LLM | None = None, **given: Any) -> Curator:
+    """Return a curator; the arguments are those of `settings_for`."""
+    return curator_from(settings_for(managers, llm=llm, **given), llm)
+
+
+def curator_from(settings: Mapping[str, Any], llm: LLM | None) -> Curator:
+    """Return the curator of what `settings_for` returned, with the rules for the LLM's model."""
+    options = {name: value for name, value in settings.items() if name != "managers"}
     # Its client moves system messages to the front, so all that is asked for is the model's name.
     asked = Asked() if llm is None else Asked((llm.metadata.model_name or None,))
-    settings["provider"] = rules_for(settings["provider"], asked, settings.get("reasoning"))
-    return Curator(*settings.pop("managers"), **settings)
+    options["provider"] = rules_for(options["provider"], asked, options.get("reasoning"))
+    return Curator(*settings["managers"], **options)
 
 
 def settings_for(

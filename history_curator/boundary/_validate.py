@@ -50,9 +50,9 @@ def validate_history(
     unknown role, content that is neither text nor a list of blocks, a message over its hard limit.
     Everything else is put right with a warning: too many messages, missing or invalid timestamps,
     empty and long messages, malformed attachments, too large a total, nothing left. Attachments
-    and blocks that are not text stay with their message, as `ValidatedMessage.attachments`. Older messages beyond `max_messages` are left out
-    before they are looked at. What the caller gave is never changed; every message returned is
-    new.
+    and blocks that are not text stay with their message, as `ValidatedMessage.attachments`. Older
+    messages beyond `max_messages` are left out before they are looked at. What the caller gave is
+    never changed; every message returned is new.
 
     Args:
         history: a list of ``{role, content, timestamp}`` dicts, or None.

@@ -164,8 +164,8 @@ def as_conversations(source: Any) -> list[LabConversation]:
     """Return conversations from what people have at hand.
 
     Takes an iterable of: `LabConversation`, mappings with a ``messages`` list (and optionally
-    ``id``, ``questions``, ``tools``, ``times``), or plain lists of messages. One plain list of messages is
-    one conversation.
+    ``id``, ``questions``, ``tools``, ``times``), or plain lists of messages. One plain list of
+    messages is one conversation.
 
     Raises:
         ConversionError: naming the conversation that is neither.

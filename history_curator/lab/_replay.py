@@ -46,8 +46,9 @@ def replay(
     measured by the same counter, rules and prices.
 
     Args:
-        conversations: a file, folder, pattern or URL (see `load_conversations`), lists of messages, mappings with a ``messages`` list (``id``, ``questions``
-            and ``tools`` are used where present), or `LabConversation` objects.
+        conversations: a file, folder, pattern or URL (see `load_conversations`), lists of
+            messages, mappings with a ``messages`` list (``id``, ``questions`` and ``tools`` are
+            used where present), or `LabConversation` objects.
         policies: by name, a `Curator`, a function that builds one, a `Policy`, or the name of a
             known policy (`peer_names`); a list of known names does as well.
         pricing: price sheet for the ``cost`` column.
