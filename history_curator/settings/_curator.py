@@ -189,16 +189,19 @@ class CuratorConfig(CuratorFields):
         """
         from history_curator.curator import Curator
 
-        managers = [
-            build_value(manager, objects or {}, f"managers[{position}]")
-            for position, manager in enumerate(self.managers)
-        ]
         settings = {
             field: getattr(self, field)
             for field in type(self).model_fields
             if field not in ("managers", "retention", "limits")
         }
-        return Curator(*managers, **{**settings, **overrides})
+        return Curator(*self.make_managers(objects), **{**settings, **overrides})
+
+    def make_managers(self, objects: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
+        """Return the managers alone; see `build`."""
+        return tuple(
+            build_value(manager, objects or {}, f"managers[{position}]")
+            for position, manager in enumerate(self.managers)
+        )
 
 
 def _find_settings(data: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

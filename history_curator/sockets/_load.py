@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from history_curator.curator import Curator
 from history_curator.settings import CuratorConfig, CuratorOptions
-from history_curator.sockets._budget import is_share
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ConfigSource: TypeAlias = "CuratorConfig | Mapping[str, Any] | str | Path"
 """What describes a curator: a configuration, a mapping, or the path of a file."""
-
-_TOGETHER = ("counter", "low_water", "max_tokens", "preserve_last_n", "reasoning")
-"""Overrides the core checks together with the managers of a configuration."""
 
 
 def load_settings(
@@ -47,12 +43,7 @@ def load_settings(
         if field in loaded.model_fields_set and field not in ("limits", "retention")
     }
     if "managers" in settings and "managers" not in given:
-        known = {
-            field: value
-            for field, value in given.items()
-            if field in _TOGETHER and not (field == "max_tokens" and is_share(value))
-        }
-        settings["managers"] = loaded.build(objects=objects, **known).managers
+        settings["managers"] = loaded.make_managers(objects)
     return {**settings, **given}
 
 
