@@ -143,7 +143,7 @@ _SCRIPTS: tuple[tuple[int, float], ...] = (
 )
 _KNOWN, _UNKNOWN, _APART, _LAST = 0.47, 1.3, 1.25, "\u1100"
 _STARTS = [start for start, _ in _SCRIPTS]
-_SEVERAL, _DRAWN, _SPREAD, _FIRST = 1.6, 0.36, 1.2, 4.0
+_SEVERAL, _DRAWN, _SPREAD, _FIRST = 1.6, 0.32, 1.5, 4.0
 """Above how many tokens, and how many a character, a word's letters look drawn at random; what is
 allowed for then; and how many tokens of such words every text is taken to hold."""
 _TINY = 16
@@ -269,7 +269,7 @@ class HeuristicCounter(CachingCounter):
 
     Example:
         >>> HeuristicCounter().count("hello world")
-        5
+        6
     """
 
     __slots__ = ("_options",)
