@@ -83,14 +83,14 @@ class OneSystemEntryLeads(Invariant):
         while lead < len(entries) and entries[lead].role is SYSTEM:
             lead += 1
         leading = list(entries[:lead])
-        rest: list[ConversationEntry] = _moved_on(entries, lead) if self.later == "stay" else []
-        for entry in entries[lead:] if not rest else ():
-            if entry.role is not SYSTEM:
-                rest.append(entry)
-            elif self.later == "hoist":
-                leading.append(_hoisted(entry) if self.run else entry)
-            else:
-                rest.append(_demoted(entry))
+        if self.later == "stay":
+            rest = _moved_on(entries, lead)
+        elif self.later == "demote":
+            rest = [_demoted(each) if each.role is SYSTEM else each for each in entries[lead:]]
+        else:
+            rest = [entry for entry in entries[lead:] if entry.role is not SYSTEM]
+            late = [entry for entry in entries[lead:] if entry.role is SYSTEM]
+            leading += map(_hoisted, late) if self.run else late
         if self.run:
             return leading + rest
         if len(leading) > 1:

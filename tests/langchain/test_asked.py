@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-from langchain_history_curator._hook import model_node
 
 from history_curator.rules import get_profile
-from langchain_history_curator import HistoryCurator, HistoryCuratorMiddleware
+from langchain_history_curator import HistoryCurator, HistoryCuratorMiddleware, model_node
 
 anthropic = pytest.importorskip("langchain_anthropic")
 
