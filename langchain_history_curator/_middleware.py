@@ -92,8 +92,9 @@ class HistoryCuratorMiddleware(
     Every model call gets a view that fits `max_tokens` with the system prompt, the bound tools
     and the form of a structured answer counted in, splits no tool exchange and follows the
     provider's rules. The agent's state and its checkpoints keep the full record: nothing is ever
-    removed from them. The view is a function of the state alone, so a restart from a checkpoint
-    sees the same one. What a `SummarizingManager` wrote is kept in the state too, where no output
+    removed from them. The view is a function of the state, so a restart from a checkpoint sees the
+    same one; only what a refusal or an unexpected count has taught is learned again. What a
+    `SummarizingManager` wrote is kept in the state too, where no output
     shows it, unless the manager was given a cache of its own.
 
     When the provider refuses a request as too long after all, the call is repeated with a smaller

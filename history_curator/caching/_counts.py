@@ -29,15 +29,17 @@ class Counts(NamedTuple):
         meter: foretells its counts; None until something was reported.
         model: who answered last.
         gone: counted tokens that jumps have left out since the last report that was believed.
-        cut: whether a report was believed after a jump: what is sent is what we cut.
         odd: the view as we count it and its prompt, of a report just before that was not believed.
+        before: what was known before a report beyond the limit, where one was just believed.
+        foreign: whether such a one turned out to be about something else.
     """
 
     meter: Meter | None = None
     model: str | None = None
     gone: int = 0
-    cut: bool = False
     odd: tuple[int, int] | None = None
+    before: Counts | None = None
+    foreign: bool = False
 
 
 class Counting:
@@ -101,18 +103,24 @@ class Counting:
             meter = Meter(self._known(model))
         else:
             meter = counts.meter.copy()
-        if not sure and not self._ours(counts, meter, report.usage.input, shown):
-            return counts._replace(odd=(shown, report.usage.input))
+        reported = report.usage.input
+        beyond = not sure and reported > self._limit
+        if beyond and counts.before is not None and counts.gone:  # ours was cut: it was not ours
+            return counts.before._replace(foreign=True)
+        if not sure and not self._ours(counts, meter, reported, shown):
+            return counts._replace(odd=(shown, reported))
         counted = shown if report.counted is None else report.counted
-        if not meter.observe(counted, report.usage.input, sure=sure):
+        if not meter.observe(counted, reported, sure=sure):
             return counts
         if counted != shown:
             meter.place(shown)
-        return Counts(meter, model or counts.model, cut=counts.cut or counts.gone > 0)
+        return Counts(meter, model or counts.model, before=counts if beyond else None)
 
     def jumped(self, counts: Counts, before: int, after: int) -> Counts:
         """Return what is known when ``after`` counted tokens are shown instead of ``before``."""
         counts = counts._replace(gone=counts.gone + before - after)
+        if counts.before is not None:
+            counts = counts._replace(before=self.jumped(counts.before, before, after))
         if counts.meter is None or not counts.meter.anchored:
             return counts
         meter = counts.meter.copy()
@@ -129,22 +137,24 @@ class Counting:
     def _ours(self, counts: Counts, meter: Meter, reported: int, shown: int) -> bool:
         """Whether a report that a message carries is about a view of ours, as far as can be told.
 
-        What was sent whole did not get shorter when our view did. A prompt much larger than
-        expected may be another agent's; one beyond the limit, or a second one that goes on from
-        the first, says that the model has begun to count otherwise.
+        One beyond the limit says that the model has begun to count otherwise: to doubt it would
+        mean to be over the limit again. The view is cut then, so if the next one is beyond it as
+        well, both were about something else. Otherwise: what was sent whole did not get shorter
+        when our view did, and a prompt much larger than expected may be another agent's, until a
+        second one goes on from it.
         """
         expected, ratio, error = meter.tokens(shown), meter.learned.ratio, meter.error(shown)
-        whole = expected + ratio * counts.gone
-        uncut = abs(reported - whole) < abs(reported - expected)
-        if uncut and not counts.cut:
-            return False
-        if not meter.anchored:
-            return reported <= _SILENT * self._limit
-        if reported <= _ODD * expected + error and not uncut:
-            return True
         if reported > self._limit:
-            return reported <= _SILENT * expected + error
-        if counts.odd is None:
+            most = _SILENT * expected + error if meter.anchored else _SILENT * self._limit
+            return reported <= most and not counts.foreign
+        if not meter.anchored:
+            return True
+        whole = expected + ratio * counts.gone
+        if abs(reported - whole) < abs(reported - expected):
+            return False
+        if reported <= _ODD * expected + error:
+            return True
+        if counts.odd is None or counts.foreign:
             return False
         following = counts.odd[1] + ratio * (shown - counts.odd[0])
         return abs(reported - following) <= (_ODD - 1) / 2 * reported

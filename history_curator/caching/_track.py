@@ -183,9 +183,11 @@ class Track:
 
     def _counted(self, state: State, counts: Counts) -> State:
         """The state with other counts, and the room that they leave."""
-        if counts.meter is None or counts.meter is state.meter:
-            return state._replace(counts=counts)
-        room = max(0, counts.meter.room(self._limit) - self._overhead)
+        room = state.room
+        if counts.meter is None:
+            room = self._room
+        elif counts.meter is not state.meter:
+            room = max(0, counts.meter.room(self._limit) - self._overhead)
         return state._replace(counts=counts, room=room)
 
     def _lasting(self, state: State, report: Report | None) -> State:

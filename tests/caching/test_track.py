@@ -129,8 +129,23 @@ class TestRoom:
         along.reach(22, 3_000, report(round(3_500 * 1.6)))
         assert along.meter.learned.ratio == pytest.approx(1.6, rel=0.05)
 
+    def test_a_second_one_beyond_the_limit_takes_the_first_one_back(self) -> None:
+        """The view was cut for the first one, and the prompt did not get shorter: not ours."""
+        along = track()
+        for start in range(1, 20):
+            along.reach(start, start * 400, report(round((500 + start * 400) * 1.2)))
+        before = along.meter.learned.ratio
+        along.reach(20, 7_600, report(12_000))
+        assert along.room < 6_000
+        along.jumped(7_600, 4_000)
+        along.reach(21, 4_400, report(12_500))
+        assert along.meter.learned.ratio == before
+        assert along.meter.tokens(4_500) == pytest.approx(4_500 * 1.2, rel=0.05)
+        along.reach(22, 4_800, report(13_000))
+        assert along.meter.learned.ratio == before
+
     def test_a_change_that_comes_with_a_jump(self) -> None:
-        """Once a report was about a cut view of ours, a larger one is no uncut history."""
+        """Beyond the limit it is no uncut history: to doubt it would mean to be over it again."""
         along = track()
         for start, size in enumerate([*range(400, 7_201, 400), 3_600, *range(3_600, 7_201, 400)]):
             if size == 3_600 and along.meter.counted > 4_100:

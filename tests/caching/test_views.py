@@ -155,6 +155,18 @@ class TestReportsOfSomethingElse:
         assert max(reports) <= 5_000
         assert min(reports[80:]) > 0.35 * 5_000
 
+    @pytest.mark.parametrize(("stretch", "hidden"), [(0.9, 0), (1.3, 0), (1.1, 800)])
+    def test_a_history_of_a_larger_budget_is_never_refused(
+        self, stretch: float, hidden: int
+    ) -> None:
+        provider = Provider(stretch, hidden)
+        record, _, _ = talk(Curator(max_tokens=5_000), provider, carried, calls=120)
+        asked = [n for n in range(20, len(record), 7) if record[n - 1]["role"] != "assistant"]
+        for budget in (4_000, 3_000, 2_000):
+            for upto in asked:
+                view = Curator(max_tokens=budget).curate(record[:upto]).messages
+                assert provider.count(view) <= budget
+
     @pytest.mark.parametrize("tell", [carried, observed])
     @pytest.mark.parametrize(
         ("before", "after", "at"),
