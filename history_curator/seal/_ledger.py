@@ -26,8 +26,10 @@ from history_curator.timeline import Timeline, Unit
 from history_curator.tokens import TokenCounter
 from history_curator.tokens._cap import count_lines, keep_count
 
-SHARE = 0.15
+SHARE = 0.10
 """Share of the room that the ledger may take."""
+LINES = 1 / 5
+"""Share of the ledger that goes to the newest lines, before identifiers; older lines get the rest."""
 MOST = 2_000
 """Tokens it may take."""
 LEAST = 60
@@ -134,7 +136,7 @@ class Ledger:
         said = {self._told(unit).line for unit in shown}
         lines: list[str] = []
         waiting = [unit for unit in reversed(gone) if tools or unit.kind == "user"]
-        share = left // 2 if tools else left
+        share = int(left * LINES) if tools else left
         place, spent = self._lines(waiting, 0, share, said, lines)
         left -= spent
         names: list[str] = []
