@@ -169,17 +169,22 @@ class View:
         if self.seal.profile.hoists:
             late = late + [place for place, _ in pairing.system[-1:]]
         start = pairing.units[at].start
-        return any(place > start for place in late) or self._cut_before(found) != found.cut
+        return any(place > start for place in late) or not self._goes_on(found)
 
-    def _cut_before(self, found: Found) -> Cut | None:
-        """Where the view of the request before began; None where it was squeezed, or not known."""
-        if found.squeezed or (found.smaller and self.state is not None):
-            return None
-        whole = self.room >= self._usual.room + self.fixed
-        if not found.smaller and (whole or self.state is not None):
-            return self._reached(self._usual, before=True).cut
-        earlier = self._search(before=True)
-        return None if earlier is None else earlier.cut
+    def _goes_on(self, found: Found) -> bool:
+        """Whether a view begins with that of the request before; False where that is not known."""
+        metered = self.state is not None and self.state.meter is not None  # its room varies
+        if found.smaller and metered:
+            return False
+        ample = metered or self.room >= self._usual.room + self.fixed
+        past = self._reached(self._usual, before=True)
+        if ample and not found.smaller:
+            if past.cut == found.cut:
+                return True
+            earlier = self.conformed(self._pieces(self._usual, past), past.cut)
+        else:
+            earlier = self._search(before=True)
+        return earlier is not None and earlier.flat == found.flat[: len(earlier.flat)]
 
     def _pieces(self, fold: Fold, reached: Reached) -> list[Form]:
         cut, end = reached.cut, reached.end
