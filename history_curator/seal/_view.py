@@ -181,7 +181,7 @@ class View:
         if ample and not found.smaller:
             if past.cut == found.cut:
                 return True
-            earlier = self.conformed(self._pieces(self._usual, past), past.cut)
+            earlier: Found | None = self.conformed(self._pieces(self._usual, past), past.cut)
         else:
             earlier = self._search(before=True)
         return earlier is not None and earlier.flat == found.flat[: len(earlier.flat)]

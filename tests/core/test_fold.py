@@ -90,7 +90,7 @@ def test_between_jumps_a_view_is_the_one_before_and_what_is_new(seed: int) -> No
     options=st.sampled_from([{}, {"reserve": 500}, {"max_tokens": 2_000}, {"max_tokens": 9_000}]),
 )
 def test_a_view_jumped_where_it_is_not_the_one_before_and_what_is_new(
-    seed: int, options: dict[str, int]
+    seed: int, options: dict[str, Any]
 ) -> None:
     messages = session(seed)
     curator = Curator(max_tokens=BUDGET)
