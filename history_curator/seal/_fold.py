@@ -106,7 +106,7 @@ class Fold:
         self._told = 0
         self._span = SPAN * budget * 4
         self._jump = Jump(timeline, forms, ledger, preserve_last_n)
-        self._written: tuple[object, Form | None] = (None, None)
+        self._written: dict[Cut, Form | None] = {}  # the ledgers of this cut and of the one before
         self._reset()
 
     def _reset(self) -> None:
@@ -234,11 +234,12 @@ class Fold:
         """The ledger of a cut."""
         if self._ledger is None or not cut.ledger:
             return None
-        if self._written[0] != cut:
+        if cut not in self._written:
             end = max(cut.known, cut.at)
             entry = self._ledger.entry(self.timeline, cut.at, cut.heads, end, cut.ledger)
-            self._written = (cut, None if entry is None else self.forms.made((entry,), ()))
-        return self._written[1]
+            form = None if entry is None else self.forms.made((entry,), ())
+            self._written = dict([*list(self._written.items())[-1:], (cut, form)])
+        return self._written[cut]
 
 
 def _place_of(unit: Unit) -> int:

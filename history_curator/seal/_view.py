@@ -181,6 +181,8 @@ class View:
         if ample and not found.smaller:
             if past.cut == found.cut:
                 return True
+            if past.cut.at != found.cut.at and (past.cut.ledger or found.cut.ledger):
+                return False  # the ledger tells of more; it need not be written again to see that
             earlier: Found | None = self.conformed(self._pieces(self._usual, past), past.cut)
         else:
             earlier = self._search(before=True)
