@@ -51,8 +51,9 @@ GRID = {
 }
 """What this replay measured, on the same sessions, on the grid of cells that the fold replaced."""
 HALVES = (
-    "*Half a* and *half b* are the same sessions by a hash of their ids. What may be set (how deep a "
-    "jump goes, the share of the ledger and of its lines) was chosen on half a alone."
+    "*Half a* and *half b* are the same sessions by a hash of their ids. The share of the ledger and "
+    "of its newest lines was chosen on half a; how deep a jump goes and where a result is capped, on "
+    "all of them."
 )
 REFUSED = (
     "*Too small* counts calls that were refused: the latest question is sent whole or not at all, "
