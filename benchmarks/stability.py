@@ -7,6 +7,10 @@ of edit calls whose replaced lines, as far as they had been shown, are all in th
 input tokens a call at full price, with reads from the prompt cache at a tenth and writes at a
 quarter extra. *Broken* counts views that did not repeat what the report before them promised.
 
+The sessions are also taken as two halves, told apart by a hash of their ids: what is set on one
+half is worth what it does on the other. Where calls were refused, because the question alone is
+larger than the budget, a row over the calls that were answered stands beside that over all.
+
     python -m benchmarks.stability [--every N] [--budgets 8000 32000] [--write]
 """
 
@@ -15,9 +19,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from benchmarks._data import load
 from benchmarks._shapes import fill_table, loop_table
@@ -45,10 +50,15 @@ GRID = {
     128_000: "0.975 | 1.000 | 1.000 | 8,390 | 65,067 | 0",
 }
 """What this replay measured, on the same sessions, on the grid of cells that the fold replaced."""
+HALVES = (
+    "*Half a* and *half b* are the same sessions by a hash of their ids. The share of the ledger and "
+    "of its newest lines was chosen on half a; how deep a jump goes and where a result is capped, on "
+    "all of them."
+)
 REFUSED = (
     "*Too small* counts calls that were refused: the latest question is sent whole or not at all, "
-    "and in one session the user pasted a log of 17,429 tokens. These calls count above as seeing "
-    "nothing."
+    "unless the caller opts in to cutting user text, and in one session the user pasted a log of "
+    "17,429 tokens. These calls count as seeing nothing, but for the rows over answered calls."
 )
 
 View = Sequence[ConversationEntry]
@@ -85,6 +95,7 @@ class Session:
 
     def __init__(self, row: dict[str, Any]) -> None:
         self.messages: list[dict[str, Any]] = row["messages"]
+        self.half = "ab"[crc32(str(row["id"]).encode()) % 2]
         dialect = detect(self.messages)
         read = [dialect.read(message, at) for at, message in enumerate(self.messages)]
         texts = ["\n".join(map(_text, entries)) for entries in read]
@@ -144,10 +155,23 @@ class Score:
     broken: int = 0
     jumps: int = 0
 
+    def __add__(self, other: Score) -> Score:
+        """Return what was done in both."""
+        return Score(
+            *(getattr(self, each.name) + getattr(other, each.name) for each in fields(self))
+        )
+
     @property
     def cost(self) -> float:
         """Input tokens a call, at full price."""
         return (self.repeated * READ + (self.sent - self.repeated) * WRITE) / max(1, self.calls)
+
+    @property
+    def answered(self) -> Score:
+        """The same over the calls that were not refused."""
+        return replace(
+            self, needed=self.needed - self.unseen, edits=self.edits - self.unedited, refused=0
+        )
 
     def row(self, name: str, budget: int, *, promises: bool) -> str:
         """Return a line of the table."""
@@ -162,12 +186,6 @@ class Score:
             f"| {budget:,} | {name} | {text} | {self.cost:,.0f} "
             f"| {self.sent // max(1, self.calls):,} | {self.refused} | {promised} |"
         )
-
-    def answered(self, budget: int) -> str:
-        """Return what was seen in the calls that were not refused."""
-        visible = self.visible / max(1, self.needed - self.unseen)
-        edits = self.whole / max(1, self.edits - self.unedited)
-        return f" Without them, at {budget:,}: visible {visible:.3f}, edits {edits:.3f}."
 
 
 def measure(sessions: Iterable[Session], make: Callable[[int], Policy], budget: int) -> Score:
@@ -232,19 +250,26 @@ def sessions_table(budgets: Sequence[int], every: int = 1) -> list[str]:
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
     ]
-    printed, refused = 0, ""
+    printed, refused = 0, False
     for budget in budgets:
         table.append(
             measure(sessions, suffix, budget).row("latest that fit", budget, promises=False)
         )
         if every == 1 and budget in GRID:
             table.append(f"| {budget:,} | the grid before it | {GRID[budget]} | | |")
-        score = measure(sessions, default, budget)
+        halves = {
+            half: measure([each for each in sessions if each.half == half], default, budget)
+            for half in "ab"
+        }
+        score = halves["a"] + halves["b"]
         table.append(score.row("default", budget, promises=True))
-        refused += score.answered(budget) if score.refused else ""
+        if score.refused:
+            table.append(score.answered.row("default, answered", budget, promises=True))
+        refused = refused or bool(score.refused)
+        table += [halves[half].row(f"default, half {half}", budget, promises=True) for half in "ab"]
         print(*table[printed:], sep="\n", flush=True)
         printed = len(table)
-    return [*table, "", REFUSED + refused] if refused else table
+    return [*table, "", HALVES, *(["", REFUSED] if refused else ())]
 
 
 def main(arguments: Sequence[str] | None = None) -> str:

@@ -73,14 +73,14 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
             self.__dict__["tools"] = tools
 
     def _own_options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"name": self.name, "recall": self.recall}
+        options = {"name": self.name, "recall": self.recall, **super()._own_options()}
         if self.config is None:
             return options
         own = self.config.model_fields_set
         return {
             name: value
             for name, value in options.items()
-            if name not in own or (name == "recall" and name in self.model_fields_set)
+            if name not in own or (name != "name" and name in self.model_fields_set)
         }
 
     @property
@@ -181,6 +181,7 @@ class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
         recall: placeholders name a handle, and the agent gets the tool that takes it; a text is
             its name.
         mark_cache: put a `CachePoint` where the cache plan says it pays.
+        recollect: bring what matters to the question back from before the cut; for long chats.
         curator: a curator made elsewhere, instead of all of the above but the mark.
         config: a `CuratorConfig`, a mapping or a file; limit, provider, counter and recall win
             over it.

@@ -190,6 +190,7 @@ class Socket(BaseModel):
     provider: str = "auto"
     counter: Any = Field(default=None, exclude=True)
     mark_cache: bool = False
+    recollect: bool | None = None
     curator: Any = Field(default=None, exclude=True)
     config: Any = Field(default=None, exclude=True)
     objects: Any = Field(default=None, exclude=True)
@@ -198,8 +199,8 @@ class Socket(BaseModel):
     _rides: ClassVar[bool] = True
     """Whether the LLM is sent the view as it is."""
     _watched: ClassVar[frozenset[str]] = frozenset(
-        ("token_limit", "managers", "provider", "counter", "mark_cache", "curator", "config",
-         "objects")
+        ("token_limit", "managers", "provider", "counter", "mark_cache", "recollect", "curator",
+         "config", "objects")
     )  # fmt: skip
     _viewing: tuple[LLM, Viewer] | None = PrivateAttr(default=None)
     _checked: bool = PrivateAttr(default=False)
@@ -207,7 +208,7 @@ class Socket(BaseModel):
     def _check_settings(self) -> None:
         """Refuse what cannot work. The LLM is left out, because it may be exchanged."""
         given = {"token_limit": self.token_limit, "managers": self.managers}
-        given |= {"counter": self.counter, "provider": self.provider}
+        given |= {"counter": self.counter, "provider": self.provider, "recollect": self.recollect}
         check_alone(self.curator, config=self.config, objects=self.objects, **given)
         if self.config is not None:
             self.__dict__["config"] = CuratorConfig.load(self.config)
@@ -229,7 +230,7 @@ class Socket(BaseModel):
 
     def _own_options(self) -> dict[str, Any]:
         """Return further options of the curator."""
-        return {}
+        return {} if self.recollect is None else {"recollect": self.recollect}
 
     def _make_curator(self, llm: LLM | None) -> Curator:
         return make_curator(

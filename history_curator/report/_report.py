@@ -33,8 +33,9 @@ class CurationReport:
         prefix_entries, prefix_tokens: how much of the view the next call will repeat byte for
             byte, unless the cut jumps.
         cut: position in the record of the first entry behind the cut; 0 when nothing was cut.
-        jumped: whether this view does not simply go on from the one for the request before: the
-            cut moved, or something before it changed (a late or second result, a system message).
+        jumped: whether this view does not simply go on from that of the request before, as it is
+            in the same budget with the same tools and reserve: the cut moved, or something before
+            it changed (a late or second result, a system message).
         original_count, curated_count: entries in the record and in the view.
     """
 

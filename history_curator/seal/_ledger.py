@@ -26,13 +26,15 @@ from history_curator.timeline import Timeline, Unit
 from history_curator.tokens import TokenCounter
 from history_curator.tokens._cap import count_lines, keep_count
 
-SHARE = 0.15
+SHARE = 0.10
 """Share of the room that the ledger may take."""
+LINES = 1 / 5
+"""Share of the ledger that goes to the newest lines, before identifiers; older lines get the rest."""
 MOST = 2_000
 """Tokens it may take."""
 LEAST = 60
 """Tokens below which it is not worth its keep."""
-HEADING, HANDLE = 28, 48
+HEADING, HANDLE = 30, 48
 """Tokens kept for its first line and the one before the identifiers, and for a handle."""
 LOOK_BACK = 32
 """How many budgets of cheap size it looks back."""
@@ -41,7 +43,7 @@ OF_WHAT_LEFT = 1 / 8
 PER_NAME = 6
 """Tokens of an identifier, about."""
 
-IDENTIFIERS = "[Identifiers mentioned there]"
+IDENTIFIERS = "[Identifiers and arguments from there, for reference only]"
 _USER_CHARACTERS, _SAID_CHARACTERS = 160, 100
 _VALUE_CHARACTERS, _CALL_CHARACTERS, _CALLS = 60, 110, 8
 
@@ -134,7 +136,7 @@ class Ledger:
         said = {self._told(unit).line for unit in shown}
         lines: list[str] = []
         waiting = [unit for unit in reversed(gone) if tools or unit.kind == "user"]
-        share = left // 2 if tools else left
+        share = int(left * LINES) if tools else left
         place, spent = self._lines(waiting, 0, share, said, lines)
         left -= spent
         names: list[str] = []
@@ -276,10 +278,17 @@ def _arguments(arguments: str) -> str:
     texts = (
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for value in values.values()
+        if value is not None and not isinstance(value, bool)
     )
     return _short(", ".join(_short(text, _VALUE_CHARACTERS) for text in texts), _CALL_CHARACTERS)
 
 
 def _short(text: str, most: int) -> str:
+    """The beginning of a text, up to the end of a word; of a path the end, which names the file."""
     text = " ".join(text[: 4 * most].split())
-    return text if len(text) <= most else text[:most] + "…"
+    if len(text) <= most:
+        return text
+    if "/" in text[-most:] and " " not in text:
+        return "…" + text[text.index("/", len(text) - most) :]
+    space = text.rfind(" ", most // 2, most + 1)
+    return text[: most if space < 0 else space] + "…"

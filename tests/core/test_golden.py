@@ -115,11 +115,11 @@ def test_a_jump_leaves_the_question_a_ledger_and_the_newest() -> None:
         U user 1
         ledger
         | [Earlier in this conversation, no longer shown: 10 messages]
-        | look(src/c2.py)
-        | look(src/c3.py)
         | look(src/c4.py)
         | look(src/c5.py)
-        | [Identifiers mentioned there]
+        | [Identifiers and arguments from there, for reference only]
+        | src/c3.py
+        | src/c2.py
         | src/c1.py
         A(c6)
         T(c6) result 13 of c6
@@ -141,11 +141,11 @@ def test_after_a_jump_what_is_new_is_added_and_nothing_changes() -> None:
         U user 1
         ledger
         | [Earlier in this conversation, no longer shown: 10 messages]
-        | look(src/c2.py)
-        | look(src/c3.py)
         | look(src/c4.py)
         | look(src/c5.py)
-        | [Identifiers mentioned there]
+        | [Identifiers and arguments from there, for reference only]
+        | src/c3.py
+        | src/c2.py
         | src/c1.py
         A(c6)
         T(c6) result 13 of c6
@@ -171,13 +171,13 @@ def test_the_next_jump_writes_the_ledger_again() -> None:
         U user 1
         ledger
         | [Earlier in this conversation, no longer shown: 18 messages]
-        | look(src/c4.py)
-        | look(src/c5.py)
         | look(src/c6.py)
         | look(src/c7.py)
         | look(src/c8.py)
         | look(src/c9.py)
-        | [Identifiers mentioned there]
+        | [Identifiers and arguments from there, for reference only]
+        | src/c5.py
+        | src/c4.py
         | src/c3.py
         | src/c2.py
         | src/c1.py
@@ -229,18 +229,22 @@ def test_a_large_result_is_capped_where_it_arrives() -> None:
     )
 
 
-def test_a_jump_passes_its_goal_where_stopping_would_leave_little() -> None:
-    messages = talk(
-        "S U A(c1) T(c1) A(c2) T(c2) A(c3) T(c3) A U A(c4) T(c4)", tool=110, assistant=530
-    )
-    assert view(messages, budget=1_000) == lines_of(
+def test_an_answer_that_fits_the_goal_brings_its_question() -> None:
+    messages = talk(f"S {CHAT} U", user=80, assistant=100)[:18]
+    assert view(messages, budget=900) == lines_of(
         """
         S rules 0
         U user 1
-        A answer 8
-        U user 9
-        A(c4)
-        T(c4) result 11 of c4
+        U user 11
+        ledger
+        | [Earlier in this conversation, no longer shown: 9 messages]
+        | user: user 9…
+        A answer 12
+        U user 13
+        A answer 14
+        U user 15
+        A answer 16
+        U user 17
         """
     )
 
@@ -272,15 +276,15 @@ def test_a_question_above_a_quarter_is_no_head() -> None:
         U user 3
         ledger
         | [Earlier in this conversation, no longer shown: 18 messages]
-        | said: answer 2
-        | look(src/c1.py)
-        | look(src/c2.py)
-        | look(src/c3.py)
-        | look(src/c4.py)
-        | look(src/c5.py)
-        | look(src/c6.py)
         | look(src/c7.py)
         | look(src/c8.py)
+        | [Identifiers and arguments from there, for reference only]
+        | src/c6.py
+        | src/c5.py
+        | src/c4.py
+        | src/c3.py
+        | src/c2.py
+        | src/c1.py
         A(c9)
         T(c9) result 21 of c9
         A(c10)
@@ -303,11 +307,12 @@ def test_a_pinned_exchange_stays() -> None:
         T(c2) result 5 of c2
         ledger
         | [Earlier in this conversation, no longer shown: 10 messages]
-        | look(src/c1.py)
-        | look(src/c3.py)
         | look(src/c4.py)
         | look(src/c5.py)
         | look(src/c6.py)
+        | [Identifiers and arguments from there, for reference only]
+        | src/c3.py
+        | src/c1.py
         A(c7)
         T(c7) result 15 of c7
         A(c8)
@@ -324,20 +329,44 @@ def test_a_pinned_exchange_stays() -> None:
     )
 
 
-def test_the_last_entries_stay_past_the_goal() -> None:
-    messages = talk(f"S U {LOOP}", tool=90)
-    assert view(messages, budget=1_000, preserve_last_n=14) == lines_of(
+def test_a_pinned_exchange_costs_what_is_left_without_its_reasoning() -> None:
+    messages = pinned(talk(f"S U A(p1) T(p1) U {LOOP}", tool=90)[:21], 2)
+    messages[2]["reasoning_content"] = "hmm " * 120
+    assert view(messages, budget=1_000) == lines_of(
         """
         S rules 0
         U user 1
+        A(p1)
+        T(p1) result 3 of p1
+        U user 4
         ledger
-        | [Earlier in this conversation, no longer shown: 10 messages]
+        | [Earlier in this conversation, no longer shown: 8 messages]
+        | look(src/c1.py)
         | look(src/c2.py)
         | look(src/c3.py)
         | look(src/c4.py)
-        | look(src/c5.py)
-        | [Identifiers mentioned there]
-        | src/c1.py
+        A(c5)
+        T(c5) result 14 of c5
+        A(c6)
+        T(c6) result 16 of c6
+        A(c7)
+        T(c7) result 18 of c7
+        A(c8)
+        T(c8) result 20 of c8
+        """
+    )
+
+
+def test_the_last_entries_stay_past_the_goal() -> None:
+    messages = talk(f"S U {LOOP}", tool=90)[:20]
+    assert view(messages, budget=1_000, preserve_last_n=12) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A(c4)
+        T(c4) result 9 of c4
+        A(c5)
+        T(c5) result 11 of c5
         A(c6)
         T(c6) result 13 of c6
         A(c7)
@@ -346,12 +375,6 @@ def test_the_last_entries_stay_past_the_goal() -> None:
         T(c8) result 17 of c8
         A(c9)
         T(c9) result 19 of c9
-        A(c10)
-        T(c10) result 21 of c10
-        A(c11)
-        T(c11) result 23 of c11
-        A(c12)
-        T(c12) result 25 of c12
         """
     )
 
@@ -370,6 +393,37 @@ def test_a_late_result_moves_up_to_its_call() -> None:
         U user 7
         """
     )
+
+
+def test_a_late_result_changes_what_was_shown_and_the_report_says_so() -> None:
+    messages, curator = talk("S U A(c1) U A(c2) T(c2) T(c1) A U", tool=20), Curator(max_tokens=400)
+    before = curator.curate(messages[:6], tail="request")
+    assert written(before) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A(c1)
+        T(c1) [No result: the call was not answered, and it may have run.]
+        U user 3
+        A(c2)
+        T(c2) result 5 of c2
+        """
+    )
+    assert not before.report.jumped
+    after = curator.curate(messages[:7], tail="request")
+    assert written(after) == lines_of(
+        """
+        S rules 0
+        U user 1
+        A(c1)
+        T(c1) result 6 of c1
+        U user 3
+        A(c2)
+        T(c2) result 5 of c2
+        """
+    )
+    assert after.report.jumped
+    assert not curator.curate(messages, tail="request").report.jumped
 
 
 def test_a_second_result_takes_the_place_of_the_first() -> None:
@@ -440,8 +494,6 @@ def test_the_ledger_of_a_chat_holds_what_the_user_asked() -> None:
         U user 1
         ledger
         | [Earlier in this conversation, no longer shown: 13 messages]
-        | user: user 7
-        | user: user 9
         | user: user 11
         | user: user 13
         U user 15

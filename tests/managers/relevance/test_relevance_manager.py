@@ -168,7 +168,7 @@ class TestAgents:
 
     def test_with_tools_in_use_the_ledger_takes_the_place_of_the_recollection(self) -> None:
         messages = [*agent(), user("what was in module3?")]
-        view = curator(2_500).curate(messages)
+        view = curator(3_500).curate(messages)
         origins = [entry.origin for entry in view.entries]
         assert "ledger" in origins
         assert "recollection" not in origins
