@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from history_curator.dialects._bedrock import BedrockDialect
-from history_curator.dialects._chat import write_message
+from history_curator.dialects._chat import sendable, write_message
 from history_curator.dialects._dicts import DictDialect
 from history_curator.dialects._entries import EntryDialect
 from history_curator.dialects._fields import arguments_text, parse_json, parse_object
@@ -88,6 +88,7 @@ __all__ = [
     "reread",
     "says_the_same",
     "scattered",
+    "sendable",
     "sent_parts",
     "spoken",
     "takes_later_system",

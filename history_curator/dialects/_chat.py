@@ -32,6 +32,7 @@ __all__ = [
     "read_plain",
     "read_reasoning",
     "read_role",
+    "sendable",
     "write_message",
 ]
 
@@ -236,6 +237,16 @@ def _fields_beside(message: Mapping[str, Any], reading: Reading) -> dict[str, An
     return fields
 
 
+def sendable(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message whose fields beside the content are as they can be sent."""
+    fields = _fields_beside(message, Reading(0))
+    return {
+        key: fields.get(key, value)
+        for key, value in message.items()
+        if key in fields or key not in _BESIDE
+    }
+
+
 def _read_status(message: Mapping[str, Any]) -> Literal["success", "error"] | None:
     status = message.get("status")
     if status == "error" or message.get("is_error") is True:
@@ -266,11 +277,8 @@ def write_message(entry: ConversationEntry, *, keep: bool = True) -> dict[str, A
     # Without a message, or with one that was not as it should be, everything is written.
     fresh = root is entry or root.repairs is not None or not source
     message = {key: value for key, value in source.items() if is_kept(key, entry, KNOWN_KEYS)}
-    if root.repairs is not None and not _BESIDE.keys().isdisjoint(message):
-        fields = _fields_beside(source, Reading(0))
-        message = {key: fields.get(key, value) for key, value in message.items()}
-        for key in [key for key in message if key in _BESIDE and key not in fields]:
-            del message[key]
+    if root.repairs is not None:
+        message = sendable(message)
     message["role"] = _role(entry)
     if fresh or entry.span is not None or _says_other(entry, root) or "content" not in message:
         if root.content is not None and root.content == message.get("refusal"):

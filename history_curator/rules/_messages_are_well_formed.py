@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import ClassVar
 
-from history_curator.dialects import ANONYMOUS, Gathered, sent_parts
+from history_curator.dialects import ANONYMOUS, Gathered, sendable, sent_parts
 from history_curator.model import ConversationEntry, ToolCall
 from history_curator.rules._invariant import (
     ASSISTANT,
@@ -158,6 +158,8 @@ def _cleaned(entry: ConversationEntry, kinds: frozenset[str]) -> ConversationEnt
             unknown.add("tool_calls")
         if unknown & source.keys():
             source = {key: value for key, value in source.items() if key not in unknown}
+        if entry.repairs and "annotations" in source:
+            source = sendable(source)  # as they are counted
     noted = {key: (entry.metadata or {})[key] for key in _NOTED if key in (entry.metadata or ())}
     parts = sent_parts(entry)
     if parts and _has_call_blocks(entry):

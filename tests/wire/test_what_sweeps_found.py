@@ -146,6 +146,10 @@ class TestWhatIsNotWrittenIsNotCounted:
         ]
         assert any("a.b" in str(message) for message in self.held([USER, answer, USER]).messages)
 
+    def test_annotations_with_a_number_that_json_has_no_word_for(self):
+        noted = [{"type": "url_citation", "at": float("nan")}]
+        self.held([USER, {"role": "assistant", "content": "yes", "annotations": noted}, USER])
+
     def test_annotations_of_an_answer_that_is_joined_to_a_plain_one(self):
         plain = {"role": "assistant", "content": "before"}
         blank = {"role": "user", "content": " ", "type": "message"}
