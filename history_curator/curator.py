@@ -152,7 +152,9 @@ class Curator:
         Args:
             messages: the whole conversation, oldest first.
             tools: tool schemas sent along; they count.
-            reserve: tokens to leave free, for the answer or for what the caller adds.
+            reserve: tokens to leave free this time, for what the caller adds. It shortens this view
+                and moves no later one; what is left free every time is better taken off the
+                `max_tokens` of the curator, so that the cut is laid for it.
             tail: ``"request"`` when the view is about to be sent, so it must end on a user or
                 tool message; ``"history"`` when the caller appends the next message. When not
                 given, a conversation that the assistant ended is a history.
