@@ -147,8 +147,8 @@ class Fold:
 
     def _beginning(self) -> Reached:
         """The last place before the request before this one where nothing before it matters."""
-        units = self.timeline.pairing.units
-        known = max(0, self.timeline.pairing.newest_answer - 1)
+        units, answer = self.timeline.pairing.units, self.timeline.pairing.newest_answer
+        known = max(0, answer - 1) if units[answer].kind != "user" else len(units) - 1
         barrier = self._jump.barrier_at(known)
         start = units[max(0, known - 1)].offset // self._span * self._span
         at = bisect_left(units, start, hi=known, key=_offset) + 1 if start else 0

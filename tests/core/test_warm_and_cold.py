@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from history_curator import BudgetUnsatisfiableError, Curator, check_conversation, count_tokens
+from history_curator import (
+    BudgetUnsatisfiableError,
+    Curator,
+    TiktokenCounter,
+    check_conversation,
+    count_tokens,
+)
 from history_curator.rules import PROVIDERS
 from tests.core.test_growing import session
+from tests.support.messages import assistant, call, result, user
 
 
 def outcome(curator: Curator, history: list[Any], reserve: int) -> tuple[Any, ...]:
@@ -40,3 +47,21 @@ def test_whatever_happened_before_the_outcome_is_that_of_a_new_curator(provider:
                 continue
             assert count_tokens(found[0]) == found[1] <= budget - reserve
             assert not check_conversation(found[0], provider)
+
+
+@pytest.mark.parametrize("said", ["user", "user assistant", "user call"])
+def test_a_cold_start_counts_a_bounded_stretch_whatever_the_length(said: str) -> None:
+    budget, text = 400, "some words that say something else " * 3
+    turns = {
+        "user": [user(text)],
+        "user assistant": [user(text), assistant(text)],
+        "user call": [user(text), call("c"), result("c", text), assistant(text)],
+    }
+    messages = [
+        {**message, "content": f"{at}: {message['content'] or ''}"}
+        for at in range(2_000)
+        for message in turns[said]
+    ]
+    counter = TiktokenCounter("o200k_base")
+    Curator(max_tokens=budget, counter=counter).curate([*messages, user("and now?")])
+    assert counter.characters < 40 * budget * 4
