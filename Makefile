@@ -41,6 +41,7 @@ format: $(STAMP)  ## format the code and fix what can be fixed
 
 bench: $(STAMP)  ## side by side with the peers, the quick part
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.hosts --write
 
 bench-full: $(STAMP)  ## side by side with the peers, everything
 	$(BIN)/python -m benchmarks --full
