@@ -36,8 +36,9 @@ LEAST = 60
 """Tokens below which it is not worth its keep."""
 HEADING, HANDLE = 30, 48
 """Tokens kept for its first line and the one before the identifiers, and for a handle."""
-LOOK_BACK = 32
-"""How many budgets of cheap size it looks back."""
+LOOK_BACK, UNITS = 32, 400
+"""How many budgets of cheap size it looks back, and how many units: what an identifier counts for
+halves every hundred entries."""
 OF_WHAT_LEFT = 1 / 8
 """It is never larger than this share of what it stands for."""
 PER_NAME = 6
@@ -225,8 +226,8 @@ class Ledger:
         return note
 
     def _begin(self, units: Sequence[Unit], cut: int) -> int:
-        start = units[cut].offset - self._reach
-        return 0 if start <= 0 else bisect_left(units, start, hi=cut, key=_offset)
+        start, first = units[cut].offset - self._reach, max(0, cut - UNITS)
+        return first if start <= 0 else bisect_left(units, start, first, cut, key=_offset)
 
     def _told(self, unit: Unit) -> Told:
         told: Told | None = unit.told

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
@@ -37,6 +37,7 @@ class Conversations:
         self._limit = limit
         self._lock = Lock()
         self._names: dict[Name, dict[int, Conversation]] = {}
+        self._lengths: Counter[Hashable] = Counter()  # of the beginnings that have a name
         self._held: OrderedDict[int, tuple[Conversation, list[Name]]] = OrderedDict()
         self._size = 0
 
@@ -66,6 +67,8 @@ class Conversations:
             found, _ = self._take(names.kept[0]) or (Conversation(dialect), [])
             return found, found.shared(seen)
         for length in range(len(seen), 0, -1):
+            if length not in self._lengths:
+                continue
             name = names.of(length)
             if name not in self._names:
                 continue
@@ -97,6 +100,9 @@ class Conversations:
             del named[number]
             if not named:
                 del self._names[name]
+                self._lengths[name[1]] -= 1
+                if not self._lengths[name[1]]:
+                    del self._lengths[name[1]]
         return conversation, names
 
     def _keep(self, conversation: Conversation, names: list[Name]) -> None:
@@ -110,7 +116,10 @@ class Conversations:
             self._held[number] = (conversation, names)
             self._size += conversation.size
             for name in names:
-                self._names.setdefault(name, {})[number] = conversation
+                if name not in self._names:
+                    self._names[name] = {}
+                    self._lengths[name[1]] += 1
+                self._names[name][number] = conversation
             while self._size > self._limit:
                 self._remove(next(iter(self._held)))
 
