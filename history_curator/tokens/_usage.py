@@ -146,7 +146,7 @@ def _long(given: Any) -> int:
 
 
 def _field(holder: Any, name: str) -> Any:
-    if isinstance(holder, Mapping):
+    if holder.__class__ is dict or isinstance(holder, Mapping):
         return holder.get(name)
     return None if holder is None else getattr(holder, name, None)
 
