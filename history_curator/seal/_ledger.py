@@ -127,8 +127,8 @@ class Ledger:
             room: tokens it may take.
         """
         units = timeline.pairing.units
-        begin = self._begin(units, cut)
-        gone = [unit for at, unit in enumerate(units[:cut]) if at >= begin and at not in heads]
+        begin, stay = self._begin(units, cut), set(heads)
+        gone = [unit for at, unit in enumerate(units[begin:cut], begin) if at not in stay]
         shown = [*(units[at] for at in heads), *units[cut:end]]
         if not gone or room < self._heading:
             return None
@@ -147,6 +147,7 @@ class Ledger:
             self._lines(waiting, place, left, said, lines)
             told = "\n".join(lines[older:])
             names = [name for name in names if name not in told]
+        _forget_before(units, begin)
         return self._written(timeline, cut, heads, lines[::-1], names)
 
     def _lines(
@@ -201,7 +202,8 @@ class Ledger:
         names: Sequence[str],
     ) -> ConversationEntry:
         units = timeline.pairing.units
-        first = next(at for at in range(cut) if at not in heads)
+        stay = set(heads)
+        first = next(at for at in range(cut) if at not in stay)
         start, end = units[first].start, units[cut].start
         shown = sum(len(units[at].entries) for at in heads if first < at < cut)
         count, handle = end - start - shown, None
@@ -240,6 +242,14 @@ class Ledger:
             )
             told = unit.told = Told(self._counter.name, line, cost, mentions, names)
         return told
+
+
+def _forget_before(units: Sequence[Unit], begin: int) -> None:
+    """Let go of what no ledger will say again; a cut never moves back."""
+    at = begin - 1
+    while at >= 0 and units[at].told is not None:
+        units[at].told = None
+        at -= 1
 
 
 def _uses_tools(units: Iterable[Unit]) -> bool:
