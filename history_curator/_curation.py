@@ -51,7 +51,7 @@ class Curation:
                 Bedrock, LangChain or LlamaIndex.
             model: who answered, where the usage does not say.
 
-        Example:
+        Examples:
             >>> from history_curator import Curator
             >>> curator, said = Curator(max_tokens=1_000), [{"role": "user", "content": "hello"}]
             >>> curator.curate(said).observe({"prompt_tokens": 58, "completion_tokens": 3})

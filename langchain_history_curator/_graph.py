@@ -43,7 +43,7 @@ def pre_model_hook(
             custom event of the run.
         settings: any field of `HistoryCurator`.
 
-    Example:
+    Examples:
         >>> from langchain_core.messages import HumanMessage
         >>> hook = pre_model_hook(8_000)
         >>> [m.text for m in hook.invoke({"messages": [HumanMessage("hi")]})["llm_input_messages"]]
@@ -92,7 +92,7 @@ def model_node(
             custom event of the run.
         settings: any field of `HistoryCurator`.
 
-    Example:
+    Examples:
         >>> from langchain_core.language_models import FakeListChatModel
         >>> node = model_node(FakeListChatModel(responses=["hello"]), 1_000)
         >>> node.invoke({"messages": ["hi"]})["messages"][0].text

@@ -25,7 +25,7 @@ class SessionPage:
     between two calls, a second policy beside the first, and what left the view and was needed
     later.
 
-    Example:
+    Examples:
         >>> from history_curator import Curator
         >>> from history_curator.lab import sample_conversation
         >>> page = SessionPage(sample_conversation(), {"curator": Curator(max_tokens=8_000)})
