@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableLambda
 from typing_extensions import Unpack
 
+from history_curator.errors import ConversionError
 from history_curator.sockets import Ask, Body, ConfigSource, adrive, drive, load_settings
 from langchain_history_curator._dialect import DIALECT
 from langchain_history_curator._options import NodeOptions
@@ -104,7 +105,12 @@ def model_node(
     first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
 
     def said(state: Any) -> list[Any]:
-        given = state[key] if isinstance(state, dict) else getattr(state, key)
+        try:
+            given = state[key] if isinstance(state, dict) else getattr(state, key)
+        except (KeyError, AttributeError) as error:
+            raise ConversionError(
+                f"the state has no {key!r}.", fix="pass model_node(key=…), the name it has there."
+            ) from error
         return list(given) if first is None else [first, *given]
 
     def steps(state: Any) -> Body[dict[str, list[BaseMessage]]]:
