@@ -75,6 +75,10 @@ class SessionPage:
 
         return as_frame(render_session(self.data), height=720, title="Session")
 
+    def __repr__(self) -> str:
+        names = " and ".join(each["name"] for each in self.data["policies"])
+        return f"<SessionPage {len(self.data['calls'])} calls under {names}>"
+
 
 def _calls(record: ReadConversation) -> list[int]:
     """Return how much had been said before each call, the one still to be made included."""
