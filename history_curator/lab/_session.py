@@ -28,9 +28,8 @@ class SessionPage:
     Examples:
         >>> from history_curator import Curator
         >>> from history_curator.lab import sample_conversation
-        >>> page = SessionPage(sample_conversation(), {"curator": Curator(max_tokens=8_000)})
-        >>> len(page.data["calls"])
-        22
+        >>> SessionPage(sample_conversation(), {"curator": Curator(max_tokens=8_000)})
+        <SessionPage 24 calls under curator>
     """
 
     def __init__(
