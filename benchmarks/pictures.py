@@ -164,14 +164,16 @@ def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
         about = results.notes()[0]
     said = (
         f"Measured {dt.datetime.now(tz=dt.timezone.utc).date()} with version "
-        f"{__version__} by `python -m benchmarks.pictures`: {about}. *Cost* is in millions of "
-        "input tokens at full price (Anthropic's rules for the prompt cache); *cached* repeats the "
-        "start of the request before; *edits in view* are edit calls whose old lines the view "
-        "holds; *regret* is what later calls used and the view no longer held; *faults* are "
-        "requests over the budget, against the rules every provider shares, or not made because "
-        "the latest question alone is larger than the budget; the sessions as recorded hold blank "
-        "messages and results out of place, and what hands them on is refused. A request that says "
-        "nothing costs nothing: a low cost beside many faults is no saving."
+        f"{__version__} by `python -m benchmarks.pictures`: {about}. "
+        "*Cost* is in millions of input tokens at full price, by Anthropic's rules for the "
+        "prompt cache; *cached* is the share of sent tokens that repeats the start of the "
+        "request before; *edits in view* is the share of edit calls whose old lines are all in "
+        "the view; *regret* is the share of what later calls used that the view no longer held; "
+        "*faults* are requests over the budget, requests that break a rule every provider "
+        "shares, and requests not made because the latest question alone is larger than the "
+        "budget. The sessions as recorded hold blank messages and results out of place, and a "
+        "policy that passes them on as they are is at fault. A request without its question is "
+        "cheap: a low cost beside many faults is no saving."
     )
     return "\n".join(lines), said
 

@@ -51,13 +51,13 @@ class Curation:
                 Bedrock, LangChain or LlamaIndex.
             model: who answered, where the usage does not say.
 
-        Example:
+        Examples:
             >>> from history_curator import Curator
             >>> curator, said = Curator(max_tokens=1_000), [{"role": "user", "content": "hello"}]
             >>> curator.curate(said).observe({"prompt_tokens": 58, "completion_tokens": 3})
             >>> said += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "so?"}]
-            >>> curator.curate(said).tokens
-            73
+            >>> curator.curate(said).tokens > 58  # what was reported, and what is new
+            True
         """
         if self._observe is not None:
             self._observe(usage, model)

@@ -33,7 +33,7 @@ Body = Generator[Ask, Any, R]
 def drive(body: Body[R]) -> R:
     """Run a body to its end, in sync code.
 
-    Example:
+    Examples:
         >>> def body():
         ...     length = yield Ask(len, len, ("four",))
         ...     return length + 1

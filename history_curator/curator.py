@@ -63,7 +63,7 @@ class Curator:
         cache_bytes: how much is held of conversations seen before, so that only what is new is
             read and counted. It never changes a view.
 
-    Example:
+    Examples:
         >>> from history_curator import Curator
         >>> curator = Curator(max_tokens=1_000)
         >>> messages = [{"role": "user", "content": "hello"}]

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[\w.:/+-]{1,40}", re.ASCII)
 def named(value: object) -> str:
     """Return a value for an error where it is a name, and only its kind where it may be prose.
 
-    Example:
+    Examples:
         >>> named("narrator"), named("please keep this to yourself"), named(["x"])
         ("'narrator'", 'a text of 28 characters', 'a list')
     """
@@ -39,7 +39,7 @@ def without_text(error: BaseException) -> str:
 
     What an error says may quote a conversation, so it is left out.
 
-    Example:
+    Examples:
         >>> try:
         ...     {}["my secret"]
         ... except KeyError as error:

@@ -26,7 +26,7 @@ class ChatHistoryBranches(Branches[CuratedChatMessageHistory]):
         managers: of every history; see `CuratedChatMessageHistory`.
         options: its other arguments.
 
-    Example:
+    Examples:
         >>> from langchain_core.messages import HumanMessage
         >>> class Store(BaseChatMessageHistory):
         ...     def __init__(self):

@@ -41,7 +41,7 @@ def mark_cache(
         system: a system message sent apart from the messages.
         limit: how many breakpoints a request may carry.
 
-    Example:
+    Examples:
         >>> from langchain_core.messages import HumanMessage
         >>> mark_cache([HumanMessage("hi")])[0].content[0]["cache_control"]
         {'type': 'ephemeral'}

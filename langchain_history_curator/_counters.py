@@ -45,7 +45,7 @@ class MessageCounter:
     a view of them fits whenever their sum does. Schemas of tools are counted by the core, unless
     the function takes ``tools``.
 
-    Example:
+    Examples:
         >>> counter = MessageCounter(count_tokens_approximately)
         >>> counter.count("four words of text") > 0
         True

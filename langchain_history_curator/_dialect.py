@@ -50,7 +50,7 @@ class LangChainDialect:
     understood and come back as messages. A `RemoveMessage` is an instruction, not a message: it
     reads as nothing (`without_removed` carries it out).
 
-    Example:
+    Examples:
         >>> from langchain_core.messages import HumanMessage
         >>> dialect = LangChainDialect()
         >>> message = HumanMessage("hello")
@@ -183,7 +183,7 @@ def without_removed(messages: Iterable[Any]) -> list[Any]:
 
     An id that is not there was removed before, so it is passed over.
 
-    Example:
+    Examples:
         >>> from langchain_core.messages import HumanMessage, RemoveMessage
         >>> without_removed(
         ...     [HumanMessage("a", id="1"), HumanMessage("b", id="2"), RemoveMessage(id="1")]
@@ -210,7 +210,7 @@ def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     What is pinned stays whole and in its place, whatever the budget does to the rest; a pinned
     tool call brings its results. The mark is a note for us: no provider is sent it.
 
-    Example:
+    Examples:
         >>> from langchain_core.messages import AIMessage, HumanMessage
         >>> examples = pin([HumanMessage("2 🦜 9"), AIMessage("11")])
         >>> examples[0].additional_kwargs

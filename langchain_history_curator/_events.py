@@ -35,7 +35,7 @@ def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
 
     Costs one pass over the view: nothing of the record is counted for it.
 
-    Example:
+    Examples:
         >>> from history_curator import Curator
         >>> curation = Curator(max_tokens=100).curate([{"role": "user", "content": "hi"}])
         >>> event_of(curation)["messages_after"]

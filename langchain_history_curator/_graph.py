@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableLambda
 from typing_extensions import Unpack
 
+from history_curator.errors import ConversionError
 from history_curator.sockets import Ask, Body, ConfigSource, adrive, drive, load_settings
 from langchain_history_curator._dialect import DIALECT
 from langchain_history_curator._options import NodeOptions
@@ -43,7 +44,7 @@ def pre_model_hook(
             custom event of the run.
         settings: any field of `HistoryCurator`.
 
-    Example:
+    Examples:
         >>> from langchain_core.messages import HumanMessage
         >>> hook = pre_model_hook(8_000)
         >>> [m.text for m in hook.invoke({"messages": [HumanMessage("hi")]})["llm_input_messages"]]
@@ -92,7 +93,7 @@ def model_node(
             custom event of the run.
         settings: any field of `HistoryCurator`.
 
-    Example:
+    Examples:
         >>> from langchain_core.language_models import FakeListChatModel
         >>> node = model_node(FakeListChatModel(responses=["hello"]), 1_000)
         >>> node.invoke({"messages": ["hi"]})["messages"][0].text
@@ -104,7 +105,12 @@ def model_node(
     first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
 
     def said(state: Any) -> list[Any]:
-        given = state[key] if isinstance(state, dict) else getattr(state, key)
+        try:
+            given = state[key] if isinstance(state, dict) else getattr(state, key)
+        except (KeyError, AttributeError) as error:
+            raise ConversionError(
+                f"the state has no {key!r}.", fix="pass model_node(key=…), the name it has there."
+            ) from error
         return list(given) if first is None else [first, *given]
 
     def steps(state: Any) -> Body[dict[str, list[BaseMessage]]]:

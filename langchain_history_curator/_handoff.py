@@ -37,7 +37,7 @@ def handoff_view(
         max_tokens: the budget of the view.
         options: the other settings of `Curator`.
 
-    Example:
+    Examples:
         >>> said = [HumanMessage("Book me a flight."), AIMessage("Where to?"), HumanMessage("Oslo")]
         >>> [message.text for message in handoff_view(said, "Find flights.", max_tokens=500)]
         ['Book me a flight.', 'Where to?', 'Oslo', 'Find flights.']
@@ -74,7 +74,7 @@ def fold_back(
         name: the tool that handed over.
         recall: what the recall tool is called.
 
-    Example:
+    Examples:
         >>> result = fold_back([HumanMessage("Find flights."), AIMessage("Two: 9:00, 17:00.")], "c")
         >>> result.text.splitlines()[0]
         'Two: 9:00, 17:00.'

@@ -69,7 +69,7 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
         name: what events and log lines call it.
         options: the other settings of `Curator`.
 
-    Example:
+    Examples:
         >>> from langchain_core.messages import HumanMessage
         >>> class Store(BaseChatMessageHistory):
         ...     def __init__(self):

@@ -119,7 +119,7 @@ class HistoryCuratorMiddleware(
             with ``recall=True`` the agent gets the recall tool, and with a text for it, such as
             ``recall="look_back"``, under that name.
 
-    Example:
+    Examples:
         >>> middleware = HistoryCuratorMiddleware(max_tokens=16_000)
         >>> # agent = create_agent(model, tools, middleware=[middleware])
         >>> middleware.name
@@ -197,7 +197,7 @@ class HistoryCuratorMiddleware(
         deepagents summarises its state away; with this in ``create_deep_agent(middleware=[…])``,
         or in a sub-agent's ``middleware``, the state stays whole and the model gets a view.
 
-        Example:
+        Examples:
             >>> HistoryCuratorMiddleware.for_deepagents(max_tokens=24_000).name
             'SummarizationMiddleware'
         """

@@ -49,7 +49,7 @@ def recall_tool(
     Raises:
         ImportError: without a record, when langgraph is not installed.
 
-    Example:
+    Examples:
         >>> from langchain_core.messages import HumanMessage
         >>> tool = recall_tool([HumanMessage("the code is 4711"), HumanMessage("and now?")])
         >>> "4711" in tool.invoke({"query": "code"})

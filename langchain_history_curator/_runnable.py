@@ -91,7 +91,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     The settings are those of `Curator`. A runnable without managers and with a named counter
     survives ``dumps`` and ``loads``.
 
-    Example:
+    Examples:
         >>> from langchain_core.messages import HumanMessage
         >>> message = HumanMessage("hello")
         >>> HistoryCurator(max_tokens=8_000).invoke([message])[0] is message

@@ -61,7 +61,7 @@ class StoredSummaries(MutableMapping[str, str]):
         store: a langgraph ``BaseStore``; None asks the running graph.
         namespace: where in the store.
 
-    Example:
+    Examples:
         >>> summaries = StoredSummaries()
         >>> summaries["k"] = "They talked about boats."
         >>> summaries["k"]

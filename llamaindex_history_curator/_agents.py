@@ -190,7 +190,7 @@ class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
     Raises:
         ConfigurationError: for an argument or a provider nobody knows.
 
-    Example:
+    Examples:
         >>> from llama_index.core.llms import MockLLM
         >>> agent = CuratedFunctionAgent(llm=MockLLM(), tools=[], token_limit=16_000)
         >>> agent

@@ -36,7 +36,7 @@ class CuratedCodeActAgent(CuratedAgent, CodeActAgent):
         ConfigurationError: for an argument nobody knows, and for ``recall``: its tools cannot
             read the run they are called in.
 
-    Example:
+    Examples:
         >>> from llama_index.core.llms import MockLLM
         >>> CuratedCodeActAgent(code_execute_fn=lambda code: code, llm=MockLLM(), token_limit=9_000)
         CuratedCodeActAgent('code_act_agent')

@@ -23,7 +23,7 @@ class CuratedReActAgent(CuratedAgent, ReActAgent):
 
     The arguments are those of `ReActAgent` and those listed at `CuratedFunctionAgent`.
 
-    Example:
+    Examples:
         >>> from llama_index.core.llms import MockLLM
         >>> CuratedReActAgent(llm=MockLLM(), tools=[], token_limit=16_000)
         CuratedReActAgent('Agent')

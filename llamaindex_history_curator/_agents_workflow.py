@@ -21,7 +21,7 @@ class CuratedAgentWorkflow(AgentWorkflow):
     without one starts with a `CuratedMemory`, and the last answer of a run that is stopped early
     is asked for from a curated view.
 
-    Example:
+    Examples:
         >>> from llama_index.core.llms import MockLLM
         >>> from llamaindex_history_curator import CuratedFunctionAgent
         >>> agent = CuratedFunctionAgent(llm=MockLLM(), tools=[], token_limit=16_000)

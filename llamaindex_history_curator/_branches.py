@@ -23,7 +23,7 @@ class MemoryBranches(Branches[CuratedMemory]):
         chat_store: any `BaseChatStore` or `AsyncDBChatStore`.
         options: the other arguments of `CuratedMemory.from_defaults`, for every memory.
 
-    Example:
+    Examples:
         >>> from llama_index.core.storage.chat_store import SimpleChatStore
         >>> branches = MemoryBranches("ann", SimpleChatStore(), token_limit=1_000)
         >>> branches.open().put_messages([ChatMessage("hello"), ChatMessage("Oslo?")])

@@ -40,7 +40,7 @@ def budget_for_llm(
     Raises:
         ConfigurationError: when nothing is left.
 
-    Example:
+    Examples:
         >>> from llama_index.core.llms import MockLLM
         >>> import warnings
         >>> with warnings.catch_warnings():

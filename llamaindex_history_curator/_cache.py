@@ -59,7 +59,7 @@ def mark_cache(messages: Sequence[ChatMessage], prefix: int) -> list[ChatMessage
     prefix holds no block that can carry a mark, or where four points, the most a provider takes,
     are there already.
 
-    Example:
+    Examples:
         >>> marked = mark_cache([ChatMessage("hello"), ChatMessage("and?")], 1)
         >>> [block.block_type for block in marked[0].blocks]
         ['text', 'cache']

@@ -62,7 +62,7 @@ class LlamaIndexDialect:
     encoded both as a block and in ``additional_kwargs`` is one call, and an edit reaches both.
     A message with ``additional_kwargs={"pinned": True}`` is pinned: every view holds it.
 
-    Example:
+    Examples:
         >>> from llama_index.core.llms import ChatMessage
         >>> dialect, message = LlamaIndexDialect(), ChatMessage("hello")
         >>> entries = dialect.read(message, 0)

@@ -25,7 +25,7 @@ class HistoryCuratedEvent(BaseEvent):
 
     Dispatched once per curation, inside the span of the memory, agent or LLM that curated.
 
-    Example:
+    Examples:
         >>> event = HistoryCuratedEvent(socket="memory", original_count=9, curated_count=4)
         >>> event.socket, event.curated_count
         ('memory', 4)

@@ -64,7 +64,7 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     Raises:
         ConfigurationError: for an argument or a provider nobody knows.
 
-    Example:
+    Examples:
         >>> from llama_index.core.llms import ChatMessage, MockLLM
         >>> llm = CuratedLLM(llm=MockLLM(), token_limit=100)
         >>> said = [ChatMessage("word " * 30, role=role) for role in ("user", "assistant")] * 9

@@ -12,7 +12,7 @@ from llama_index.core.prompts import BasePromptTemplate
 class ReadyPrompt(BasePromptTemplate):  # type: ignore[no-redef]
     """Messages as a prompt, for methods of an LLM that take a prompt only.
 
-    Example:
+    Examples:
         >>> prompt = ReadyPrompt.of([ChatMessage("braces {stay}")])
         >>> prompt.format_messages(stay="gone")[0].content
         'braces {stay}'

@@ -51,7 +51,7 @@ class CuratedMemory(ViewMemory):
     another view. Safe to share between threads and tasks. While the store is down the conversation
     goes on from memory, and the store catches up when it is back.
 
-    Example:
+    Examples:
         >>> from llama_index.core.llms import ChatMessage
         >>> memory = CuratedMemory.from_defaults(token_limit=60)
         >>> for number in range(9):

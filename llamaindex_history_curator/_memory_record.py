@@ -35,7 +35,7 @@ _STORED = frozenset(("chat_store", "chat_store_key", "retention", "rewrite"))
 class Replaced(NamedTuple):
     """What one `CuratedMemory.set` took out of the record.
 
-    Example:
+    Examples:
         >>> from datetime import datetime, timezone
         >>> lost = Replaced(datetime.now(timezone.utc), (ChatMessage("hi"),))
         >>> len(lost.messages)

@@ -147,7 +147,7 @@ def _provider_of(llm: LLM | None) -> str:
 class TokenizerCounter(CachingCounter):
     """Counts with a tokenizer of LlamaIndex: a function from a text to its tokens.
 
-    Example:
+    Examples:
         >>> TokenizerCounter(str.split).count("four words of text")
         4
     """

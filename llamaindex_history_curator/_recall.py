@@ -58,7 +58,7 @@ def recall_tool(
         name: what the model calls it, where a tool of yours is named ``recall`` already; views
             say so where the curator has ``recall=name``.
 
-    Example:
+    Examples:
         >>> tool = recall_tool([ChatMessage("the code is 4711"), ChatMessage("and now?")])
         >>> "4711" in tool(query="code").content
         True

@@ -48,7 +48,7 @@ _BLOCKS: dict[str, type[Any]] = {
 def message_to_dict(message: ChatMessage) -> dict[str, Any]:
     """Return a message as plain JSON values. SDK objects become dicts; bytes stay bytes.
 
-    Example:
+    Examples:
         >>> message_from_dict(message_to_dict(ChatMessage("hi"))) == ChatMessage("hi")
         True
     """

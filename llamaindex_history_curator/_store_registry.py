@@ -29,7 +29,7 @@ def register_store(name: str, store: ChatStore | Callable[[], ChatStore]) -> Non
         name: the same in every process.
         store: the store, or a function that opens it, called when a memory first asks for it.
 
-    Example:
+    Examples:
         >>> from llama_index.core.storage.chat_store import SimpleChatStore
         >>> register_store("chats", SimpleChatStore())
         >>> find_store({"name": "chats"}) is find_store({"name": "chats"})

@@ -52,7 +52,7 @@ def format_history(
     Raises:
         HistoryValidationError: when it is not a list of dictionaries.
 
-    Example:
+    Examples:
         >>> print(
         ...     format_history(
         ...         [{"role": "user", "content": "Fix it", "timestamp": "2025-10-29T10:00:00"}],

@@ -27,7 +27,7 @@ class HistoryLimits(BaseModel):
     Frozen; a limit of None, or ``"none"`` where a file has no null, is no limit. Without arguments
     it is `assistant_first`.
 
-    Example:
+    Examples:
         >>> HistoryLimits.user_first().max_user_chars
         8000
         >>> HistoryLimits.from_env({"HISTORY_CURATOR_MAX_MESSAGES": "10"}).max_messages

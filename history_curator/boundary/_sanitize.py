@@ -92,7 +92,7 @@ def sanitize_history(
         HistoryValidationError: field ``payload`` when it is too large or not JSON, ``prompt``
             when it is missing from a request or not text.
 
-    Example:
+    Examples:
         >>> request = {
         ...     "prompt": "and the first?",
         ...     "conversationHistory": [

@@ -23,7 +23,7 @@ def parse_timestamp(text: object) -> datetime | None:
 
     ``Z`` is UTC; no zone stays none.
 
-    Example:
+    Examples:
         >>> parse_timestamp("20251029T133000Z") == parse_timestamp("2025-10-29T13:30:00+00:00")
         True
     """

@@ -63,7 +63,7 @@ def validate_history(
     Raises:
         HistoryValidationError: with the field, what is wrong with it, and the value.
 
-    Example:
+    Examples:
         >>> validate_history(
         ...     [{"role": "user", "content": "hi", "timestamp": "2025-10-29T13:30:00Z"}]
         ... ).warnings

@@ -28,7 +28,7 @@ class HistoryWarning:
         suggestion: what the caller can do to avoid it.
         code: the kind of warning, for programs.
 
-    Example:
+    Examples:
         >>> print(HistoryWarning("prompt", "is long", "low", "shorten it"))
         prompt: is long (shorten it)
     """
@@ -78,7 +78,7 @@ class ValidatedHistory:
         collected_at: when it was validated.
         given: how many messages the caller handed in.
 
-    Example:
+    Examples:
         >>> from history_curator.boundary import validate_history
         >>> history = validate_history([{"role": "User ", "content": " hi "}])
         >>> history.messages[0]["role"], history.messages[0]["content"]

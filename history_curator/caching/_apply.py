@@ -26,7 +26,7 @@ _UNMARKABLE = ("thinking", "redacted_thinking")
 def cache_control(ttl: float) -> dict[str, str]:
     """Return Anthropic's mark for a ttl: the five minutes it takes when none is named, or an hour.
 
-    Example:
+    Examples:
         >>> cache_control(300), cache_control(3600)
         ({'type': 'ephemeral'}, {'type': 'ephemeral', 'ttl': '1h'})
     """

@@ -29,7 +29,7 @@ def seconds(value: Any) -> float | None:
     Takes a `datetime` (without a zone it counts as UTC), ISO 8601 text, and seconds, milliseconds
     or nanoseconds as a number.
 
-    Example:
+    Examples:
         >>> seconds("1970-01-01T00:01:00Z"), seconds(1_700_000_000_000), seconds("soon")
         (60.0, 1700000000.0, None)
     """
@@ -127,7 +127,7 @@ def cold_entries(
             it makes the newest entry one. Nothing remembers it, so a host that uses it gives its
             messages a time as well, or passes it for this view only.
 
-    Example:
+    Examples:
         >>> from datetime import timedelta
         >>> start = datetime(2026, 1, 1, tzinfo=timezone.utc)
         >>> said = [

@@ -23,7 +23,7 @@ class CacheEmulator:
     there or at most ``lookback`` blocks behind it; that also renews it. The longest one found is
     read, what follows up to the last breakpoint is written, the rest is plain input.
 
-    Example:
+    Examples:
         >>> cache = CacheEmulator("claude-opus-5", count=len)
         >>> mark = {"cache_control": {"type": "ephemeral"}}
         >>> said = {"role": "user", "content": [{"type": "text", "text": "x" * 2000, **mark}]}

@@ -37,7 +37,7 @@ Step = tuple[int, int, Facts]
 def reported_on(entry: ConversationEntry) -> Report | None:
     """Return the usage that an answer carries: of LangChain, LlamaIndex, or a dict with ``usage``.
 
-    Example:
+    Examples:
         >>> source = {"role": "assistant", "content": "hi", "usage": {"prompt_tokens": 9}}
         >>> answer = ConversationEntry(MessageRole.ASSISTANT, "hi", source=source)
         >>> reported_on(answer).usage.input

@@ -63,7 +63,7 @@ class CachePlan:
     Guaranteed, together with the marks others had set: no more than the provider takes, none below
     the least prefix it caches, and no shorter ttl in front of a longer one.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry, MessageRole
         >>> view = [
         ...     ConversationEntry(MessageRole.SYSTEM, "rules"),

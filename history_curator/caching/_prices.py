@@ -19,7 +19,7 @@ __all__ = ["PriceSheet", "get_prices", "price_sheets", "sheet_for"]
 class PriceSheet:
     """How one provider charges for input tokens; factors are multiples of the plain input price.
 
-    Example:
+    Examples:
         >>> sheet = PriceSheet("mine", read=0.1, write=1.25, minimum=1024, input_per_million=3.0)
         >>> sheet.cost(tokens=1_000_000, prefix=0)
         3.75
@@ -137,7 +137,7 @@ def sheet_for(model: str | None) -> PriceSheet | None:
     the list, of a family that is, gets the family's factors and no price:
     ``output_per_million`` is None then.
 
-    Example:
+    Examples:
         >>> sheet_for("us.anthropic.claude-sonnet-4-5-20250929-v1:0").input_per_million
         3
         >>> sheet_for("claude-opus-4-6").minimum, sheet_for("claude-opus-4-6").ttl

@@ -29,7 +29,7 @@ def ride_cache(view: Curation | Sequence[Any], instruction: str) -> list[Any]:
         view: a curation, or its messages.
         instruction: what the model is asked to do with what it has read.
 
-    Example:
+    Examples:
         >>> ride_cache([{"role": "user", "content": "hi"}], "Sum up what was said.")
         [{'role': 'user', 'content': 'hi'}, {'role': 'user', 'content': 'Sum up what was said.'}]
     """

@@ -172,16 +172,16 @@ def _arrange(path: str, root: Any, lines: bool) -> ConversationFile:
             root = [root]
             lines = True
         else:
-            return ConversationFile(path, _stored(root, path, path), "json")
+            return ConversationFile(path, _stored(root, path), "json")
     if not isinstance(root, list):
         raise ConversionError(f"{path} holds a {type(root).__name__}, not a conversation.")
     if not root or (_is_plain(root[0]) and any(map(_looks_like_message, root))):
-        one = _stored(root, path, path)
+        one = _stored(root, path)
         return ConversationFile(path, one, "message lines" if lines else "json")
     stored = [
         replace(each, row=number)
         for number, row in enumerate(root)
-        for each in _stored(row, f"{path}#{number}", path)
+        for each in _stored(row, f"{path}#{number}")
     ]
     return ConversationFile(path, stored, "jsonl" if lines else "list")
 
@@ -234,7 +234,7 @@ def _put(holder: Mapping[str, Any], path: Sequence[str], rows: list[Any]) -> dic
     return {**holder, key: _put(holder[key], rest, rows) if rest else rows}
 
 
-def _stored(item: Any, name: str, path: str) -> list[StoredConversation]:
+def _stored(item: Any, name: str) -> list[StoredConversation]:
     if isinstance(item, list):
         shape = shape_of(item)
         with naming(name):
@@ -246,8 +246,9 @@ def _stored(item: Any, name: str, path: str) -> list[StoredConversation]:
         if store is not None:
             return _from_store(item, store, name)
     raise ConversionError(
-        f"{path}: {name} is no conversation.",
-        fix='each must be a list of messages, or an object with a "messages" list.',
+        f"{name} is no conversation.",
+        fix='each must be a list of messages, or an object with a "messages" list. Logs of Claude '
+        "Code, LangSmith runs and OpenTelemetry spans are read by `history-curator doctor`.",
     )
 
 

@@ -44,7 +44,7 @@ class BedrockDialect(TurnDialect):
 
     A message of the role ``system`` is the system prompt: take it out before sending.
 
-    Example:
+    Examples:
         >>> asked = {"toolUse": {"toolUseId": "c1", "name": "look", "input": {}}}
         >>> BedrockDialect().read({"role": "assistant", "content": [asked]}, 0)[0].tool_calls[0].id
         'c1'

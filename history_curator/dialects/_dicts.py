@@ -22,7 +22,7 @@ class DictDialect:
 
     Each message is written in the style it was read in, and a result in the style of its call.
 
-    Example:
+    Examples:
         >>> entries = DictDialect().read({"role": "user", "content": "hi"}, 0)
         >>> entries[0].role, entries[0].content
         (<MessageRole.USER: 'user'>, 'hi')

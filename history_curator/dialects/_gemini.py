@@ -38,7 +38,7 @@ class GeminiDialect(TurnDialect):
     that name; none is invented. A thought signature stays on its part. A message of the role
     ``system`` is the system instruction: take it out before sending.
 
-    Example:
+    Examples:
         >>> content = {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]}
         >>> GeminiDialect().read(content, 0)[0].tool_calls[0].id
         'look'

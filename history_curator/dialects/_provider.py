@@ -44,7 +44,7 @@ def model_of(source: Any) -> str | None:
 def is_same_model(one: str, other: str) -> bool:
     """Return whether two names are of one model, whoever hosts it.
 
-    Example:
+    Examples:
         >>> is_same_model("claude-sonnet-4-5", "us.anthropic.claude-sonnet-4-5-20250929-v1:0")
         True
         >>> is_same_model("claude-sonnet-4-5", "claude-opus-4-5")
@@ -56,7 +56,7 @@ def is_same_model(one: str, other: str) -> bool:
 def takes_later_system(model: str) -> bool:
     """Return whether a model takes system messages within a conversation: Claude from 4.8 on.
 
-    Example:
+    Examples:
         >>> [takes_later_system(f"claude-{name}") for name in ("opus-4-8", "sonnet-5", "opus-4-7")]
         [True, True, False]
     """
@@ -80,7 +80,7 @@ def provider_for(class_or_model_name: str) -> str:
     What is not recognised gets ``core``, which both OpenAI and Anthropic accept. Open-weight
     servers get ``portable``: their chat templates are the strictest.
 
-    Example:
+    Examples:
         >>> provider_for("langchain_anthropic.chat_models.ChatAnthropic")
         'anthropic'
         >>> provider_for("us.anthropic.claude-sonnet-4-20250514-v1:0")

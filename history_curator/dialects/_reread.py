@@ -34,7 +34,7 @@ def reread(
     Raises:
         ConversionError: when what was written cannot be read, which is an error of the dialect.
 
-    Example:
+    Examples:
         >>> from history_curator.dialects import DictDialect
         >>> asked = DictDialect().read({"role": "user", "content": "hi"}, 0)
         >>> reread(DictDialect(), asked) is asked

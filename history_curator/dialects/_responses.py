@@ -56,7 +56,7 @@ class ResponsesDialect:
     go, too. Calls of every kind pair with their outputs: function, custom, computer, shell, patch
     and the approval of an MCP call. A ``compaction`` item is a barrier.
 
-    Example:
+    Examples:
         >>> items = [
         ...     {"type": "reasoning", "id": "rs_1", "summary": []},
         ...     {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},

@@ -157,7 +157,8 @@ def diagnose(
         said = f" ({problems[0]})" if problems else ""
         raise ConversionError(
             f"no request with usage under {len(files)} file{'s' if len(files) > 1 else ''}{said}.",
-            fix="pass Claude Code logs, or JSON lines with a usage object each.",
+            fix="pass Claude Code logs, or JSON lines with a usage object each; conversations "
+            "without usage are read by `history-curator compare`.",
         )
     counting = get_counter(counter)
     calibration = Calibration(counting)

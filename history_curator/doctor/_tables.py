@@ -131,7 +131,7 @@ def money(cost: float) -> str:
 def many(count: int, noun: str) -> str:
     """Return a count with its noun.
 
-    Example:
+    Examples:
         >>> many(1, "call"), many(1_200, "call")
         ('1 call', '1,200 calls')
     """

@@ -27,7 +27,7 @@ class Question:
 class LabConversation:
     """One conversation to replay.
 
-    Example:
+    Examples:
         >>> talk = LabConversation(
         ...     "t1", [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
         ... )

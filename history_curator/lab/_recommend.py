@@ -57,7 +57,7 @@ def recommend(results: ReplayResults, max_regret: float | None = None) -> Recomm
     Raises:
         ConfigurationError: when nothing was measured.
 
-    Example:
+    Examples:
         >>> from history_curator.lab import replay
         >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
         >>> recommend(replay([talk], ["no curation"], progress=False, executor="serial")).name

@@ -67,7 +67,7 @@ def replay(
     Raises:
         ConfigurationError: when a policy, price sheet, executor or folder cannot be used.
 
-    Example:
+    Examples:
         >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
         >>> print(
         ...     replay([talk], ["no curation"], progress=False, executor="serial")[

@@ -167,7 +167,7 @@ class ReplayResults:
 
     `print(results)` is a table; so is the object itself at the end of a notebook cell.
 
-    Example:
+    Examples:
         >>> from history_curator.lab import replay
         >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
         >>> results = replay([talk], {"all": "no curation"}, progress=False, executor="serial")

@@ -23,7 +23,7 @@ _FILES = {
 def sample_conversation(seed: int = 20) -> list[dict[str, Any]]:
     """Return an agent's session as OpenAI-style messages: tools, parallel calls, long results.
 
-    Example:
+    Examples:
         >>> sample_conversation()[1]["content"]
         "Checkout p95 went from 300 ms to 4 s after yesterday's release. Find out why and propose the smallest safe fix."
         >>> sample_conversation(1) == sample_conversation(1)

@@ -25,12 +25,11 @@ class SessionPage:
     between two calls, a second policy beside the first, and what left the view and was needed
     later.
 
-    Example:
+    Examples:
         >>> from history_curator import Curator
         >>> from history_curator.lab import sample_conversation
-        >>> page = SessionPage(sample_conversation(), {"curator": Curator(max_tokens=8_000)})
-        >>> len(page.data["calls"])
-        22
+        >>> SessionPage(sample_conversation(), {"curator": Curator(max_tokens=8_000)})
+        <SessionPage 24 calls under curator>
     """
 
     def __init__(
@@ -74,6 +73,10 @@ class SessionPage:
         from history_curator.report._html import as_frame, render_session
 
         return as_frame(render_session(self.data), height=720, title="Session")
+
+    def __repr__(self) -> str:
+        names = " and ".join(each["name"] for each in self.data["policies"])
+        return f"<SessionPage {len(self.data['calls'])} calls under {names}>"
 
 
 def _calls(record: ReadConversation) -> list[int]:

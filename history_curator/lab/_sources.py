@@ -40,7 +40,7 @@ def load_conversations(*sources: str | Path) -> list[LabConversation]:
 def find_files(source: str) -> list[str]:
     """Return the files a source stands for, in order of their names.
 
-    Example:
+    Examples:
         >>> find_files("-")
         ['-']
     """

@@ -51,7 +51,7 @@ class AdaptiveManager:
         most: newest results of a tool that stay when all were needed later.
         batch: results between two decisions.
 
-    Example:
+    Examples:
         >>> AdaptiveManager(least=1, most=8).most
         8
     """

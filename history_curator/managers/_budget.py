@@ -27,7 +27,7 @@ class TokenBudgetManager:
     Raises:
         BudgetUnsatisfiableError: when what must stay does not fit.
 
-    Example:
+    Examples:
         >>> from history_curator import Curator, TokenBudgetManager
         >>> curator = Curator(TokenBudgetManager(500))
         >>> len(curator.curate([{"role": "user", "content": "hi"}]).messages)

@@ -26,7 +26,7 @@ class ToolResultClearer:
         batch: clear this many at a time. Clearing one per call changes the prefix on every call
             and makes the prompt cache miss; a batch of ten changes it on every tenth.
 
-    Example:
+    Examples:
         >>> ToolResultClearer(keep=5, exclude_tools=("read_policy",), batch=10).keep
         5
     """

@@ -16,7 +16,7 @@ from history_curator.model import ConversationEntry
 class ComposedManager:
     """Applies managers one after the other, each to what the one before returned.
 
-    Example:
+    Examples:
         >>> from history_curator.managers import SlidingWindowManager, ToolResultTruncator
         >>> manager = ComposedManager((ToolResultTruncator(1_000), SlidingWindowManager(50)))
         >>> len(manager.managers)

@@ -20,7 +20,7 @@ class DuplicateResultManager:
     Args:
         reference: what the model sees instead of the earlier result.
 
-    Example:
+    Examples:
         >>> DuplicateResultManager(reference="[see below]").reference
         '[see below]'
     """

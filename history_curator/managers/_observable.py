@@ -21,7 +21,7 @@ class ObservableManager:
     The event describes what the wrapped manager did. A `Curator` with a bus publishes one for the
     whole pipeline.
 
-    Example:
+    Examples:
         >>> from history_curator import Curator, EventBus, HistoryCurated, SlidingWindowManager
         >>> bus, seen = EventBus(), []
         >>> unsubscribe = bus.subscribe(HistoryCurated, seen.append)

@@ -13,7 +13,7 @@ from history_curator.model import ConversationEntry
 class PassthroughManager:
     """Returns the entries unchanged.
 
-    Example:
+    Examples:
         >>> from history_curator import Curator
         >>> curation = Curator(PassthroughManager()).curate([{"role": "user", "content": "hi"}])
         >>> curation.messages

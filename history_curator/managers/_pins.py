@@ -22,7 +22,7 @@ def is_standing_rule(entry: ConversationEntry) -> bool:
 
     A guess from the words of short messages; give `PinManager` a predicate that knows better.
 
-    Example:
+    Examples:
         >>> is_standing_rule(ConversationEntry(MessageRole.USER, "Always answer in French."))
         True
         >>> is_standing_rule(ConversationEntry(MessageRole.USER, "Have you always been there?"))
@@ -44,7 +44,7 @@ class PinManager:
         predicate: says which entries to pin; by default rules found in what the user says.
         max_tokens: the most all pins of this manager may cost. None: a quarter of the budget.
 
-    Example:
+    Examples:
         >>> from history_curator.tokens import get_counter
         >>> said = [ConversationEntry(MessageRole.USER, "Never call me before noon.")]
         >>> context = CurationContext(get_counter("heuristic"), max_tokens=1_000)

@@ -59,7 +59,7 @@ class RelevanceManager:
         folder: where the index of long conversations is kept; None keeps it in memory.
         signals: how strongly neighbours, speakers and dates count.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry as E, MessageRole as R
         >>> from history_curator.tokens import get_counter
         >>> said = [E(R.USER, "my dog is called Rex"), E(R.ASSISTANT, "a fine name")]

@@ -26,7 +26,7 @@ class TurnRetentionManager:
         preserve_turns: how many of the latest turns are kept verbatim.
         older: ``"text"`` keeps user and assistant text of older turns, ``"exclude"`` nothing.
 
-    Example:
+    Examples:
         >>> from history_curator import Curator
         >>> said = [
         ...     {"role": "user", "content": "one"},

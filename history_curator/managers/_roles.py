@@ -25,7 +25,7 @@ class RoleTruncator:
         keep: which part survives: ``head``, ``tail`` or ``both``.
         suffix: what marks the place of the missing part.
 
-    Example:
+    Examples:
         >>> from history_curator import Curator
         >>> said = [
         ...     {"role": "user", "content": "why?"},

@@ -57,7 +57,7 @@ class SummarizingManager:
         cache: a mapping that keeps summaries, for instance over a restart.
         low_water: how full a jump leaves the view, as for `Curator`.
 
-    Example:
+    Examples:
         >>> from history_curator.model import MessageRole
         >>> from history_curator.tokens import get_counter
         >>> said = [

@@ -22,7 +22,7 @@ class SlidingWindowManager:
     A window slides on every call, so the provider's prompt cache misses on every call; a budget
     (`TokenBudgetManager`, or `Curator(max_tokens=…)`) does not have that cost.
 
-    Example:
+    Examples:
         >>> from history_curator import Curator
         >>> said = [{"role": "user", "content": str(n)} for n in range(5)]
         >>> curation = Curator(SlidingWindowManager(2)).curate(said)

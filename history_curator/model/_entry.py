@@ -114,7 +114,7 @@ class _Slots:
 class ConversationEntry(_Slots):
     """One message of a conversation.
 
-    Example:
+    Examples:
         >>> entry = ConversationEntry(MessageRole.USER, "hello")
         >>> entry.evolve(content="hi").original is entry
         True

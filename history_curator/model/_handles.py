@@ -26,7 +26,7 @@ def handle_of(entry: ConversationEntry) -> str:
 
     An edited copy has the handle of the entry it was made from.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry, MessageRole
         >>> entry = ConversationEntry(MessageRole.USER, "hello")
         >>> handle_of(entry) == handle_of(entry.evolve(content="h…"))
@@ -65,7 +65,7 @@ def find_handle(handle: str, handles: Sequence[str]) -> tuple[int, int] | None:
         handle: as written in a placeholder.
         handles: `handle_of` every entry of the record, in order.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry as E, MessageRole as R
         >>> said = [E(R.USER, text) for text in "abc"]
         >>> find_handle(span_handle(said[1:]), [handle_of(entry) for entry in said])

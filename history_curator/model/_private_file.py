@@ -16,7 +16,7 @@ def write_private(path: str | Path, data: str | bytes) -> Path:
     and written by its owner only; one that was there keeps its mode. A link is followed, so the
     link stays and its target is replaced. What is no file, such as ``/dev/stdout``, is written to.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> target = Path(tempfile.mkdtemp()) / "page.html"
         >>> oct(write_private(target, "<p>hello</p>").stat().st_mode & 0o777)

@@ -14,7 +14,7 @@ from history_curator.model._entry import ConversationEntry
 def entry_to_provider_message(entry: ConversationEntry) -> dict[str, Any]:
     """Return an entry as an OpenAI-style message, a new dict.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry, MessageRole
         >>> entry_to_provider_message(ConversationEntry(MessageRole.USER, "hi"))
         {'role': 'user', 'content': 'hi'}

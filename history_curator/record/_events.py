@@ -134,7 +134,7 @@ class EventBus:
     not disturb the others, nor the conversation: the kind of error and where it was raised are
     logged, without its text. Thread-safe.
 
-    Example:
+    Examples:
         >>> bus, seen = EventBus(), []
         >>> unsubscribe = bus.subscribe(str, seen.append)
         >>> bus.publish("hello")

@@ -61,7 +61,7 @@ class ConversationRunner:
         session: where to record; a new one by default.
         max_steps: the most model calls of one run.
 
-    Example:
+    Examples:
         >>> def call_provider(messages, tools):
         ...     return {"role": "assistant", "content": f"You said: {messages[-1]['content']}"}
         >>> runner = ConversationRunner(call_provider)

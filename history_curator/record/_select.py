@@ -23,7 +23,7 @@ def select_all(session: HistorySession, kind: type[K]) -> tuple[K, ...]: ...
 def select_all(session: HistorySession, kind: type[Any] = ConversationEntry) -> tuple[Any, ...]:
     """Return every entry of a session, oldest first, or the slice that reducers made.
 
-    Example:
+    Examples:
         >>> session = HistorySession()
         >>> _ = session.record([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
         >>> [entry.content for entry in select_all(session)]
@@ -39,7 +39,7 @@ def select_where(
 ) -> tuple[K, ...]:
     """Return what a predicate holds for, oldest first.
 
-    Example:
+    Examples:
         >>> session = HistorySession()
         >>> _ = session.append({"role": "user", "content": "hello"})
         >>> len(select_where(session, ConversationEntry, lambda entry: entry.content == "bye"))
@@ -53,7 +53,7 @@ def get_evaluation_history(
 ) -> tuple[ConversationEntry, ...]:
     """Return all entries of one run, oldest first.
 
-    Example:
+    Examples:
         >>> session = HistorySession()
         >>> entry = session.append({"role": "user", "content": "hello"})
         >>> get_evaluation_history(session, session.evaluation_id) == (entry,)

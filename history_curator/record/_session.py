@@ -41,7 +41,7 @@ class HistorySession:
         evaluation_id: the run that entries belong to unless told otherwise.
         bus: where events are published.
 
-    Example:
+    Examples:
         >>> session = HistorySession()
         >>> entry = session.append({"role": "user", "content": "hello"})
         >>> entry.sequence, session.entries == (entry,)
@@ -132,7 +132,7 @@ class HistorySession:
         Returns:
             A function that ends it.
 
-        Example:
+        Examples:
             >>> session = HistorySession()
             >>> stop = session.register_reducer(
             ...     ConversationRecorded,
@@ -287,7 +287,7 @@ def position_of(at: int | None, count: int) -> int:
     Raises:
         ConfigurationError: when there is no such place.
 
-    Example:
+    Examples:
         >>> position_of(-1, 3), position_of(None, 3)
         (2, 3)
     """

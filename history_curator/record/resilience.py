@@ -70,7 +70,7 @@ class WriteBehind(Generic[T]):
         name: the store's name in log messages.
         defects: errors that are raised instead of waited out.
 
-    Example:
+    Examples:
         >>> rows = []
         >>> buffer = WriteBehind(lambda: list(rows), rows.extend)
         >>> buffer.add(["hello"])

@@ -53,7 +53,7 @@ def apply_retention(
         whole: False when these are only the latest entries of a longer conversation; results whose
             call is not among them are then left alone.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ToolCall
         >>> from history_curator.settings import RetentionConfig
         >>> said = [

@@ -10,7 +10,7 @@ from history_curator.report._decision import Decision
 
 __all__ = ["LeftUnit", "ViewDiff", "diff_views"]
 
-_GIST = 80
+_GIST, _NAMES = 80, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,11 @@ class ViewDiff:
         lines = [f"{len(self.left)} units left the view ({self.tokens:,} tokens):"]
         lines += [f"  {unit.kind}, {unit.tokens:,} tokens: {unit.gist}" for unit in self.left]
         if self.identifiers:
-            lines.append("No longer shown: " + ", ".join(self.identifiers))
+            more = len(self.identifiers) - _NAMES
+            named = ", ".join(self.identifiers[:_NAMES]) + (
+                f" and {more:,} more" if more > 0 else ""
+            )
+            lines.append(f"No longer shown: {named}")
         return "\n".join(lines)
 
 

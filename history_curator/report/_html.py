@@ -35,7 +35,7 @@ def render_html(report: Any, *, title: str | None = None) -> str:
         report: a `CurationReport`, or the mapping its ``to_dict`` returns.
         title: the document's title; by default what the report says about itself.
 
-    Example:
+    Examples:
         >>> page = render_html(
         ...     {
         ...         "original_count": 1,

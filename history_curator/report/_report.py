@@ -12,6 +12,7 @@ from history_curator.model import ConversationEntry, entry_from_dict, write_priv
 from history_curator.report._attribution import Step
 from history_curator.report._deciding import Deciding
 from history_curator.report._decision import Decision
+from history_curator.report._diff import ViewDiff, diff_views
 
 if TYPE_CHECKING:
     from history_curator.caching import CachePlan
@@ -200,6 +201,10 @@ class CurationReport:
         """Return the view again, from the record and this report's decisions alone."""
         decisions = [decision.to_dict() for decision in self.decisions]
         return rebuild(messages, decisions, self.provider)
+
+    def diff(self, previous: CurationReport) -> ViewDiff:
+        """Return what left, joined and changed since an earlier view of the same conversation."""
+        return diff_views(previous.decisions, self.decisions, self._record, self._view)
 
     def explain(self, *, limit: int | None = None) -> str:
         """Return a table for a terminal, one line per decision."""

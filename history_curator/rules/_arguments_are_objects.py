@@ -34,7 +34,7 @@ class ArgumentsAreObjects(Invariant):
     Args:
         texts: also look at arguments that are sent as text, which OpenAI does not read.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry, MessageRole, ToolCall
         >>> call = ToolCall("c1", "look", '{"at": "th')
         >>> asked = ConversationEntry(MessageRole.ASSISTANT, tool_calls=(call,))

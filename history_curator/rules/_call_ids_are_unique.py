@@ -42,7 +42,7 @@ class CallIdsAreUnique(Invariant):
         length: characters of a new id, ``call_`` included unless `bare`.
         bare: a new id is letters and digits only.
 
-    Example:
+    Examples:
         >>> from history_curator.testing import parse_entries, show
         >>> show(CallIdsAreUnique().repair(parse_entries("U A(c1) T(c1) A(c1) T(c1)")))
         "U A(c1) T(c1) A(c1') T(c1')"

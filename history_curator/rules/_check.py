@@ -33,7 +33,7 @@ def check_conversation(
     Returns:
         Violations in order of position; `Violation.index` is the position in `messages`.
 
-    Example:
+    Examples:
         >>> asked = {"role": "user", "content": "hi"}
         >>> stray = {"role": "tool", "tool_call_id": "c9", "content": "42"}
         >>> (violation,) = check_conversation([asked, stray], provider="openai")
@@ -61,7 +61,7 @@ def repair_conversation(
     No word of the user is lost, messages that need no repair come back as the same objects, and
     repairing twice changes nothing.
 
-    Example:
+    Examples:
         >>> call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
         >>> messages = [
         ...     {"role": "user", "content": "hi"},

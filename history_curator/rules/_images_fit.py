@@ -41,7 +41,7 @@ class ImagesFit(Invariant):
         wired: also a result whose format has room for media: all but Chat Completions have. What
             a Gemini model itself put out is sent back to it.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ContentPart, ConversationEntry, MessageRole
         >>> picture = ContentPart("image", width=9000, height=10)
         >>> shown = ConversationEntry(MessageRole.USER, parts=(picture,))

@@ -27,7 +27,7 @@ class Violation:
         message: what is wrong, in words for a person.
         error: what the provider answers, where known.
 
-    Example:
+    Examples:
         >>> Violation(3, "P6", "the result answers no call")
         Violation(index=3, rule='P6', message='the result answers no call', error=None)
     """

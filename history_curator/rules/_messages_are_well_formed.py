@@ -41,7 +41,7 @@ class MessagesAreWellFormed(Invariant):
         text_with_calls: whether an entry may carry both text and calls.
         developer: whether the provider knows the role ``developer``; else it is ``system``.
 
-    Example:
+    Examples:
         >>> from history_curator.testing import parse_entries, show
         >>> rule = MessagesAreWellFormed(text_with_calls=False)
         >>> show(rule.repair(parse_entries("U A+(c1) T(c1)")))

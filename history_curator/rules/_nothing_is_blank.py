@@ -38,7 +38,7 @@ class NothingIsBlank(Invariant):
         flat_results: also ask that the content of a result is one string, where the format has
             strings.
 
-    Example:
+    Examples:
         >>> from history_curator.testing import parse_entries, show
         >>> show(NothingIsBlank().repair(parse_entries("U A~ U A~(c1) T(c1)")))
         'U U A(c1) T(c1)'

@@ -40,7 +40,7 @@ class OneSystemEntryLeads(Invariant):
         later: what becomes of system entries behind the first other one.
         run: several system entries may lead, where the provider takes a list of blocks.
 
-    Example:
+    Examples:
         >>> from history_curator.testing import parse_entries, show
         >>> show(OneSystemEntryLeads().repair(parse_entries("S U A S U")))
         'S U A U'

@@ -42,7 +42,7 @@ class ProviderProfile:
         hoists: whether later system entries move to the front.
         reasoning: what happens to reasoning after an edited prefix, see `ReasoningStaysBound`.
 
-    Example:
+    Examples:
         >>> from history_curator import get_profile
         >>> from history_curator.testing import parse_entries, show
         >>> profile = get_profile("portable")

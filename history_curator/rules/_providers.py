@@ -230,7 +230,7 @@ def get_profile(
     Raises:
         ConfigurationError: for a name or mode nobody knows.
 
-    Example:
+    Examples:
         >>> get_profile("mistral")
         ProviderProfile('mistral', reasoning='keep')
     """

@@ -63,7 +63,7 @@ class ReasoningStaysBound(Invariant):
         model: the model that is asked, where it is known. What another one signed goes where its
             message names the other: a signature of Anthropic is good for the model that gave it.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry, MessageRole, Reasoning
         >>> thought = ConversationEntry(MessageRole.ASSISTANT, "42", reasoning=(Reasoning("hm"),))
         >>> ReasoningStaysBound(family="anthropic").repair([thought])[0].reasoning is None
@@ -203,7 +203,7 @@ class ReasoningStaysBound(Invariant):
 def author_of(block: Reasoning) -> Family | None:
     """Whose model thought a thought, as the form of the block tells; None where it does not.
 
-    Example:
+    Examples:
         >>> author_of(Reasoning("hm", "sig", {"type": "thinking", "thinking": "hm"}))
         'anthropic'
     """

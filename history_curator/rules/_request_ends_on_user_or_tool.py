@@ -20,7 +20,7 @@ class RequestEndsOnUserOrTool(Invariant):
 
     Repair: a neutral user entry is appended.
 
-    Example:
+    Examples:
         >>> from history_curator.testing import parse_entries, show
         >>> show(RequestEndsOnUserOrTool().repair(parse_entries("U A")))
         'U A U*'

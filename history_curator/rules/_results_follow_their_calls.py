@@ -38,7 +38,7 @@ class ResultsFollowTheirCalls(Invariant):
     Args:
         ordered: also ask for call order among the results of one entry.
 
-    Example:
+    Examples:
         >>> from history_curator.testing import parse_entries, show
         >>> show(ResultsFollowTheirCalls().repair(parse_entries("U A(c1,c2) U T(c1)")))
         'U A(c1,c2) T(c1) T*(c2) U'

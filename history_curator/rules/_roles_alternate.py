@@ -36,7 +36,7 @@ class RolesAlternate(Invariant):
         bridges: put a bridge between a result and a user entry. Not where both are one message of
             Bedrock Converse, whose results speak as the user.
 
-    Example:
+    Examples:
         >>> from history_curator.testing import parse_entries, show
         >>> show(RolesAlternate().repair(parse_entries("U U A A(c1) T(c1) U")))
         'U A+(c1) T(c1) A* U'

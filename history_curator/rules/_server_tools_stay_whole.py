@@ -33,7 +33,7 @@ class ServerToolsStayWhole(Invariant):
     Repair: the block that is alone goes; a call whose program is gone becomes a direct call. A use
     in the assistant's last turn is left alone: it is still running.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ContentPart, ConversationEntry, MessageRole
         >>> found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
         >>> parts = (ContentPart("other", None, found), ContentPart("text", "Done."))

@@ -25,7 +25,7 @@ class SomeUserSpeaks(Invariant):
     Repair: a neutral user entry at the end. Windows never get here, the seal keeps the latest
     user message.
 
-    Example:
+    Examples:
         >>> SomeUserSpeaks().find([])[0].message
         'no user message says anything'
     """

@@ -39,7 +39,7 @@ class ToolNamesAreAccepted(Invariant):
         pattern: what a tool name has to match in full.
         authors: whether the author's name is checked, too.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry, MessageRole, ToolCall
         >>> asked = ConversationEntry(MessageRole.ASSISTANT, tool_calls=(ToolCall("c1", "a b"),))
         >>> ToolNamesAreAccepted().repair([asked])[0].tool_calls[0].name

@@ -18,7 +18,7 @@ class UserSpeaksFirst(Invariant):
 
     Repair: a marked opening is prepended. A greeting by the assistant is never dropped.
 
-    Example:
+    Examples:
         >>> from history_curator.testing import parse_entries, show
         >>> show(UserSpeaksFirst().repair(parse_entries("S A U")))
         'S U* A U'

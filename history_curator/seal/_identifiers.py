@@ -53,7 +53,7 @@ NO_MENTIONS = Mentions()
 def identifiers_of(entry: ConversationEntry) -> Mentions:
     """Return the identifiers of one entry.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry as E, MessageRole as R
         >>> identifiers_of(E(R.USER, "please change order #W5565470 in src/app.py"))
         Mentions(used=(), found=('#W5565470', 'src/app.py'))

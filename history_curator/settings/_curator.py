@@ -36,7 +36,7 @@ class CuratorConfig(CuratorFields):
     managers and options are refused with the closest known one. Frozen; what `to_dict`,
     `to_yaml`, `to_toml` and `to_json` return reads back as an equal configuration.
 
-    Example:
+    Examples:
         >>> config = CuratorConfig.from_dict(
         ...     {"managers": ["passthrough"], "max_tokens": 8000, "provider": "openai"}
         ... )

@@ -17,7 +17,7 @@ _NESTED = ("inner", "manager", "managers")
 class ManagerConfig(BaseModel):
     """One manager by name. Frozen; the name and the options' names are checked when read.
 
-    Example:
+    Examples:
         >>> ManagerConfig.model_validate("passthrough").to_plain()
         'passthrough'
     """

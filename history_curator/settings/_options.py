@@ -206,7 +206,7 @@ def check_options(given: Mapping[str, Any]) -> None:
     Raises:
         ConfigurationError: naming the option, its value and what to give instead.
 
-    Example:
+    Examples:
         >>> check_options({"low_water": 0.7, "mode": "shadow"})
     """
     for name, value in given.items():

@@ -42,7 +42,7 @@ def register_manager(name: str, factory: Factory, *, replace: bool = False) -> N
     Raises:
         ConfigurationError: the name is not snake_case, or taken.
 
-    Example:
+    Examples:
         >>> class LastTen:
         ...     def curate(self, entries, *, context):
         ...         return entries[-10:]

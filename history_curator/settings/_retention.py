@@ -26,7 +26,7 @@ class RetentionConfig(BaseModel):
     `persist_tool_invocations` allows. Nothing is ever summarised. Frozen; unknown fields are
     refused.
 
-    Example:
+    Examples:
         >>> config = RetentionConfig.from_dict(
         ...     {"conversation": {"retention": {"persist_tool_invocations": False}}}
         ... )

@@ -68,7 +68,7 @@ class Branches(Generic[H]):
         line: makes a message of the store's that holds a text.
         text: returns the text of a message.
 
-    Example:
+    Examples:
         >>> stored = {}
         >>> def conversation(key):
         ...     rows = stored.setdefault(key, [])

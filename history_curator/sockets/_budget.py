@@ -68,7 +68,7 @@ def answer_is_apart(provider: str, limit: int) -> bool:
     models of OpenAI state one window for both, and refuse a request that leaves no room for the
     answer it asks for. Where it is not known the window is taken to be shared.
 
-    Example:
+    Examples:
         >>> answer_is_apart("gemini", 1_048_576), answer_is_apart("anthropic", 200_000)
         (True, False)
         >>> answer_is_apart("openai", 272_000), answer_is_apart("openai", 128_000)
@@ -112,7 +112,7 @@ def budget_of(
     Raises:
         ConfigurationError: when nothing is left.
 
-    Example:
+    Examples:
         >>> budget_of(Window("gpt-4o", 128_000, writes=16_384)).max_tokens
         105216
         >>> budget_of(Window("gpt-5", 272_000, apart=True, writes=128_000)).max_tokens

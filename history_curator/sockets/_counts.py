@@ -43,7 +43,7 @@ class Counts:
 def counts_of(curation: Curation) -> Counts:
     """Count on the view: the report's own decisions would tokenise the whole record.
 
-    Example:
+    Examples:
         >>> from history_curator import Curator
         >>> curation = Curator(max_tokens=100).curate([{"role": "user", "content": "hi"}])
         >>> counts_of(curation).after

@@ -29,7 +29,7 @@ def load_settings(
     Raises:
         ConfigurationError: when the configuration is wrong or names an object not given.
 
-    Example:
+    Examples:
         >>> load_settings({"max_tokens": 800, "provider": "openai"}, overrides={"max_tokens": 9})
         {'max_tokens': 9, 'provider': 'openai'}
     """
@@ -53,7 +53,7 @@ def rebuilt(curator: Curator, **changes: Any) -> Curator:
     Raises:
         ConfigurationError: when a change cannot work.
 
-    Example:
+    Examples:
         >>> rebuilt(Curator(max_tokens=900, provider="openai"), max_tokens=400).profile.name
         'openai'
     """

@@ -46,7 +46,7 @@ class Retention:
         rewrites: whether the store may be rewritten otherwise.
         shadow: whether everything is only reported: the store is left alone.
 
-    Example:
+    Examples:
         >>> from history_curator.dialects import DictDialect
         >>> from history_curator.sockets import drive
         >>> config = RetentionConfig(persist_tool_invocations="none")

@@ -26,7 +26,7 @@ def rules_for(
 ) -> ProviderProfile:
     """Return the profile for a request; one of your own as it is.
 
-    Example:
+    Examples:
         >>> rules_for("anthropic", Asked(("claude-opus-4-8",), in_place=True)).hoists
         False
         >>> rules_for("anthropic", Asked(("claude-opus-4-8", "claude-opus-4-5"), True)).hoists

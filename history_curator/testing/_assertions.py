@@ -22,7 +22,7 @@ def assert_conformant(
         provider: whose rules.
         tail: ``history`` when the caller will append the next message.
 
-    Example:
+    Examples:
         >>> from history_curator.testing import parse
         >>> assert_conformant(parse("S U A(c1) T(c1)"), provider="portable")
         >>> assert_conformant(parse("S U A(c1) U"), provider="openai")

@@ -34,7 +34,7 @@ def parse(text: str) -> list[dict[str, Any]]:
     Raises:
         ShorthandError: naming the word that cannot be read.
 
-    Example:
+    Examples:
         >>> [message["role"] for message in parse("S U A(c1,c2) T(c2) T(c1)")]
         ['system', 'user', 'assistant', 'tool', 'tool']
         >>> parse("T(c1)")
@@ -46,7 +46,7 @@ def parse(text: str) -> list[dict[str, Any]]:
 def parse_entries(text: str) -> list[ConversationEntry]:
     """Return entries for a conversation in shorthand, bound to the messages of `parse`.
 
-    Example:
+    Examples:
         >>> [entry.role.value for entry in parse_entries("U A")]
         ['user', 'assistant']
     """
@@ -56,7 +56,7 @@ def parse_entries(text: str) -> list[ConversationEntry]:
 def show(messages: Sequence[Any]) -> str:
     """Return the shorthand of messages of any dialect.
 
-    Example:
+    Examples:
         >>> show(parse("S U A(c1) T(c1) A~"))
         'S U A(c1) T(c1) A~'
     """

@@ -65,7 +65,7 @@ def try_trimmer(
 ) -> Trial:
     """Hand every conversation to a trimmer and check what comes back.
 
-    Example:
+    Examples:
         >>> from history_curator.testing import parse
         >>> trial = try_trimmer(lambda messages: messages[-2:], [parse("U A(c1) T(c1) U")])
         >>> trial.rules, trial.failures[0].returned

@@ -18,7 +18,7 @@ __all__ = ["Conformance", "conformance"]
 class Conformance:
     """What the `conformance` fixture hands to a test.
 
-    Example:
+    Examples:
         >>> kit = Conformance()
         >>> kit.check(kit.parse("U A(c1) T(c1)"), provider="openai")
     """

@@ -169,7 +169,7 @@ class Pairing:
 def pair(entries: Iterable[ConversationEntry]) -> list[Unit]:
     """Group entries into units; system entries are not units.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry as E, MessageRole as R, ToolCall
         >>> asked = E(R.ASSISTANT, tool_calls=(ToolCall("c1", "look"),))
         >>> [unit.kind for unit in pair([E(R.USER, "hi"), asked])]

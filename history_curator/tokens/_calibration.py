@@ -66,7 +66,7 @@ class Calibration:
             ratio is relative to its counts, so a counter that already multiplies with the
             family's factor starts at 1. By default plain ``o200k_base``.
 
-    Example:
+    Examples:
         >>> calibration = Calibration()
         >>> calibration.factor("claude-sonnet-4-5")
         1.25
@@ -140,7 +140,7 @@ class Calibration:
     def room(self, model: str, limit: int, *, key: Hashable = None) -> int:
         """Return a `counted` whose `bound` is within a limit: the largest, but for some tokens.
 
-        Example:
+        Examples:
             >>> calibration = Calibration()
             >>> room = calibration.room("claude-sonnet-4-5", 32_000)
             >>> calibration.bound("claude-sonnet-4-5", room) <= 32_000
@@ -205,7 +205,7 @@ class Calibration:
 
         What was reported for conversations is in it where their name is text.
 
-        Example:
+        Examples:
             >>> Calibration.from_dict(Calibration().to_dict()).to_dict()["models"]
             {}
         """

@@ -30,7 +30,7 @@ def cap_text(
     beside it, so head, marker and tail add up. Where the text offers no such place nearby, it is
     cut anyway and its tokens are left to be counted.
 
-    Example:
+    Examples:
         >>> from history_curator.tokens import HeuristicCounter
         >>> counter = HeuristicCounter()
         >>> text, _ = cap_text("word " * 400, 60, counter, "\n[…]\n")
@@ -58,7 +58,7 @@ def count_lines(lines: Sequence[str], counter: TokenCounter) -> int | None:
     blank or indented, or begins with a slash where this one ends with neither letter nor digit:
     those are counted together.
 
-    Example:
+    Examples:
         >>> from history_curator.tokens import TiktokenCounter
         >>> counter, lines = TiktokenCounter("o200k_base"), ["read(src/a.py)", "said: done"]
         >>> count_lines(lines, counter) == counter.count("\n".join(lines))

@@ -20,7 +20,7 @@ def get_counter(spec: str | TokenCounter | None = None) -> TokenCounter:
 
     The same name gives the same counter, so its cache is shared by the whole process.
 
-    Example:
+    Examples:
         >>> get_counter("gpt-4o") is get_counter("gpt-4o")
         True
 
@@ -56,7 +56,7 @@ def count_tokens(
     This is the arithmetic the budget of a curator uses. Takes messages of any dialect, and
     entries.
 
-    Example:
+    Examples:
         >>> count_tokens([{"role": "user", "content": "hello"}], counter="heuristic") >= 8
         True
     """

@@ -70,7 +70,7 @@ _SEPARATOR = re.compile(r"[/:.]")
 def find_family(model: str) -> ModelFamily | None:
     """Return the family a model belongs to, or None for a model nobody told us about.
 
-    Example:
+    Examples:
         >>> find_family("openai/gpt-4o").encoding
         'o200k_base'
         >>> find_family("us.anthropic.claude-sonnet-4-20250514-v1:0").factor
@@ -88,7 +88,7 @@ def kinship(asked: str, answered: str) -> str:
         ``"same"``, ``"version"`` of the same family, ``"other"`` family; ``"same"`` as well where
         a name tells nothing, such as that of a deployment, or one that means the latest.
 
-    Example:
+    Examples:
         >>> kinship("openai/gpt-4o", "gpt-4o-2024-08-06"), kinship("gpt-4o", "claude-opus-4-6")
         ('same', 'other')
         >>> kinship("mistral-large-2512", "mistral-large-2411")

@@ -267,7 +267,7 @@ class HeuristicCounter(CachingCounter):
         max_entries, max_chars: how many counts are remembered, and characters of what they are
             known by: a text of up to 64 characters itself, otherwise 16 bytes.
 
-    Example:
+    Examples:
         >>> HeuristicCounter().count("hello world")
         6
     """

@@ -21,7 +21,7 @@ class ImageFormula(Protocol):
 class tiles:  # noqa: N801 - reads as a function, is a class so that counters can be pickled
     """OpenAI's 512-pixel tiles: fit into 2048², short side to 768, base + tokens per tile.
 
-    Example:
+    Examples:
         >>> tiles(85, 170)(1024, 1024)
         765
         >>> tiles(85, 170)(1024, 1024, detail="low")
@@ -48,7 +48,7 @@ class tiles:  # noqa: N801 - reads as a function, is a class so that counters ca
 class patches:  # noqa: N801 - see `tiles`
     """OpenAI's 32-pixel patches, at most 1536 of them, times a factor of the model.
 
-    Example:
+    Examples:
         >>> patches(1.0)(1024, 1024)
         1024
     """

@@ -152,7 +152,7 @@ class Meter:
         reported: what was reported for it.
         slack: what the estimate of a changed anchor may be off by.
 
-    Example:
+    Examples:
         >>> meter = Meter(Learned.at(1.0))
         >>> meter.observe(1_000, 1_500), meter.observe(1_200, 1_740)
         (True, True)

@@ -43,7 +43,7 @@ class Reports:
     A place is how many entries the record had, and a mark of the last of them: two conversations
     under one name, such as two that nobody named and that begin alike, keep their reports apart.
 
-    Example:
+    Examples:
         >>> reports = Reports()
         >>> reports.add("chat-1", (4, 77), Report(Usage(1_000), 900))
         >>> reports.of("chat-1", lambda entries: 77)[0][4].usage.input

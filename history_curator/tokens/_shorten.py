@@ -26,7 +26,7 @@ def shorten(text: str, max_chars: int, keep: Keep = "both", marker: str = "…")
 
     A limit too small for the marker cuts plainly, without it.
 
-    Example:
+    Examples:
         >>> shorten("abcdefghij", 5)
         'ab…ij'
         >>> shorten("abcdefghij", 5, keep="tail")
@@ -53,7 +53,7 @@ def shorten_tokens(
     Tokenises a small multiple of ``max_tokens``, however long the text is. What is kept fills
     the limit closely, not always to the last token.
 
-    Example:
+    Examples:
         >>> from history_curator.tokens import HeuristicCounter
         >>> counter = HeuristicCounter()
         >>> counter.count(shorten_tokens("word " * 500, 20, counter)) <= 20

@@ -35,7 +35,7 @@ class TiktokenCounter(CachingCounter):
         max_entries, max_chars: how many counts are remembered, and characters of what they are
             known by: a text of up to 64 characters itself, otherwise 16 bytes.
 
-    Example:
+    Examples:
         >>> counter = TiktokenCounter("o200k_base")
         >>> counter.count("<|endoftext|>") > 1
         True

@@ -58,7 +58,7 @@ class Usage:
         output: the answer, thinking included.
         cache_write_1h: how much of `cache_write` was written for an hour.
 
-    Example:
+    Examples:
         >>> read_usage({"prompt_tokens": 9, "completion_tokens": 2})
         Usage(input=9, cache_read=0, cache_write=0, output=2, cache_write_1h=0)
     """
@@ -85,7 +85,7 @@ def read_usage(reported: Any) -> Usage | None:
     Anthropic and Bedrock report the cached parts beside the input, everyone else within it; here
     `Usage.input` always is the whole prompt.
 
-    Example:
+    Examples:
         >>> read_usage({"input_tokens": 3, "cache_read_input_tokens": 90, "output_tokens": 5}).input
         93
         >>> read_usage({"role": "user", "content": "hi"}) is None

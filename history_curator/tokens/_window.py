@@ -6,7 +6,7 @@ from __future__ import annotations
 def window_margin(window: int) -> int:
     """Tokens of a window to leave free: counters and providers differ by a few percent.
 
-    Example:
+    Examples:
         >>> window_margin(100_000)
         5000
     """

@@ -165,6 +165,7 @@ class TestErrors:
             ("", "empty"),
             ("3", "int"),
             ('{"a": 1}', '"messages" list'),
+            ('{"type": "user", "sessionId": "s", "message": {}}', "history-curator doctor"),
             ('{"role": "user"}\n{oops', "line 2"),
             ("[1, 2]", "no conversation"),
         ],

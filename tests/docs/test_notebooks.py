@@ -65,6 +65,7 @@ def test_what_is_committed_is_clean_and_complete(name: str) -> None:
         assert output.get("name") != "stderr"
         assert "/home/" not in str(output)
         assert "site-packages" not in str(output)
+        assert " at 0x" not in str(output.get("data", {}).get("text/plain"))
     assert notebook.cells[0].cell_type == "markdown"
 
 

@@ -17,8 +17,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for module in ("mkdocs", "material", "mkdocstrings"):
         pytest.importorskip(module, reason=f"{module} is absent")
     target = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(target)],
+    done = subprocess.run(  # not quiet: mkdocs counts only the warnings that it prints
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(target)],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -16,7 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, create_react_agent, tools_condition
 
-from history_curator.errors import ConfigurationError
+from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.managers import PassthroughManager
 from langchain_history_curator import EVENT_NAME, model_node, pre_model_hook
 from tests.langchain.factories import human
@@ -144,3 +144,7 @@ class TestNode:
     def test_an_unknown_model_asks_for_a_budget(self) -> None:
         with pytest.raises(ConfigurationError, match="pass max_tokens"):
             model_node(ScriptedModel())
+
+    def test_a_state_without_the_messages_says_where_it_looked(self) -> None:
+        with pytest.raises(ConversionError, match=r"has no 'messages'.*key="):
+            model_node(ScriptedModel(), WINDOW).invoke({"chat": [human("hi")]})

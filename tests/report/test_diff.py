@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history_curator import Curator
-from history_curator.report._diff import ViewDiff, diff_views
+from history_curator.report import ViewDiff
 from tests.support.messages import assistant, call, result, system, user
 
 
@@ -21,10 +21,8 @@ def session(turns: int) -> list[dict[str, Any]]:
 
 
 def between(curator: Curator, messages: list[Any], first: int, last: int) -> ViewDiff:
-    before = curator.curate(messages[:first])
-    now = curator.curate(messages[:last])
-    read = Curator().curate(messages[:last]).entries
-    return diff_views(before.report.decisions, now.report.decisions, read, now.entries)
+    before = curator.curate(messages[:first]).report
+    return curator.curate(messages[:last]).report.diff(before)
 
 
 class TestDiff:

@@ -74,7 +74,7 @@ _LAST = re.compile(
 def dates_in(text: str) -> list[Date]:
     """Return the dates of a text; months alone only where there is no day.
 
-    Example:
+    Examples:
         >>> dates_in("What did I say on May 8th, 2023?"), dates_in("the trip in June")
         ([(2023, 5, 8)], [(0, 6, 0)])
     """
@@ -88,7 +88,7 @@ def dates_in(text: str) -> list[Date]:
 def days_ago(text: str, today: date) -> tuple[int, int] | None:
     """Return how many days ago the time a text speaks of began and ended; None for none.
 
-    Example:
+    Examples:
         >>> monday = date(2024, 5, 13)
         >>> days_ago("what did I say yesterday?", monday), days_ago("two weeks ago", monday)
         ((1, 1), (17, 11))

@@ -54,7 +54,7 @@ class Finder:
         scorer: matches texts; None for words alone.
         signals: what counts beside the text.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry as E, MessageRole as R
         >>> finder = Finder(LexicalScorer(soft=False))
         >>> finder.add([E(R.USER, "what is your dog called?"), E(R.ASSISTANT, "Rex")])

@@ -37,7 +37,7 @@ class LexicalIndex:
         b: how much a long text is held against it.
         folder: where full blocks of the index are kept; None keeps them in memory.
 
-    Example:
+    Examples:
         >>> index = LexicalIndex()
         >>> index.extend(["the flight leaves on Monday", "I have a dog", "flights are cheap"])
         >>> [round(float(score), 2) for score in index.scores({"flight": 1.0})]

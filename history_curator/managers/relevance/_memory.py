@@ -125,7 +125,7 @@ class Memory:
 class Memories:
     """The latest conversations, each lent to one call at a time. Bounded.
 
-    Example:
+    Examples:
         >>> from history_curator.model import MessageRole
         >>> memories = Memories()
         >>> said = [ConversationEntry(MessageRole.USER, "hi")]

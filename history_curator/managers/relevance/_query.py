@@ -35,7 +35,7 @@ _MAX_CONTEXT = 400
 def leans(said: str) -> bool:
     """Whether a message means little without what was said before it.
 
-    Example:
+    Examples:
         >>> [leans(said) for said in ("yes", "And who paid for it?", "Who paid for Ann's trip?")]
         [True, True, False]
     """
@@ -54,7 +54,7 @@ def query_at(entries: Sequence[ConversationEntry], position: int, said: str | No
     A message that leans on the last turn ("yes, the second one", "and when was that?") is read
     with it: what the user said before, and what the assistant asked last, count half.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry as E, MessageRole as R
         >>> query_at([E(R.ASSISTANT, "Noted. Which airport?"), E(R.USER, "Oslo")], 1)
         {'Which airport?': 0.5, 'Oslo': 1.0}

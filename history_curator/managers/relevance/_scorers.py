@@ -73,7 +73,7 @@ class LexicalScorer:
         folder: where full blocks of the index are kept, so that a long record takes no memory
             and is not indexed again after a restart; None keeps them in memory.
 
-    Example:
+    Examples:
         >>> texts = LexicalScorer().open()
         >>> texts.add(["my dog is called Rex", "it rains"])
         >>> int(texts.scores({"dogs?": 1.0}, 2).argmax())
@@ -128,7 +128,7 @@ class EmbeddingScorer:
         max_chars: only the head of a longer text is embedded; models read no further anyway.
         stands_out: standard deviations above the mean from which a similarity counts.
 
-    Example:
+    Examples:
         >>> class Letters:
         ...     def embed_query(self, text):
         ...         return [text.count("a"), text.count("b")]
@@ -222,7 +222,7 @@ class HybridScorer:
     count only as far as it stands out by two standard deviations, so that where meaning says
     little the ranking by words stays as it is.
 
-    Example:
+    Examples:
         >>> texts = HybridScorer(LexicalScorer(), LexicalScorer(b=0.0)).open()
         >>> texts.add(["it rains", "my dog is called Rex"])
         >>> int(texts.scores({"dog": 1.0}, 2).argmax())
@@ -263,7 +263,7 @@ class _FusedTexts:
 def fuse(words: Any, meaning: Any, share: float = DENSE) -> Any:
     """Return two score arrays as one, each relative to its best.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> fuse(np.array([4.0, 2.0, 0.0]), np.array([0.0, 9.0, 0.0])).tolist()
         [1.0, 0.9, 0.0]

@@ -42,7 +42,7 @@ def spread(
         reply: the share of the next text, where the hit asks something.
         asks: which texts ask something.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> spread(np.array([0.0, 4.0, 0.0, 0.0]), (0.5,), (0.5, 0.25)).tolist()
         [2.0, 4.0, 2.0, 1.0]

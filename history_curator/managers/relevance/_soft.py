@@ -170,7 +170,7 @@ def says_enough(asked: Mapping[str, str]) -> bool:
     The more words a question has, the more a text that matters has in common with it, and the more
     often another word that is near one of them is so by chance.
 
-    Example:
+    Examples:
         >>> says_enough(asked_words("What vehicle did Ann purchase?"))
         False
         >>> says_enough(

@@ -36,7 +36,7 @@ _PIECE = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])|\d{2,}")
 def words(text: str) -> list[str]:
     """Return the words of a text in lower case; compound identifiers also give their pieces.
 
-    Example:
+    Examples:
         >>> words("Where is getUserName in db_utils?")
         ['getusername', 'get', 'user', 'name', 'db_utils', 'db', 'utils']
     """
@@ -56,7 +56,7 @@ def words(text: str) -> list[str]:
 def stems(found: list[str]) -> list[str]:
     """Return the stem of every word; irregular forms have that of the word they belong to.
 
-    Example:
+    Examples:
         >>> stems(["went", "going", "children"])
         ['go', 'go', 'child']
     """

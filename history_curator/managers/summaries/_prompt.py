@@ -38,7 +38,7 @@ def check_prompt(prompt: str) -> str:
 def build_prompt(prompt: str, *, earlier: str, messages: str, max_words: int) -> str:
     """Return the prompt for one chunk. Braces in the messages are left as they are.
 
-    Example:
+    Examples:
         >>> build_prompt("{earlier}|{messages}", earlier="-", messages="{x}", max_words=9)
         '-|{x}'
     """

@@ -170,7 +170,7 @@ def chunks(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
 
     Cuts after line ends where there are any.
 
-    Example:
+    Examples:
         >>> from history_curator.tokens import get_counter
         >>> pieces = chunks("one two three\n" * 50, 40, get_counter("heuristic"))
         >>> len(pieces) > 1, "".join(pieces) == "one two three\n" * 50

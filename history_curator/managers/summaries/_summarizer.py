@@ -49,7 +49,7 @@ class Summarizer:
 def resolve_summarizer(summarizer: Any) -> Summarizer:
     """Return the summariser behind a function, a LangChain runnable or a LlamaIndex LLM.
 
-    Example:
+    Examples:
         >>> resolve_summarizer(str.upper).ask("short")
         'SHORT'
     """

@@ -55,7 +55,7 @@ class Recall:
         folder: where the index of a long record is kept; None keeps it in memory.
         name: what the tool is called; what it answered before is not found again.
 
-    Example:
+    Examples:
         >>> from history_curator.model import ConversationEntry as E, MessageRole as R
         >>> said = [E(R.USER, "one\ntwo\nthree"), E(R.ASSISTANT, "noted")]
         >>> recall = Recall(said, counter="heuristic")

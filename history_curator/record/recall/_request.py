@@ -17,7 +17,7 @@ RECALL_DESCRIPTION = (
 class RecallRequest(BaseModel):
     """Arguments of the recall tool: a handle (with optional lines), or a query.
 
-    Example:
+    Examples:
         >>> RecallRequest(handle="r1a2b3c4d5e6f7081", lines="40-80").lines
         '40-80'
     """
