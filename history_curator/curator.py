@@ -196,9 +196,8 @@ class Curator:
 
     def _curate(self, messages: Sequence[Any], options: Options) -> Body[Curation]:
         """Read, managers, seal, write: the one way from messages to a view."""
-        check_options(
-            {"tail": options.tail, "max_tokens": options.max_tokens, "reserve": options.reserve}
-        )
+        checked = ("tail", "max_tokens", "reserve", "idle")
+        check_options({name: getattr(options, name) for name in checked})
         dialect = options.dialect or detect(messages, self.profile.name)
         given = gathered(messages if type(messages) is list else list(messages), dialect)
         with self._conversations.lend(dialect, given, options.key) as conversation:

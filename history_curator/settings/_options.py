@@ -45,6 +45,12 @@ def _whole(least: int, *, none: bool = True) -> Callable[[Any], str | None]:
     return check
 
 
+def _seconds(value: Any) -> str | None:
+    if value is None or (isinstance(value, (int, float)) and value >= 0):
+        return None
+    return "a number of seconds, at least 0, or None"
+
+
 def _share(value: Any) -> str | None:
     if value is None or (isinstance(value, (int, float)) and 0.0 < value <= 1.0):
         return None
@@ -191,7 +197,7 @@ OPTIONS: Mapping[str, Option] = {
     name: annotation.__metadata__[0]
     for declared in (SharedOptions, CuratorOptions, ViewOptions)
     for name, annotation in declared.__annotations__.items()
-}
+} | {"idle": Option(None, "Seconds since the last request, for one view.", _seconds)}
 """Every option by name."""
 
 

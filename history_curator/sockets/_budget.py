@@ -140,21 +140,23 @@ def budget_of(
 
 
 def is_share(max_tokens: object) -> bool:
-    """Return whether a budget is given as a share of a window: 0.5, not 8_000."""
-    return isinstance(max_tokens, float)
+    """Return whether a budget is given as a share of a window: 0.5, not 8_000.
+
+    Raises:
+        ConfigurationError: when it is a share that is not between 0 and 1.
+    """
+    if not isinstance(max_tokens, float):
+        return False
+    if not 0.0 < max_tokens <= 1.0:
+        raise ConfigurationError(
+            f"max_tokens is {max_tokens!r}. Fix: a whole number of tokens, or a share of the "
+            "model's window above 0.0 and at most 1.0."
+        )
+    return True
 
 
 def share_of(budget: Budget, share: float) -> Budget:
-    """Return a share of a budget, for ``max_tokens=0.5``.
-
-    Raises:
-        ConfigurationError: when the share is not between 0 and 1.
-    """
-    if not 0.0 < share <= 1.0:
-        raise ConfigurationError(
-            f"max_tokens is {share!r}. Fix: a number of tokens, or a share of the model's window "
-            "above 0.0 and at most 1.0."
-        )
+    """Return a share of a budget, for ``max_tokens=0.5``."""
     tokens = max(1, int(budget.limit * share))
     source = f"{share:g} of {budget.limit} = {tokens}"
     if tokens > budget.max_tokens:

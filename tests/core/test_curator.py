@@ -157,6 +157,11 @@ class TestInput:
         with pytest.raises(ConfigurationError):
             Curator(object())  # type: ignore[arg-type]
 
+    @pytest.mark.parametrize("idle", ["soon", -1])
+    def test_a_pause_that_is_no_time_is_refused(self, idle: Any) -> None:
+        with pytest.raises(ConfigurationError, match=r"idle is .* seconds"):
+            Curator(max_tokens=100).curate([user("q")], idle=idle)
+
 
 class TestEditsInPlace:
     def test_replaced_content_is_noticed(self) -> None:

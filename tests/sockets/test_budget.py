@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from history_curator.errors import ConfigurationError
-from history_curator.sockets import Budget, Window, answer_is_apart, budget_of, share_of
+from history_curator.sockets import Budget, Window, answer_is_apart, budget_of, is_share, share_of
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ class TestShare:
     @pytest.mark.parametrize("share", [0.0, 1.5, -0.1])
     def test_outside_of_the_window_is_refused(self, share: float) -> None:
         with pytest.raises(ConfigurationError, match="a share of the model's window"):
-            share_of(self.BUDGET, share)
+            is_share(share)
