@@ -108,7 +108,7 @@ class Track:
 
     def __init__(self, along: Along, *, limit: int, overhead: int, room: int) -> None:
         self._limit = limit
-        self._overhead = overhead
+        self.overhead = overhead
         self._room = room
         self._ttl = _LONG if along.ttl is None else along.ttl
         self._observed = dict(along.observed)
@@ -187,7 +187,7 @@ class Track:
         if counts.meter is None:
             room = self._room
         elif counts.meter is not state.meter:
-            room = max(0, counts.meter.room(self._limit) - self._overhead)
+            room = max(0, counts.meter.room(self._limit) - self.overhead)
         return state._replace(counts=counts, room=room)
 
     def _lasting(self, state: State, report: Report | None) -> State:

@@ -103,15 +103,15 @@ class Fold:
         self._ledger = ledger
         self._low_water = low_water
         self._track: Track | None = None
-        self._told = 0
+        self._told: tuple[int, int] | None = None
         self._span = SPAN * budget * 4
         self._jump = Jump(timeline, forms, ledger, preserve_last_n)
-        self._written: dict[Cut, Form | None] = {}  # the ledgers of this cut and of the one before
         self._reset()
 
     def _reset(self) -> None:
         self._settled = Reached()  # all units but the newest
         self._latest: tuple[object, Reached] = (None, Reached())  # the newest unit, and with it
+        self._written: dict[Cut, Form | None] = {}  # the ledgers of this cut and of the one before
         self._disturbed = len(self.timeline.pairing.disturbed)
         self._jump.forget()
 
@@ -119,7 +119,8 @@ class Fold:
         """Return what all units there are now come to.
 
         Args:
-            track: what goes along; the fold is made anew when it knows more about the past.
+            track: what goes along; the fold is made anew when it knows more about the past, or
+                when something else is sent beside the units.
         """
         units = self.timeline.pairing.units
         told, self._track = self._heard(track), track
@@ -140,10 +141,12 @@ class Fold:
             self._told = self._heard(track)
         return self._latest[1]
 
-    def _heard(self, track: Track | None) -> int:
-        """How much the track was told about the units gone over."""
+    def _heard(self, track: Track | None) -> tuple[int, int] | None:
+        """How much the track was told about the units gone over, and what is sent beside them."""
         newest = self._latest[0]
-        return track.seen(_place_of(newest)) if track and isinstance(newest, Unit) else self._told
+        if track is None or not isinstance(newest, Unit):
+            return self._told
+        return track.seen(_place_of(newest)), track.overhead
 
     def _beginning(self) -> Reached:
         """The last place before the request before this one where nothing before it matters."""

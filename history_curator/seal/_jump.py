@@ -182,11 +182,11 @@ class Jump:
         return pairing.users[users - 1]
 
     def _preserved(self, at: int) -> int:
-        """The first unit of the last entries that are never cut off."""
+        """The first unit of the last entries that are never cut off, whatever follows them."""
         if not self._preserve:
             return at
         units = self._timeline.pairing.units
-        end = units[at + 1].start if at + 1 < len(units) else len(self._timeline.entries)
+        end = units[at].start + len(units[at].entries) - units[at].missing
         return max(0, bisect_right(units, end - self._preserve, hi=at + 1, key=_start) - 1)
 
 

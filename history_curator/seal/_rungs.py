@@ -35,7 +35,10 @@ def squeezed(view: View) -> Found | None:
             if not end:
                 break
             room = min(room, newest.tokens) - max(1, found.tokens - view.room)
-    return None
+    least = _least(view)  # its parts may cost more than the whole: rules join some
+    if least.tokens > view.room:
+        return None
+    return least._replace(cut=cut, smaller=True, squeezed=True)
 
 
 def _fronts(view: View, cut: Cut) -> Iterator[list[Form]]:
@@ -52,22 +55,27 @@ def _fronts(view: View, cut: Cut) -> Iterator[list[Form]]:
 def refusal(view: View) -> BudgetUnsatisfiableError:
     """Return the error that says what cannot be left out, and what it needs."""
     units, forms, room = view.timeline.pairing.units, view.seal.forms, view.room
-    required = _required(view)
-    pieces = [forms.cleared(units[at]) for at in required]
-    tokens = view.conformed([*_all_system(view), *pieces], Cut()).tokens
+    tokens = _least(view).tokens
     irreducible: list[tuple[int | None, str, int]] = [
         (place, "system", view.seal.counter.count_entry(entry))
         for place, entry in view.timeline.pairing.system
     ]
     irreducible += [
-        (units[at].start, str(units[at].head.role), piece.tokens)
-        for at, piece in zip(required, pieces, strict=True)
+        (units[at].start, str(units[at].head.role), forms.cleared(units[at]).tokens)
+        for at in _required(view)
     ]
     if view.state is not None and view.state.meter is not None and view.along is not None:
         priced = view.along.priced
         room = view.along.limit - priced
         tokens = round(view.state.meter.tokens(tokens + priced)) - priced
     return BudgetUnsatisfiableError(max(tokens, room + 1), room, irreducible)
+
+
+def _least(view: View) -> Found:
+    """Nothing but what no rung may drop, as placeholders."""
+    units, forms = view.timeline.pairing.units, view.seal.forms
+    required = [forms.cleared(units[at]) for at in _required(view)]
+    return view.conformed([*_all_system(view), *required], Cut())
 
 
 def _all_system(view: View) -> list[Form]:

@@ -174,7 +174,7 @@ class Seal:
         """Return the fold of a timeline in a room, rounded down; made once."""
         assert self.max_tokens is not None
         room = max(1, self._rounded(room))
-        key = (id(self), room, tracked)
+        key = (self, room, tracked)  # holding the seal keeps the key its own
         fold: Fold | None = timeline.folds.get(key)
         if fold is None:
             if len(timeline.folds) >= _FOLDS:
@@ -222,8 +222,10 @@ class Seal:
             end = next((at for at, entry in enumerate(entries) if id(entry.root) in waiting), end)
         if self.profile.strips and (edited or repaired) and pairing.units[-1:]:
             end = min(end, _first_thought(entries))
-        if self.profile.merges and end == len(entries):
-            end -= 1
+        if end == len(entries):
+            while end and entries[end - 1].origin is not None:  # it ends the view, not the record
+                end -= 1
+            end -= self.profile.merges
         return max(0, end)
 
 

@@ -89,7 +89,7 @@ class Conversation:
                 self._places[id(entries[0].source)] = at
             for entry in entries:
                 self.record.add(entry)
-                self.size += _held_by(entry)
+            self.size += _held_for(entries, self.seen[at])
 
     def shared(self, seen: Sequence[Any]) -> int:
         """Return how many leading messages are as they were read, system messages aside."""
@@ -146,7 +146,9 @@ class Conversation:
         self._typed = {place: typed for place, typed in self._typed.items() if place < at}
         self.curated = Timeline()
         self.edits.clear()
-        self.size = sum(map(_held_by, entries))
+        self.size = sum(
+            _held_for(self.entries_at(each), seen) for each, seen in enumerate(self.seen)
+        )
 
     def entries_at(self, at: int) -> list[ConversationEntry]:
         """Return the entries that a message was read as."""
@@ -201,10 +203,22 @@ class Conversation:
         ]
 
 
-def _held_by(entry: ConversationEntry) -> int:
-    """Return how many bytes are held for an entry, about."""
-    said = sum(len(call.arguments) for call in entry.tool_calls or ())
-    return _PER_ENTRY + getsizeof(entry.content) + said
+def _held_for(entries: Sequence[ConversationEntry], seen: Any) -> int:
+    """Return how many bytes are held for a message, about: what it was read as shares its texts."""
+    read = sum(
+        getsizeof(entry.content) + sum(len(call.arguments) for call in entry.tool_calls or ())
+        for entry in entries
+    )
+    return _PER_ENTRY * len(entries) + max(read, _size_of(seen))
+
+
+def _size_of(value: Any) -> int:
+    """Return how many bytes the texts in plain data take: also those of images and files."""
+    if isinstance(value, (str, bytes)):
+        return getsizeof(value)
+    if isinstance(value, dict):
+        return sum(map(_size_of, value.values()))
+    return sum(map(_size_of, value)) if isinstance(value, (list, tuple)) else 0
 
 
 def _from(messages: Sequence[Any], start: int) -> list[tuple[int, Any]]:

@@ -60,3 +60,5 @@ class Timeline:
         self.pairing.system = [
             (at, entry if at == position else known) for at, known in self.pairing.system
         ]
+        if self.pairing.units and position > self.pairing.units[0].start:
+            self.folds.clear()  # what it costs where it stands is part of them

@@ -256,3 +256,14 @@ class TestLedger:
         before = lines[1 : lines.index(headings[1])] if headings[1:] else lines[1:]
         assert all(line.startswith(("user: ", "said: ", "look(")) for line in before)
         assert not any(line.startswith(("system:", "assistant:")) for line in lines)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_what_ends_a_view_is_not_among_what_the_next_one_repeats(provider: str) -> None:
+    """A view that has to end on the user is ended by us; the answer joins what stood before."""
+    history = [user("go on until you are done"), assistant("the first half")]
+    view = Curator(max_tokens=BUDGET, provider=provider).curate(history, tail="request")
+    history += [assistant("the second half"), user("and now?")]
+    following = Curator(max_tokens=BUDGET, provider=provider).curate(history, tail="request")
+    promised = view.report.prefix_entries
+    assert view.messages[:promised] == following.messages[:promised]

@@ -9,14 +9,19 @@ import pytest
 
 from history_curator import (
     BudgetUnsatisfiableError,
+    ConversationEntry,
     Curator,
+    HeuristicCounter,
+    MessageRole,
     TiktokenCounter,
     check_conversation,
     count_tokens,
 )
-from history_curator.rules import PROVIDERS
+from history_curator.rules import PROVIDERS, get_profile
+from history_curator.seal import Seal
+from history_curator.timeline import Timeline
 from tests.core.test_growing import session
-from tests.support.messages import assistant, call, result, user
+from tests.support.messages import assistant, call, result, system, user
 
 
 def outcome(curator: Curator, history: list[Any], reserve: int) -> tuple[Any, ...]:
@@ -65,3 +70,83 @@ def test_a_cold_start_counts_a_bounded_stretch_whatever_the_length(said: str) ->
     counter = TiktokenCounter("o200k_base")
     Curator(max_tokens=budget, counter=counter).curate([*messages, user("and now?")])
     assert counter.characters < 40 * budget * 4
+
+
+def warm_and_new(
+    history: list[Any], *before: list[Any], **options: Any
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The outcome of a curator that has seen something before, and of a new one."""
+    known = Curator(**options)
+    for each in before:
+        outcome(known, each, 0)
+    return outcome(known, history, 0), outcome(Curator(**options), history, 0)
+
+
+def test_a_system_message_between_two_others_is_edited() -> None:
+    """OpenAI takes it where it stands, so what it costs is part of where the cut lies."""
+    history = [user("begin")]
+    for at in range(12):
+        history += [
+            assistant(f"answer {at} " * 12),
+            system("a note"),
+            user(f"question {at}? " * 12),
+        ]
+    for at in range(2, len(history), 3):
+        edited = [*history]
+        edited[at] = system("a much longer note " * 30)
+        known, new = warm_and_new(edited, history, max_tokens=600, provider="openai")
+        assert known == new
+
+
+def test_a_system_message_behind_the_last_entries_that_stay() -> None:
+    history = [user("begin " * 40)]
+    for at in range(6):
+        history += [assistant(f"answer {at} " * 40), user(f"question {at}? " * 40)]
+        history += [system("note " * at)] * (at % 3)
+        known, new = warm_and_new(
+            [*history, user("now?")],
+            *(history[:end] for end in range(1, len(history) + 1)),
+            max_tokens=500,
+            provider="openai",
+            preserve_last_n=4,
+            low_water=0.5,
+        )
+        assert known == new
+
+
+def test_a_result_that_comes_late_is_no_longer_listed_as_out_of_view() -> None:
+    """The ledger names what is not shown; what it names may come back with a late result."""
+    history = [user("look at everything")]
+    for at in range(8):
+        text = " ".join(f"src/{at}/part{word}.py" for word in range(30))
+        history += [call(f"c{at}", path=f"src/{at}.py"), result(f"c{at}", text)]
+    history += [call("late", path="src/late.py"), call("c8"), result("c8", "so " * 90)]
+    shown = " ".join(f"src/5/part{word}.py" for word in range(8))
+    for budget in (1_150, 1_300):
+        known, new = warm_and_new(
+            [*history, result("late", shown)], history, max_tokens=budget, provider="openai"
+        )
+        assert known == new
+
+
+def test_a_system_message_comes_while_the_provider_reports_what_it_counts() -> None:
+    """What is sent beside the units is part of what the reports say about them."""
+    history = [user("begin")]
+    for at in range(6):
+        usage = {"prompt_tokens": 60 + 40 * at, "completion_tokens": 9}
+        history += [{**assistant(f"answer {at} " * 5), "usage": usage}, user(f"question {at}?")]
+    known = Curator(max_tokens=8_000, provider="gemini")
+    new = Curator(max_tokens=8_000, provider="gemini")
+    known.curate(history, tail="request")
+    history.append(system("be brief, please"))
+    one, other = (each.curate(history, tail="request") for each in (known, new))
+    assert (one.messages, one.tokens, one.error) == (other.messages, other.tokens, other.error)
+
+
+def test_a_fold_belongs_to_one_seal() -> None:
+    """The timeline outlives a seal, and the next one may have its address."""
+    timeline = Timeline([ConversationEntry(MessageRole.USER, "hello")])
+    for budget in [*range(2_000, 2_040)] * 5:
+        seal = Seal(HeuristicCounter(), get_profile("core"), budget)
+        assert seal.fold(timeline, 1_000).forms is seal.forms
+        del seal

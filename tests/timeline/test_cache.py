@@ -6,6 +6,8 @@ import gc
 import tracemalloc
 from typing import Any
 
+import pytest
+
 from history_curator import Curator, HeuristicCounter
 from tests.support.messages import assistant, call, result, user
 
@@ -66,3 +68,23 @@ def entries_held(curator: Curator) -> list[int]:
     """Who the entries of the one conversation are that is held."""
     ((conversation, _),) = curator._conversations._held.values()
     return [id(entry) for entry in conversation.record.entries]
+
+
+@pytest.mark.parametrize("place", ["image", "reasoning", "beside"])
+def test_what_is_not_text_is_held_within_the_bound_as_well(place: str) -> None:
+    limit = 2**20
+    curator = Curator(max_tokens=1_000_000, counter=HeuristicCounter(), cache_bytes=limit)
+    for number in range(8):
+        data = f"{number}" * 300_000
+        url = {"url": f"data:image/png;base64,{data}"}
+        messages: list[dict[str, Any]] = {
+            "image": [{"role": "user", "content": [{"type": "image_url", "image_url": url}]}],
+            "reasoning": [user(f"why {number}?"), {**assistant("so"), "reasoning_content": data}],
+            "beside": [{**user("why?"), "metadata": {"trace": [data]}}],
+        }[place]
+        curator.curate(messages)
+        assert len(curator._conversations._held) <= 3
+    curator.curate([*messages, user("another")])
+    curator.curate([*messages[:-1], user("instead")])
+    held = curator._conversations
+    assert held._size == sum(each.size for each, _ in held._held.values()) <= limit

@@ -77,3 +77,23 @@ def test_a_placeholder_that_is_longer_than_what_it_stands_for_is_not_used():
     with pytest.raises(BudgetUnsatisfiableError) as caught:
         Curator(provider="portable", max_tokens=everything - 1).curate(given)
     assert caught.value.needed == everything
+
+
+def test_what_rules_join_is_counted_joined():
+    """The whole costs less than its parts where two messages of the user become one."""
+    calls = [
+        {"id": f"c{at}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        for at in range(2)
+    ]
+    given = [
+        {"role": "user", "content": "first, look here"},
+        {"role": "user", "content": "then look there"},
+        {"role": "assistant", "content": "looking", "tool_calls": calls[:1]},
+        {"role": "tool", "tool_call_id": "c0", "content": "what is found " * 40},
+        {"role": "assistant", "content": "and again", "tool_calls": calls[1:]},
+    ]
+    with pytest.raises(BudgetUnsatisfiableError) as caught:
+        Curator(provider="portable", max_tokens=20, preserve_last_n=5).curate(given)
+    needed = caught.value.needed
+    view = Curator(provider="portable", max_tokens=needed, preserve_last_n=5).curate(given)
+    assert view.tokens == needed
