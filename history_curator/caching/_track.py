@@ -149,7 +149,9 @@ class Track:
             return state
         return self._counted(state, self._counting.restart(first.counts, heard))
 
-    def reach(self, state: State, start: int, size: int, facts: Facts) -> State:
+    def reach(
+        self, state: State, start: int, size: int, facts: Facts, *, fitted: bool = True
+    ) -> State:
         """Go to the next unit, before it is added.
 
         Args:
@@ -157,9 +159,11 @@ class Track:
             start: position of its first entry in the record.
             size: counted tokens of what is shown before it.
             facts: what it says beside its text.
+            fitted: whether that did fit; else less was shown, and a report that a message carries
+                does not say how much.
         """
         report, sure = self._report(state.place, start, facts)
-        if report is not None and self._counting is not None:
+        if report is not None and self._counting is not None and (sure or fitted):
             heard = self._counting.heard(state.counts, report, size, sure=sure)
             state = self._counted(state, heard)
         return self._timed(self._lasting(state, report), start, facts)
@@ -169,6 +173,12 @@ class Track:
         if self._counting is None:
             return state
         return state._replace(counts=self._counting.jumped(state.counts, before, after))
+
+    def room_of(self, state: State) -> int:
+        """Return the counted tokens that heads, ledger and units may take by what is known now."""
+        if state.meter is None:
+            return self._room
+        return max(0, state.meter.room(self._limit) - self.overhead)
 
     def seen(self, upto: int) -> int:
         """Return how many observations there are up to a position."""
@@ -183,12 +193,9 @@ class Track:
 
     def _counted(self, state: State, counts: Counts) -> State:
         """The state with other counts, and the room that they leave."""
-        room = state.room
-        if counts.meter is None:
-            room = self._room
-        elif counts.meter is not state.meter:
-            room = max(0, counts.meter.room(self._limit) - self.overhead)
-        return state._replace(counts=counts, room=room)
+        unchanged = counts.meter is not None and counts.meter is state.meter
+        state = state._replace(counts=counts)
+        return state if unchanged else state._replace(room=self.room_of(state))
 
     def _lasting(self, state: State, report: Report | None) -> State:
         """How long the prefix survives that the reported request left in the cache."""

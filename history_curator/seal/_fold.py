@@ -36,6 +36,8 @@ OPENING = 64
 SPAN = 8
 """Budgets of cheap size, four characters a token, that a cold start goes back at the most; twice
 that where a span began since the request before."""
+_DEEPER = 4
+"""How often a jump is laid again where what it leaves may not fit; each time less does."""
 
 _offset = attrgetter("offset")
 
@@ -190,15 +192,32 @@ class Fold:
             low *= COLD
         cold = low < self._low_water and size + cost > low * past.room
         if past.first < at and (full or cold):
-            goal = int(past.room * low)
-            laid, left = self._jump.lay(at, cost, cut.at, past.room, goal)
+            laid, left, after = self._laid(past, at, cost, int(past.room * low))
             if full or laid.at > cut.at:
-                if state is not None and self._track is not None:
-                    state = self._track.jumped(state, size, left)
+                if state is not None and after is not None:
+                    state = after
                     if state.meter is not None or not full:
                         whole = inf  # it may seem to fit again; the cut does not move back
                 cut, size = laid, left
         return past._replace(cut=cut, size=size + cost, whole=whole, state=state)
+
+    def _laid(self, past: Reached, at: int, cost: int, goal: int) -> tuple[Cut, int, State | None]:
+        """Where a jump lays the cut, the tokens it leaves, and what the track knows then.
+
+        What leaves is as uncertain as what comes, so it goes deeper where the rest may not fit.
+        """
+        track, state = self._track, past.state
+        cut, left = self._jump.lay(at, cost, past.cut.at, past.room, goal)
+        if track is None or state is None:
+            return cut, left, None
+        after = track.jumped(state, past.size, left)
+        for _ in range(_DEEPER):
+            room = track.room_of(after)
+            if left + cost <= room or cut.at == at:
+                break
+            cut, left = self._jump.lay(at, cost, past.cut.at, past.room, min(goal, room))
+            after, goal = track.jumped(state, past.size, left), room
+        return cut, left, after
 
     def _known(self, past: Reached, *, anew: bool) -> State | None:
         """What the track knows before the next unit."""
@@ -206,8 +225,9 @@ class Fold:
         if track is None:
             return None
         if not anew:
-            state = past.state or track.start()
-            return track.reach(state, _place_of(units[at]), past.size, _facts(units[at]))
+            state, place = past.state or track.start(), _place_of(units[at])
+            fitted = past.size <= track.room_of(state)
+            return track.reach(state, place, past.size, _facts(units[at]), fitted=fitted)
         first = (units[at].offset // self._span - 1) * self._span
         begin = bisect_left(units, first, hi=at, key=_offset) if first > 0 else 0
         said = any(_facts(unit) is not NOTHING for unit in units[begin:at])

@@ -6,6 +6,7 @@ stay, then with that as placeholders. What does not fit then is refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from history_curator.errors import BudgetUnsatisfiableError
@@ -65,9 +66,12 @@ def refusal(view: View) -> BudgetUnsatisfiableError:
         for at in _required(view)
     ]
     if view.state is not None and view.state.meter is not None and view.along is not None:
-        priced = view.along.priced
+        priced, meter = view.along.priced, view.state.meter
         room = view.along.limit - priced
-        tokens = round(view.state.meter.tokens(tokens + priced)) - priced
+        least = math.ceil(meter.tokens(tokens + priced))
+        while meter.likely(least) < tokens + priced:
+            least += 1
+        tokens = least - priced
     return BudgetUnsatisfiableError(max(tokens, room + 1), room, irreducible)
 
 

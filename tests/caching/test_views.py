@@ -320,3 +320,44 @@ class TestClock:
         views = [one.curate(said[:end]).messages for end in range(1, len(said), 2)]
         assert two.curate(said[:51]).messages == views[25]
         assert two.curate(said[:59]).messages == views[29]
+
+
+class TestViewsThatHadToBeShorter:
+    """A message that carries a usage does not say what was shown; the fold has to know."""
+
+    @pytest.mark.parametrize("stretch", [1.2, 1.5])
+    @pytest.mark.parametrize("limit", [1_500, 2_500])
+    def test_a_jump_that_keeps_as_much_as_fits(self, stretch: float, limit: int) -> None:
+        curator = Curator(max_tokens=limit, low_water=1.0)
+        _, _, reports = talk(curator, Provider(stretch), carried, calls=60)
+        assert max(reports[4:]) <= limit
+
+    @pytest.mark.parametrize("stretch", [1.3, 1.5])
+    def test_an_exchange_that_is_squeezed(self, stretch: float) -> None:
+        limit, choose = 2_000, random.Random(1)
+        provider, curator = Provider(stretch), Curator(max_tokens=limit)
+        record: list[Message] = [{"role": "user", "content": "look at everything"}]
+        reports = []
+        for number in range(30):
+            curation = curator.curate(record)
+            reports.append(provider.count(curation.messages))
+            names = [f"c{number}-{at}" for at in range(4 if number % 4 == 3 else 1)]
+            calls = [{"id": name, "type": "function",
+                      "function": {"name": "look", "arguments": "{}"}} for name in names]  # fmt: skip
+            answer: Message = {"role": "assistant", "content": None, "tool_calls": calls}
+            carried(curation, answer, reports[-1])
+            text = choose.choice(KINDS) * 8
+            record += [answer]
+            record += [{"role": "tool", "tool_call_id": each, "content": text} for each in names]
+        assert max(reports[4:]) <= limit
+
+    def test_what_is_needed_by_the_counts_of_the_provider_works(self) -> None:
+        for reported in range(60, 120):
+            answer: Message = {"role": "assistant", "content": "yes"}
+            answer["usage"] = {"prompt_tokens": reported, "completion_tokens": 9}
+            record = [{"role": "user", "content": "may I? " * 12}, answer]
+            record.append({"role": "user", "content": "then tell me " * 150})
+            with pytest.raises(BudgetUnsatisfiableError) as caught:
+                Curator(max_tokens=300).curate(record)
+            view = Curator(max_tokens=300).curate(record, max_tokens=caught.value.needed)
+            assert view.messages[-1] is record[-1]
