@@ -196,7 +196,7 @@ class Curator:
 
     def _curate(self, messages: Sequence[Any], options: Options) -> Body[Curation]:
         """Read, managers, seal, write: the one way from messages to a view."""
-        checked = ("tail", "max_tokens", "reserve", "idle")
+        checked = ("tail", "max_tokens", "reserve", "idle", "key")
         check_options({name: getattr(options, name) for name in checked})
         dialect = options.dialect or detect(messages, self.profile.name)
         given = gathered(messages if type(messages) is list else list(messages), dialect)

@@ -51,6 +51,14 @@ def _seconds(value: Any) -> str | None:
     return "a number of seconds, at least 0, or None"
 
 
+def _name(value: Any) -> str | None:
+    try:
+        hash(value)
+    except TypeError:
+        return "something hashable, such as the id of the thread"
+    return None
+
+
 def _share(value: Any) -> str | None:
     if value is None or (isinstance(value, (int, float)) and 0.0 < value <= 1.0):
         return None
@@ -197,7 +205,10 @@ OPTIONS: Mapping[str, Option] = {
     name: annotation.__metadata__[0]
     for declared in (SharedOptions, CuratorOptions, ViewOptions)
     for name, annotation in declared.__annotations__.items()
-} | {"idle": Option(None, "Seconds since the last request, for one view.", _seconds)}
+} | {
+    "idle": Option(None, "Seconds since the last request, for one view.", _seconds),
+    "key": Option(None, "Names the conversation of one view.", _name),
+}
 """Every option by name."""
 
 

@@ -157,6 +157,10 @@ class TestInput:
         with pytest.raises(ConfigurationError):
             Curator(object())  # type: ignore[arg-type]
 
+    def test_a_key_that_cannot_be_one_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"key is .* hashable"):
+            Curator(max_tokens=100).curate([user("q")], key=["thread"])  # type: ignore[arg-type]
+
     @pytest.mark.parametrize("idle", ["soon", -1])
     def test_a_pause_that_is_no_time_is_refused(self, idle: Any) -> None:
         with pytest.raises(ConfigurationError, match=r"idle is .* seconds"):
