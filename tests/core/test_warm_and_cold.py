@@ -150,3 +150,16 @@ def test_a_fold_belongs_to_one_seal() -> None:
         seal = Seal(HeuristicCounter(), get_profile("core"), budget)
         assert seal.fold(timeline, 1_000).forms is seal.forms
         del seal
+
+
+def test_a_record_longer_than_the_ledger_looks_back_is_shown_as_a_new_curator_does() -> None:
+    """Also where a host goes back to a place before what the ledger has let go of."""
+    messages = [system("be brief")]
+    for at in range(450):
+        messages += [user(f"look at f{at}"), call(f"c{at}", path=f"src/f{at}.py")]
+        messages += [result(f"c{at}", f"src/f{at}.py uses lib{at % 7}/x{at}.py"), assistant("ok")]
+    known = Curator(max_tokens=500, recall=True)
+    for end in [*range(40, len(messages), 93), 700, 1_500, 260, len(messages)]:
+        history = [*messages[:end], user("and now?")]
+        new = Curator(max_tokens=500, recall=True)
+        assert outcome(known, history, 0) == outcome(new, history, 0), end
