@@ -26,17 +26,6 @@ from history_curator.model import (
     new_entry,
 )
 
-__all__ = [
-    "has_blocks",
-    "in_blocks",
-    "read_blocks",
-    "reasoning_block",
-    "speaks_blocks",
-    "write_results",
-    "write_said",
-    "written_blocks",
-]
-
 _KEYS = frozenset(("role", "content"))
 _REASONING = {"thinking", "redacted_thinking", "reasoning"}
 _OWN = {"tool_use", "tool_result", "server_tool_use", "mcp_tool_use", "compaction"}

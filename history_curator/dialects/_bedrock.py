@@ -18,8 +18,6 @@ from history_curator.model import (
     ToolCall,
 )
 
-__all__ = ["BEDROCK_BLOCKS", "BedrockDialect"]
-
 BEDROCK_BLOCKS = frozenset(
     (
         "toolUse",

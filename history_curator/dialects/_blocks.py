@@ -8,8 +8,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from history_curator.dialects._fields import Reading
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 
-__all__ = ["BlockFormat", "BlockKind", "Result"]
-
 BlockKind = Literal["call", "result", "thought", "part"]
 
 

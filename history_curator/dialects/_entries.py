@@ -8,8 +8,6 @@ from typing import Any
 from history_curator.errors import ConversionError
 from history_curator.model import ConversationEntry
 
-__all__ = ["EntryDialect"]
-
 
 class EntryDialect:
     """Messages that are entries already."""

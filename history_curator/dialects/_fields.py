@@ -9,17 +9,6 @@ from typing import Any
 
 from history_curator.errors import ConversionError
 
-__all__ = [
-    "MAX_DEPTH",
-    "Reading",
-    "arguments_text",
-    "free_input",
-    "mapping",
-    "parse_json",
-    "parse_object",
-    "too_deep",
-]
-
 MAX_DEPTH = 100
 """How deep a value may be nested. Far above what any provider or tool uses, and far below what the
 interpreter's stack holds, so that the answer is the same wherever we are called from."""

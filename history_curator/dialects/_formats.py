@@ -9,8 +9,6 @@ from history_curator.dialects._bedrock import BEDROCK_BLOCKS
 from history_curator.dialects._responses import RESPONSE_ITEMS
 from history_curator.dialects._wire import RESPONSE_BLOCKS
 
-__all__ = ["Format", "format_of"]
-
 Format = Literal["dicts", "responses", "gemini", "bedrock"]
 
 _DICT_BLOCKS = frozenset(

@@ -20,8 +20,6 @@ from history_curator.model import (
 )
 from history_curator.model._entry import PartKind
 
-__all__ = ["GeminiDialect"]
-
 _CALL = ("functionCall", "function_call")
 _RESULT = ("functionResponse", "function_response")
 _SIGNATURE = ("thoughtSignature", "thought_signature")

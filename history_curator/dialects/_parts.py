@@ -11,19 +11,6 @@ from history_curator.dialects._fields import Reading
 from history_curator.model import ContentPart, ConversationEntry, ToolCall
 from history_curator.model._entry import PartKind
 
-__all__ = [
-    "Known",
-    "Slots",
-    "arranged",
-    "image_size",
-    "inline_size",
-    "join_text",
-    "once",
-    "read_part",
-    "text_first",
-    "write_part",
-]
-
 _TEXT = {"text", "input_text", "output_text", "refusal"}
 _KINDS: dict[str, PartKind] = {
     "image": "image",

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["is_same_model", "model_of", "provider_for", "takes_later_system"]
-
 # First match wins: a host with rules of its own (Bedrock) stands before the models it serves.
 _RULES: tuple[tuple[str, str], ...] = (
     (r"bedrock|converse|\b(?:[a-z]{2,6}\.)?(?:anthropic|amazon|meta|cohere|ai21)\.\w", "bedrock"),

@@ -10,8 +10,6 @@ from history_curator.dialects._registry import read_entries, scattered
 from history_curator.dialects._wire import names_its_calls, wire_of
 from history_curator.model import ContentPart, ConversationEntry, ToolCall
 
-__all__ = ["reread", "says_the_same"]
-
 
 def reread(
     dialect: Dialect,

@@ -22,21 +22,6 @@ from history_curator.dialects._response_calls import (
 )
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 
-__all__ = [
-    "ANONYMOUS",
-    "MESSAGE_KEYS",
-    "SERVER_ITEMS",
-    "fields_of",
-    "item_ids",
-    "own_output",
-    "read_slots",
-    "sent_parts",
-    "spoken",
-    "type_of",
-    "unfollowed",
-    "write_answer",
-]
-
 SERVER_ITEMS = (
     "mcp_call",
     "mcp_list_tools",

@@ -10,20 +10,6 @@ from history_curator.dialects._fields import Reading, free_input, parse_object
 from history_curator.dialects._parts import join_text, read_part, text_first
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall, new_entry
 
-__all__ = [
-    "CALL_TYPES",
-    "OUTPUT_TYPES",
-    "answers",
-    "fits_output",
-    "has_object",
-    "read_call",
-    "read_output",
-    "read_parts",
-    "write_call",
-    "write_output",
-    "write_part",
-]
-
 
 class _Kind(NamedTuple):
     """One kind of call.

@@ -37,8 +37,6 @@ from history_curator.model import (
     new_entry,
 )
 
-__all__ = ["RESPONSE_ITEMS", "ResponsesDialect"]
-
 RESPONSE_ITEMS = frozenset(
     (*CALL_TYPES, *OUTPUT_TYPES, *SERVER_ITEMS, "reasoning", "compaction", "item_reference")
 )

@@ -18,8 +18,6 @@ from history_curator.model import (
     new_entry,
 )
 
-__all__ = ["TurnDialect"]
-
 _TOOL, _ASSISTANT, _USER = MessageRole.TOOL, MessageRole.ASSISTANT, MessageRole.USER
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from history_curator.tokens._calibration import Calibration, Prediction
-from history_curator.tokens._count import count_tokens, get_counter
+from history_curator.tokens._count import count_tokens, get_counter, window_margin
 from history_curator.tokens._families import ModelFamily, find_family
 from history_curator.tokens._heuristic import HeuristicCounter
-from history_curator.tokens._images import ImageFormula, claude, gemini, patches, tiles
+from history_curator.tokens._media import ImageFormula, claude, gemini, patches, tiles
 from history_curator.tokens._protocol import TokenCounter
 from history_curator.tokens._reports import Report, Reports
 from history_curator.tokens._shorten import Keep, shorten, shorten_tokens
 from history_curator.tokens._tiktoken import TiktokenCounter
 from history_curator.tokens._usage import Usage, read_usage
-from history_curator.tokens._window import window_margin
 
 __all__ = [
     "Calibration",

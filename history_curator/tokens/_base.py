@@ -10,8 +10,7 @@ from typing import Any
 
 from history_curator.errors import ConfigurationError
 from history_curator.model import ContentPart, ConversationEntry, Reasoning
-from history_curator.tokens._images import ImageFormula, image_detail, tiles
-from history_curator.tokens._media import MEDIA, media_tokens
+from history_curator.tokens._media import MEDIA, ImageFormula, image_detail, media_tokens, tiles
 from history_curator.tokens._pieces import PIECE, pieces
 from history_curator.tokens._schemas import count_schemas
 
@@ -72,9 +71,6 @@ class CachingCounter:
         self._media = dict(media or {})
         self._max_entries = max(2, max_entries) // 2
         self._max_chars = max(2, max_chars) // 2
-        self._forget()
-
-    def _forget(self) -> None:
         # Two generations: a lookup is one dict access, eviction drops the older half at once.
         self._fresh: dict[str | bytes, int] = {}
         self._old: dict[str | bytes, int] = {}
@@ -142,7 +138,7 @@ class CachingCounter:
         else:
             tokens = math.ceil(total * self.factor)
         if entry.parts is not None:
-            tokens += self._media_tokens(entry)
+            tokens += sum(map(self._part_tokens, entry.parts))
         object.__setattr__(entry, "memo", tokens)
         object.__setattr__(entry, "memo_of", self._name)
         return tokens
@@ -206,11 +202,6 @@ class CachingCounter:
             return 0
         # Opaque base64: four characters carry three bytes, about three quarters of a token.
         return len(_opaque(block.raw)) * 3 // 16
-
-    def _media_tokens(self, entry: ConversationEntry) -> int:
-        if entry.parts is None:
-            return 0
-        return sum(map(self._part_tokens, entry.parts))
 
     def _part_tokens(self, part: ContentPart) -> int:
         if part.kind == "text":

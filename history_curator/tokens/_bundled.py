@@ -9,8 +9,6 @@ import hashlib
 import json
 from collections.abc import Callable
 
-__all__ = ["Encode", "load_bundled"]
-
 Encode = Callable[[str], "list[int]"]
 
 _PROBE = (

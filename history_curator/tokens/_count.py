@@ -1,4 +1,4 @@
-"""Resolve counters by name, and count whole requests."""
+"""Resolve counters by name, count whole requests, and say how much of a window they may fill."""
 
 from __future__ import annotations
 
@@ -65,3 +65,13 @@ def count_tokens(
     resolved = get_counter(counter)
     total = sum(map(resolved.count_entry, read_entries(messages, detect(messages))))
     return total + resolved.count_tools(tools) + resolved.priming
+
+
+def window_margin(window: int) -> int:
+    """Tokens of a window to leave free: counters and providers differ by a few percent.
+
+    Examples:
+        >>> window_margin(100_000)
+        5000
+    """
+    return window - int(window * 0.95)

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from history_curator.tokens._bundled import Encode, load_bundled
 
-__all__ = ["ALLOW_DOWNLOAD", "ENCODINGS", "load_encoding"]
-
 ALLOW_DOWNLOAD = "HISTORY_CURATOR_ALLOW_DOWNLOAD"
 """Environment variable; ``0`` forbids fetching a tokenizer from the network."""
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
+from importlib.resources import files
 from itertools import pairwise
 from operator import ne
-from typing import Any
+from string import ascii_lowercase
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
 from history_curator.tokens._base import CachingCounter
-from history_curator.tokens._images import ImageFormula
-from history_curator.tokens._pairs import HANGUL, HANZI, LATIN, known_pairs, single_signs
+from history_curator.tokens._media import ImageFormula
 
 # The shape of a modern pre-tokenizer: words (with the space before them, which is part of them),
 # groups of three digits, punctuation, whitespace, control characters; runs of anything beyond
@@ -31,123 +33,48 @@ _INSIDE = re.compile(_PIECES)
 _BLOB = re.compile(r"[A-Za-z0-9+/_=-]+")
 _LATIN = re.compile(rf" ?[{_UPPER}{_LOWER}]+")
 
-# Tokens per character from a code point on, up to the next row: measured with o200k_base on words
-# of random letters of each script, and rounded up. Prose costs less.
-_SCRIPTS: tuple[tuple[int, float], ...] = (
-    (0x80, 2.0),  # Latin-1 signs
-    (0xA0, 1.3),
-    (0xC0, 1.2),  # western accents
-    (0x110, 1.7),  # central European and Turkish accents
-    (0x180, 2.2),
-    (0x390, 1.2),  # Greek
-    (0x3D0, 2.2),
-    (0x400, 1.6),
-    (0x410, 1.1),  # Cyrillic capitals
-    (0x430, 0.9),  # Cyrillic
-    (0x450, 1.3),
-    (0x460, 2.2),
-    (0x490, 1.6),
-    (0x4C0, 2.2),
-    (0x530, 1.4),  # Armenian
-    (0x560, 1.0),
-    (0x580, 2.05),
-    (0x5B0, 1.6),  # Hebrew points
-    (0x5C0, 2.05),
-    (0x5D0, 1.0),  # Hebrew
-    (0x5F0, 2.0),
-    (0x620, 1.3),  # Arabic
-    (0x640, 0.95),
-    (0x650, 1.8),
-    (0x660, 1.6),
-    (0x690, 1.8),
-    (0x6D0, 2.2),
-    (0x6F0, 1.5),
-    (0x700, 2.4),
-    (0x800, 3.0),
-    (0x900, 1.5),  # Devanagari
-    (0x950, 1.9),
-    (0x960, 1.5),
-    (0x970, 2.2),
-    (0x980, 1.4),  # Bengali
-    (0x9D0, 2.0),
-    (0xA00, 1.4),  # Gurmukhi
-    (0xA50, 2.0),
-    (0xA80, 1.5),  # Gujarati
-    (0xAD0, 3.0),
-    (0xAE0, 2.5),
-    (0xB00, 1.9),  # Odia
-    (0xB50, 2.2),
-    (0xB80, 1.5),  # Tamil
-    (0xBD0, 2.2),
-    (0xC00, 1.6),  # Telugu
-    (0xC50, 2.2),
-    (0xC80, 1.5),  # Kannada
-    (0xCD0, 2.4),
-    (0xD00, 1.5),  # Malayalam
-    (0xD50, 2.1),
-    (0xD80, 2.1),
-    (0xDB0, 1.4),  # Sinhala
-    (0xDE0, 2.2),
-    (0xE00, 1.3),  # Thai
-    (0xE50, 2.2),  # Lao, Tibetan
-    (0xFC0, 3.0),
-    (0x1000, 1.6),  # Burmese
-    (0x1050, 2.2),
-    (0x10D0, 1.0),  # Georgian
-    (0x10F0, 2.0),
-    (0x1100, 3.2),
-    (0x1200, 2.3),  # Ethiopic
-    (0x1380, 3.2),
-    (0x1780, 1.9),  # Khmer
-    (0x17F0, 2.2),
-    (0x1800, 3.2),
-    (0x1D00, 2.3),
-    (0x1D40, 3.2),
-    (0x1E00, 2.2),
-    (0x1EA0, 1.3),  # Vietnamese
-    (0x1EB0, 1.5),
-    (0x1EF0, 2.2),
-    (0x1F80, 3.2),
-    (0x1FC0, 2.2),
-    (0x2000, 1.6),  # dashes, quotes, joiners
-    (0x2040, 2.2),  # arrows, mathematics
-    (0x2340, 3.0),
-    (0x2440, 2.2),  # boxes, dingbats
-    (0x26C0, 3.0),
-    (0x2700, 2.2),
-    (0x27C0, 3.0),
-    (0x2B00, 2.2),
-    (0x2B40, 3.0),
-    (0x3000, 1.3),  # CJK punctuation
-    (0x3010, 2.2),
-    (0x3040, 1.35),  # kana
-    (0x3090, 2.0),
-    (0x30A0, 1.25),
-    (0x30F0, 1.7),
-    (0x3100, 3.2),
-    (0xFE00, 2.2),
-    (0xFE10, 3.0),
-    (0xFF00, 1.7),  # full width
-    (0xFF40, 2.2),
-    (0x10000, 4.2),
-    (0x1D400, 3.2),
-    (0x1E000, 4.2),
-    (0x1F000, 3.1),
-    (0x1F1E0, 2.1),  # flags
-    (0x1F200, 3.0),
-    (0x1F300, 2.2),  # emoji
-    (0x1F540, 3.0),
-    (0x1F600, 2.1),
-    (0x1F6C0, 3.2),
-    (0x20000, 4.2),
-)
 _KNOWN, _UNKNOWN, _APART, _LAST = 0.47, 1.3, 1.25, "\u1100"
-_STARTS = [start for start, _ in _SCRIPTS]
+_HANZI, _HANGUL = range(0x3400, 0xA000), range(0xAC00, 0xD7A4)
 _SEVERAL, _DRAWN, _SPREAD, _FIRST = 1.6, 0.32, 1.5, 4.0
 """Above how many tokens, and how many a character, a word's letters look drawn at random; what is
 allowed for then; and how many tokens of such words every text is taken to hold."""
 _TINY = 16
 """Below so many tokens it is worth looking whether a text has as many bytes."""
+
+
+class _Tables(NamedTuple):
+    """What is known of letters, from ``heuristic.json``.
+
+    Attributes:
+        latin: tokens that a lower-case letter costs after another one, by pair.
+        pairs: pairs of letters of other alphabets that are part of some token.
+        signs: Chinese characters and Korean syllables that are a token by themselves.
+        starts: the code points from which on a character costs as `costs` says.
+        costs: tokens a character.
+    """
+
+    latin: dict[str, float]
+    pairs: frozenset[str]
+    signs: frozenset[str]
+    starts: list[int]
+    costs: list[float]
+
+
+@lru_cache(maxsize=1)
+def tables() -> _Tables:
+    """Return what is known of letters, read once."""
+    told = json.loads(files("history_curator.tokens").joinpath("heuristic.json").read_text("utf-8"))
+    return _Tables(
+        {
+            first + second: int(tenths) / 10
+            for first, row in told["latin"].items()
+            for second, tenths in zip(ascii_lowercase, row, strict=True)
+        },
+        frozenset(first + second for first, row in told["pairs"].items() for second in row),
+        frozenset(told["signs"]),
+        [int(start, 16) for start, _, _ in told["scripts"]],
+        [cost for _, cost, _ in told["scripts"]],
+    )
 
 
 def estimate(text: str) -> int:
@@ -204,7 +131,8 @@ def _word(word: str) -> float:
     accents = 0.0
     if not letters.isascii():
         letters, accents = _plain(letters)
-    inside = sum(LATIN[first + second] for first, second in pairwise(letters))
+    latin = tables().latin
+    inside = sum(latin[first + second] for first, second in pairwise(letters))
     # Other languages build longer words than English, of pairs that are common in it.
     least = 0.45 * (len(letters) - 6)
     if len(letters) > 1 and word.isupper():
@@ -228,11 +156,11 @@ def _plain(letters: str) -> tuple[str, float]:
 @lru_cache(maxsize=32_768)
 def _run(run: str) -> float:
     """Letters beyond Latin: cheap where a vocabulary holds them side by side."""
-    known, letters = known_pairs(), run.lstrip(" ")
+    known, letters = tables().pairs, run.lstrip(" ")
     first = letters[0]
     cost = _character(first)
     total = max(1.2 if len(letters) > 1 else 1.5, cost)
-    if run[0] == " " and (cost >= _APART or ord(first) in HANZI):
+    if run[0] == " " and (cost >= _APART or ord(first) in _HANZI):
         total += 0.85  # A space before a rare letter is a token of its own.
     for pair in pairwise(letters):
         if "".join(pair) in known:
@@ -244,10 +172,10 @@ def _run(run: str) -> float:
 
 @lru_cache(maxsize=8_192)
 def _character(char: str) -> float:
-    code = ord(char)
-    if code in HANZI or code in HANGUL:
-        return 1.0 if char in single_signs() else 3.0
-    return _SCRIPTS[bisect_right(_STARTS, code) - 1][1]
+    code, known = ord(char), tables()
+    if code in _HANZI or code in _HANGUL:
+        return 1.0 if char in known.signs else 3.0
+    return known.costs[bisect_right(known.starts, code) - 1]
 
 
 class HeuristicCounter(CachingCounter):
@@ -303,8 +231,4 @@ class HeuristicCounter(CachingCounter):
         return estimate(text)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (self._options,))
-
-
-def _rebuild(options: dict[str, Any]) -> HeuristicCounter:
-    return HeuristicCounter(**options)
+        return partial(HeuristicCounter, **self._options), ()

@@ -1,14 +1,14 @@
-"""What documents, sound and film cost: their text where they have one, their size otherwise."""
+"""What images, documents, sound and film cost: formulas, text where there is one, else their size."""
 
 from __future__ import annotations
 
+import math
 import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
-
-__all__ = ["MEDIA", "media_tokens"]
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 MEDIA: Mapping[str, int] = {"audio": 1_000, "video": 5_000, "file": 2_000}
 """Tokens assumed for media of which nothing is known, such as a link or the id of a file."""
@@ -34,6 +34,85 @@ _TITLES = ("title", "context", "filename", "name")
 _DEPTH = 4
 
 
+class ImageFormula(Protocol):
+    """Tokens of an image of ``width`` × ``height`` pixels; the worst case when unknown."""
+
+    def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
+        """Return the tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class tiles:  # noqa: N801 - reads as a function, is a class so that counters can be pickled
+    """OpenAI's 512-pixel tiles: fit into 2048², short side to 768, base + tokens per tile.
+
+    Examples:
+        >>> tiles(85, 170)(1024, 1024)
+        765
+        >>> tiles(85, 170)(1024, 1024, detail="low")
+        85
+    """
+
+    base: int
+    tile: int
+
+    def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
+        """Return the tokens."""
+        if detail == "low":
+            return self.base
+        if not width or not height:
+            return self.base + self.tile * 8
+        scale = min(1.0, 2048 / max(width, height))
+        scale *= min(1.0, 768 / (min(width, height) * scale))
+        across = max(1, math.ceil(round(width * scale, 6) / 512))
+        down = max(1, math.ceil(round(height * scale, 6) / 512))
+        return self.base + self.tile * across * down
+
+
+@dataclass(frozen=True, slots=True)
+class patches:  # noqa: N801 - see `tiles`
+    """OpenAI's 32-pixel patches, at most 1536 of them, times a factor of the model.
+
+    Examples:
+        >>> patches(1.0)(1024, 1024)
+        1024
+    """
+
+    factor: float
+    most: int = 1536
+
+    def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
+        """Return the tokens."""
+        if not width or not height:
+            return math.ceil(self.most * self.factor)
+        count = math.ceil(width / 32) * math.ceil(height / 32)
+        return math.ceil(min(count, self.most) * self.factor)
+
+
+def claude(width: int | None, height: int | None, *, detail: str | None = None) -> int:
+    """Return what an image costs with Claude: 28-pixel patches, at most about 1568."""
+    if not width or not height:
+        return 1568
+    return min(1568, math.ceil(width / 28) * math.ceil(height / 28))
+
+
+def gemini(width: int | None, height: int | None, *, detail: str | None = None) -> int:
+    """Return what an image costs with Gemini: 258, or 258 per 768-pixel tile when larger."""
+    if not width or not height:
+        return 258 * 4
+    if max(width, height) <= 384:
+        return 258
+    return 258 * math.ceil(width / 768) * math.ceil(height / 768)
+
+
+def image_detail(raw: Any) -> str | None:
+    """Return the ``detail`` an OpenAI image block asks for."""
+    if not isinstance(raw, Mapping):
+        return None
+    inner = raw.get("image_url")
+    detail = inner.get("detail") if isinstance(inner, Mapping) else raw.get("detail")
+    return detail if isinstance(detail, str) else None
+
+
 def media_tokens(kind: str, raw: Any, count: Callable[[str], int], given: Mapping[str, int]) -> int:
     """Return the tokens of a block that is neither text nor an image.
 
@@ -55,8 +134,7 @@ def media_tokens(kind: str, raw: Any, count: Callable[[str], int], given: Mappin
         return total + given.get(kind, MEDIA[kind])
     size = _size(content)
     if kind == "file" and _is_text(described):
-        text = _decoded(content)
-        return total + (size if text is None else count(text))
+        return total + count(_decoded(content))
     if kind in given:
         return total + given[kind]
     if "pdf" in described:
@@ -117,13 +195,11 @@ def _bytes(content: str | bytes) -> bytes | None:
         return None if isinstance(content, str) else content
 
 
-def _decoded(content: str | bytes) -> str | None:
+def _decoded(content: str | bytes) -> str:
     data = _bytes(content)
-    return (
-        content
-        if data is None and isinstance(content, str)
-        else (data or b"").decode("utf-8", "replace")
-    )
+    if data is None:
+        return str(content)
+    return data.decode("utf-8", "replace")
 
 
 def _pages(content: str | bytes, size: int) -> int:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from history_curator.tokens import TokenCounter
 
-__all__ = ["Keep", "shorten", "shorten_tokens"]
-
 Keep = Literal["head", "tail", "both"]
 """Which end of a text survives: its head, its tail, or both with the middle left out."""
 

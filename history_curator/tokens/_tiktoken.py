@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from history_curator.errors import ConfigurationError
 from history_curator.tokens._base import CachingCounter
 from history_curator.tokens._encodings import ENCODINGS, load_encoding
-from history_curator.tokens._families import FAMILIES, find_family
+from history_curator.tokens._families import FAMILIES, ModelFamily, find_family
 from history_curator.tokens._heuristic import estimate
-from history_curator.tokens._images import ImageFormula
+from history_curator.tokens._media import ImageFormula
 
 _ESTIMATED = " estimated"
 
@@ -54,45 +55,35 @@ class TiktokenCounter(CachingCounter):
         max_entries: int = 100_000,
         max_chars: int = 32_000_000,
     ) -> None:
-        family = None if encoding in ENCODINGS else find_family(encoding)
-        if family is None and encoding not in ENCODINGS:
+        known = encoding in ENCODINGS
+        family = ModelFamily(encoding, "", encoding) if known else find_family(encoding)
+        if family is None:
             raise ConfigurationError(
                 f"counter: {encoding!r} is neither an encoding ({', '.join(ENCODINGS)}) nor a "
-                f"model of a known family ({', '.join(known.name for known in FAMILIES)}). "
+                f"model of a known family ({', '.join(each.name for each in FAMILIES)}). "
                 'Fix: TiktokenCounter("o200k_base", factor=1.2) counts conservatively.'
             )
-        self.encoding = encoding if family is None else family.encoding
-        factor = factor if factor is not None else family.factor if family else 1.0
-        tool_factor = (
-            tool_factor if tool_factor is not None else family.tool_factor if family else 1.0
-        )
-        formula = image or (family.image if family else None)
-        name = self.encoding if family is None else f"{self.encoding}:{family.name}"
-        settings = [f"×{factor:g}"] if factor != (family.factor if family else 1.0) else []
-        if tool_factor != (family.tool_factor if family else 1.0):
-            settings.append(f"tools×{tool_factor:g}")
+        self.encoding = family.encoding
+        factor = family.factor if factor is None else factor
+        tool_factor = family.tool_factor if tool_factor is None else tool_factor
+        named = [encoding if known else f"{self.encoding}:{family.name}"]
+        if factor != family.factor:
+            named.append(f"×{factor:g}")
+        if tool_factor != family.tool_factor:
+            named.append(f"tools×{tool_factor:g}")
         if image is not None:
-            settings.append(f"image={image!r}")
+            named.append(f"image={image!r}")
         if media:
-            settings.append(f"media={sorted(media.items())}")
-        super().__init__(
-            " ".join([name, *settings]),
-            factor=factor,
-            tool_factor=tool_factor,
-            image=formula,
-            media=media,
-            max_entries=max_entries,
-            max_chars=max_chars,
-        )
-        self._options: dict[str, Any] = {
-            "encoding": encoding,
+            named.append(f"media={sorted(media.items())}")
+        shared: dict[str, Any] = {
             "factor": factor,
             "tool_factor": tool_factor,
-            "image": image,
             "media": media,
             "max_entries": max_entries,
             "max_chars": max_chars,
         }
+        super().__init__(" ".join(named), image=image or family.image, **shared)
+        self._options = {"encoding": encoding, "image": image, **shared}
         self._encode: Callable[[str], list[int]] | None = None
         self._exact: bool | None = None
 
@@ -134,8 +125,4 @@ class TiktokenCounter(CachingCounter):
             return max(estimate(text), len(text.encode("utf-8", "replace")))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (self._options,))
-
-
-def _rebuild(options: dict[str, Any]) -> TiktokenCounter:
-    return TiktokenCounter(**options)
+        return partial(TiktokenCounter, **self._options), ()

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Usage", "read_usage"]
-
 _INPUT = ("input_tokens", "prompt_tokens", "inputTokens", "promptTokenCount", "prompt_token_count")
 _OUTPUT = (
     "output_tokens",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from history_curator.tokens import HeuristicCounter, TiktokenCounter
 from history_curator.tokens import _encodings as encodings
-from history_curator.tokens._pairs import HANGUL, HANZI, known_pairs, single_signs
+from history_curator.tokens._heuristic import _HANGUL, _HANZI, tables
 from tests.support.data import load
 from tests.tokens.samples import SAMPLES
 
@@ -180,7 +180,7 @@ class TestRandomWords:
             with contextlib.suppress(UnicodeDecodeError):
                 text = token.decode()
                 found |= {text[at : at + 2] for at in range(len(text) - 1)}
-        known = known_pairs()
+        known = tables().pairs
         letters = {char for pair in known for char in pair}
         same = {
             pair
@@ -188,8 +188,8 @@ class TestRandomWords:
             if set(pair) <= letters and ord(pair[0]) >> 7 == ord(pair[1]) >> 7
         }
         assert known == same
-        signs = {chr(code) for code in (*HANZI, *HANGUL)}
-        assert single_signs() == signs & {token.decode("utf-8", "ignore") for token in ranks}
+        signs = {chr(code) for code in (*_HANZI, *_HANGUL)}
+        assert tables().signs == signs & {token.decode("utf-8", "ignore") for token in ranks}
 
 
 class TestNotFarAbove:
