@@ -12,6 +12,7 @@ __all__ = [
     "ConversionError",
     "HistoryCuratorError",
     "HistoryValidationError",
+    "a_type",
     "named",
     "without_text",
 ]
@@ -31,7 +32,18 @@ def named(value: object) -> str:
         return repr(value)
     if isinstance(value, str):
         return repr(value) if _NAME.fullmatch(value) else f"a text of {len(value)} characters"
-    return f"a {type(value).__name__}"
+    return a_type(value)
+
+
+def a_type(value: object) -> str:
+    """Return what a value is, by the name of its type.
+
+    Examples:
+        >>> a_type([]), a_type(1)
+        ('a list', 'an int')
+    """
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
 
 
 def without_text(error: BaseException) -> str:

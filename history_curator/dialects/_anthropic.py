@@ -8,12 +8,14 @@ from typing import Any
 from history_curator.dialects._chat import KNOWN_KEYS, entry_of, is_kept
 from history_curator.dialects._fields import Reading, mapping, parse_object
 from history_curator.dialects._parts import (
+    Groups,
     Known,
     Slots,
     arranged,
     join_text,
-    once,
+    own_group,
     read_part,
+    split,
     text_first,
     write_part,
 )
@@ -82,16 +84,10 @@ def read_blocks(
     return tuple(entries)
 
 
-def _split(blocks: Sequence[Any], role: MessageRole) -> list[tuple[bool, int, list[Any]]]:
-    """Return ``(is a result, where it starts, its blocks)`` for every entry of a message."""
-    groups: list[tuple[bool, int, list[Any]]] = []
-    for at, block in enumerate(blocks):
-        is_result = role is not MessageRole.ASSISTANT and _kind(block) == "tool_result"
-        if is_result or not groups or groups[-1][0]:
-            groups.append((is_result, at, [block]))
-        else:
-            groups[-1][2].append(block)
-    return groups
+def _split(blocks: Sequence[Any], role: MessageRole) -> Groups:
+    return split(
+        blocks, lambda block: role is not MessageRole.ASSISTANT and _kind(block) == "tool_result"
+    )
 
 
 def _read_said(
@@ -181,11 +177,8 @@ def _read_result(
         parts = tuple(read_part(item, mine.index, field, mine) for item in content)
         content = join_text(parts)
     elif content is not None and not isinstance(content, str):
-        raise mine.error(
-            f"the tool result is a {type(content).__name__}.",
-            f"{field}.content",
-            "make it a string or a list of blocks.",
-        )
+        fix = "make it a string or a list of blocks."
+        raise mine.mistyped("the tool result", content, f"{field}.content", fix)
     call_id = block.get("tool_use_id")
     if call_id is not None:
         call_id = mine.name_of(call_id, f"{field}.tool_use_id", "the call id")
@@ -223,15 +216,10 @@ def written_blocks(
 
 
 def _own_blocks(root: ConversationEntry, known: Known) -> Sequence[Any]:
-    """The blocks of its message that an entry was read from."""
-    source, role = root.source, root.role
-    groups = once(
-        known,
-        ("groups", id(source), role),
-        lambda: _split(source["content"], role) if has_blocks(source) else [],
+    source = root.source
+    return own_group(
+        root, known, lambda: _split(source["content"], root.role) if has_blocks(source) else []
     )
-    place = (root.span or (0, 1))[0]
-    return groups[place][2] if place < len(groups) else ()
 
 
 def _write(kind: str, item: Any) -> Any:

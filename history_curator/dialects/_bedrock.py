@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from history_curator.dialects._blocks import BlockKind, Result
 from history_curator.dialects._fields import Reading, mapping, parse_object
 from history_curator.dialects._parts import inline_size, join_text, text_first
-from history_curator.dialects._turns import TurnDialect
+from history_curator.dialects._turns import BlockKind, Result, TurnDialect
 from history_curator.model import (
     ContentPart,
     ConversationEntry,
@@ -64,19 +63,13 @@ class BedrockDialect(TurnDialect):
     marks = frozenset(("cachePoint",))
 
     def kind_of(self, block: Mapping[str, Any]) -> BlockKind:
-        """Return what a block is."""
         if "toolUse" in block:
             return "call"
         if "toolResult" in block:
             return "result"
         return "thought" if "reasoningContent" in block else "part"
 
-    def tool_of(self, block: Mapping[str, Any]) -> str:
-        """Every call has an id."""
-        return ""
-
     def read_call(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> ToolCall:
-        """Read a ``toolUse``."""
         body = reading.object_of(block["toolUse"], f"{at}.toolUse")
         modelled = ("toolUseId", "name", "input")
         return ToolCall(
@@ -87,7 +80,6 @@ class BedrockDialect(TurnDialect):
         )
 
     def read_result(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> Result:
-        """Read a ``toolResult``."""
         body = reading.object_of(block["toolResult"], f"{at}.toolResult")
         call_id = body.get("toolUseId")
         if call_id is not None:
@@ -97,11 +89,8 @@ class BedrockDialect(TurnDialect):
             reading.repaired(f"{at}.toolResult.content: not a list of blocks")
             given = [{"text": given}] if given else []
         if not isinstance(given, (list, tuple)):
-            raise reading.error(
-                f"the tool result is a {type(given).__name__}.",
-                f"{at}.toolResult.content",
-                'make it a list, such as [{"text": …}].',
-            )
+            fix = 'make it a list, such as [{"text": …}].'
+            raise reading.mistyped("the tool result", given, f"{at}.toolResult.content", fix)
         parts = tuple(
             self.read_part(self._block(item, reading, place), reading, f"{at}.toolResult.content")
             for place, item in enumerate(given)
@@ -109,10 +98,11 @@ class BedrockDialect(TurnDialect):
         status = body.get("status")
         if status not in (None, "success", "error"):
             reading.repaired(f"{at}.toolResult.status: neither success nor error")
-        return Result(call_id, None, join_text(parts), parts, status == "error")
+        return Result(
+            call_id, None, join_text(parts), parts, "error" if status == "error" else None
+        )
 
     def read_thought(self, block: Mapping[str, Any], reading: Reading, at: str) -> Reasoning:
-        """Read a ``reasoningContent``."""
         body = reading.object_of(block["reasoningContent"], f"{at}.reasoningContent")
         given = body.get("reasoningText")
         said = reading.object_of({} if given is None else given, f"{at}.reasoningText")
@@ -125,7 +115,6 @@ class BedrockDialect(TurnDialect):
         )
 
     def read_part(self, block: Mapping[str, Any], reading: Reading, at: str) -> ContentPart:
-        """Read a text, data or media."""
         if isinstance(block.get("text"), str):
             return ContentPart("text", block["text"], block)
         if "json" in block:
@@ -144,7 +133,6 @@ class BedrockDialect(TurnDialect):
         return ContentPart("other", None, block, tokens=0 if self.is_mark(block) else None)
 
     def write_part(self, part: ContentPart) -> Any:
-        """Write a text, data or media."""
         raw = part.raw
         if part.kind == "text" and isinstance(raw, Mapping) and "json" in raw:
             same = json.dumps(raw["json"], ensure_ascii=False, default=str) == part.text
@@ -152,7 +140,6 @@ class BedrockDialect(TurnDialect):
         return super().write_part(part)
 
     def write_call(self, call: ToolCall) -> dict[str, Any]:
-        """Write a ``toolUse``."""
         kept = (call.extra or {}).get("bedrock") or {}
         given = parse_object(call.arguments) or {}
         return {"toolUse": {"toolUseId": call.id, "name": call.name, "input": given, **kept}}
@@ -160,7 +147,6 @@ class BedrockDialect(TurnDialect):
     def write_result(
         self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
     ) -> dict[str, Any]:
-        """Write a ``toolResult``."""
         body = {**mapping(recorded.get("toolResult")), "toolUseId": entry.tool_call_id}
         parts = text_first(entry) or (ContentPart("text", ""),)
         body["content"] = [self.write_part(part) for part in parts]

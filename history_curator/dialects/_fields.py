@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from history_curator.errors import ConversionError
+from history_curator.errors import ConversionError, a_type
 
 MAX_DEPTH = 100
 """How deep a value may be nested. Far above what any provider or tool uses, and far below what the
@@ -43,6 +43,16 @@ class Reading:
         """Return an error that names the message and the field."""
         return ConversionError(problem, index=self.index, field=field, fix=fix)
 
+    def mistyped(self, what: str, value: Any, field: str, fix: str) -> ConversionError:
+        """Return the error for a value of a type that cannot stand where it does."""
+        return self.error(f"{what} is {a_type(value)}.", field, fix)
+
+    def missing(self, value: Any, field: str, fix: str) -> ConversionError:
+        """Return the error for a field that has to be there and is not, or is of another type."""
+        return self.error(
+            f"{field} is {a_type(value) if value is not None else 'missing'}.", field, fix
+        )
+
     def name_of(self, value: Any, field: str, what: str) -> str:
         """Return an id or a name: a text; a number is one too, once it is written as text."""
         if value.__class__ is str:
@@ -51,9 +61,9 @@ class Reading:
             return ""
         if isinstance(value, (str, int, float)):
             if not isinstance(value, str):
-                self.repaired(f"{field}: {what} was a {type(value).__name__}")
+                self.repaired(f"{field}: {what} was {a_type(value)}")
             return str(value)
-        raise self.error(f"{what} is a {type(value).__name__}.", field, "make it a string.")
+        raise self.mistyped(what, value, field, "make it a string.")
 
     def object_of(self, value: Any, field: str) -> Mapping[str, Any]:
         """Return a value that has to be an object, such as the body of a block."""
@@ -181,9 +191,14 @@ def parse_json(text: str, constant: Callable[[str], None] | None = None) -> Any:
     Raises:
         ValueError: when it is not JSON, or nested deeper than `MAX_DEPTH`.
     """
-    if text.count("{") + text.count("[") > MAX_DEPTH and _nesting(text) > MAX_DEPTH:
+    try:
+        value = json.loads(text, parse_constant=constant or _null)
+        deep = text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value)
+    except RecursionError:
+        deep = True
+    if deep:
         raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
-    return json.loads(text, parse_constant=constant or _null)
+    return value
 
 
 def parse_object(text: str) -> dict[str, Any] | None:
@@ -216,25 +231,14 @@ def _null(_: str) -> None:
     return None
 
 
-def _nesting(text: str) -> int:
-    depth = most = 0
-    quoted = escaped = False
-    for char in text:
-        if quoted:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                quoted = False
-        elif char == '"':
-            quoted = True
-        elif char in "{[":
-            depth += 1
-            most = max(most, depth)
-        elif char in "}]":
-            depth -= 1
-    return most
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inside = (item for held in level for item in _inside(held))
+        level = [item for item in inside if isinstance(item, (dict, list))]
+        if not level:
+            return False
+    return True
 
 
 def _as_json(value: Any) -> Any:
@@ -248,4 +252,4 @@ def _as_json(value: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
-    return "null" if value is None else f"a {type(value).__name__}"
+    return "null" if value is None else a_type(value)

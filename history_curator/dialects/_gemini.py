@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from history_curator.dialects._blocks import BlockKind, Result
 from history_curator.dialects._fields import Reading, mapping, parse_object
 from history_curator.dialects._parts import inline_size, text_first
-from history_curator.dialects._turns import TurnDialect
+from history_curator.dialects._turns import BlockKind, Result, TurnDialect
 from history_curator.model import (
     ContentPart,
     ConversationEntry,
@@ -57,7 +56,6 @@ class GeminiDialect(TurnDialect):
     }
 
     def kind_of(self, block: Mapping[str, Any]) -> BlockKind:
-        """Return what a part is."""
         if _one_of(block, _CALL):
             return "call"
         if _one_of(block, _RESULT):
@@ -65,12 +63,10 @@ class GeminiDialect(TurnDialect):
         return "thought" if block.get("thought") is True else "part"
 
     def tool_of(self, block: Mapping[str, Any]) -> str:
-        """Return the name of the function."""
         key = _one_of(block, _CALL) or _one_of(block, _RESULT) or ""
         return str(mapping(block.get(key)).get("name") or "")
 
     def read_call(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> ToolCall:
-        """Read a ``functionCall``."""
         key = _one_of(block, _CALL) or _CALL[0]
         body = reading.object_of(block[key], f"{at}.{key}")
         name = reading.name_of(body.get("name"), f"{at}.{key}.name", "the name of the function")
@@ -87,7 +83,6 @@ class GeminiDialect(TurnDialect):
         return ToolCall(_id_of(body, name, seen, reading, f"{at}.{key}.id"), name, arguments, extra)
 
     def read_result(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> Result:
-        """Read a ``functionResponse``."""
         key = _one_of(block, _RESULT) or _RESULT[0]
         body = reading.object_of(block[key], f"{at}.{key}")
         name = reading.name_of(body.get("name"), f"{at}.{key}.name", "the name of the function")
@@ -106,17 +101,15 @@ class GeminiDialect(TurnDialect):
         if isinstance(media, (list, tuple)) and media:
             shown = [_media_part(part) for part in media if isinstance(part, Mapping)]
             parts = (*((ContentPart("text", text),) if text else ()), *shown)
-        return Result(call_id, name or None, text, parts, only == "error")
+        return Result(call_id, name or None, text, parts, "error" if only == "error" else None)
 
     def read_thought(self, block: Mapping[str, Any], reading: Reading, at: str) -> Reasoning:
-        """Read a thought."""
         signature = block.get(_one_of(block, _SIGNATURE) or "")
         text = block.get("text")
         signed = signature if isinstance(signature, str) else None
         return Reasoning(text if isinstance(text, str) else None, signed, dict(block))
 
     def read_part(self, block: Mapping[str, Any], reading: Reading, at: str) -> ContentPart:
-        """Read a text or media."""
         text = block.get("text")
         if isinstance(text, str) and (text.strip() or not _one_of(block, _SIGNATURE)):
             return ContentPart("text", text, block)
@@ -125,7 +118,6 @@ class GeminiDialect(TurnDialect):
         return _media_part(block)
 
     def write_call(self, call: ToolCall) -> dict[str, Any]:
-        """Write a ``functionCall`` with its signature."""
         extra = call.extra or {}
         kept = dict(extra.get("gemini") or {})
         key, nameless = kept.pop("key", _CALL[0]), kept.pop("nameless", False)
@@ -139,7 +131,6 @@ class GeminiDialect(TurnDialect):
     def write_result(
         self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
     ) -> dict[str, Any]:
-        """Write a ``functionResponse``."""
         asked = (call.extra or {}).get("gemini") or {} if call is not None else {}
         key = _one_of(recorded, _RESULT) or _RESULT[_CALL.index(asked.get("key", _CALL[0]))]
         body = dict(mapping(recorded.get(key)))

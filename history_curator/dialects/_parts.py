@@ -61,11 +61,8 @@ def read_part(
             return ContentPart("text", block, {"type": "text", "text": block})
         return ContentPart("text", block, block)
     if not isinstance(block, Mapping):
-        raise reading.error(
-            f"a content block is a {type(block).__name__}.",
-            field,
-            'use {"type": "text", "text": …} blocks or a plain string.',
-        )
+        fix = 'use {"type": "text", "text": …} blocks or a plain string.'
+        raise reading.mistyped("a content block", block, field, fix)
     kind = block.get("type")
     if not isinstance(kind, str):
         kind = None
@@ -78,9 +75,7 @@ def read_part(
     if kind in _TEXT or (kind is None and isinstance(block.get("text"), str)):
         text = block.get("text", block.get("refusal"))
         if text is not None and not isinstance(text, str):
-            raise reading.error(
-                f"the text of a block is a {type(text).__name__}.", field, "make it a string."
-            )
+            raise reading.mistyped("the text of a block", text, field, "make it a string.")
         return ContentPart("text", text or "", block)
     known = _KINDS.get(kind) if kind is not None else None
     if known == "image":
@@ -162,6 +157,33 @@ def once(known: Known, key: Hashable, make: Callable[[], _T]) -> _T:
     return found
 
 
+Groups = list[tuple[bool, int, list[Any]]]
+"""For every entry of a message: whether it is a result, where it starts, and its blocks."""
+
+
+def split(
+    blocks: Sequence[Any],
+    is_result: Callable[[Any], bool],
+    is_mark: Callable[[Any], bool] = lambda _: False,
+) -> Groups:
+    """Make a group of every result, with the marks behind it, and of what lies between results."""
+    groups: Groups = []
+    for at, block in enumerate(blocks):
+        result = is_result(block)
+        if not (groups and is_mark(block)) and (result or not groups or groups[-1][0]):
+            groups.append((result, at, [block]))
+        else:
+            groups[-1][2].append(block)
+    return groups
+
+
+def own_group(root: ConversationEntry, known: Known, make: Callable[[], Groups]) -> Sequence[Any]:
+    """Return the blocks of its message that an entry was read from."""
+    groups = once(known, ("groups", id(root.source), root.role), make)
+    place = (root.span or (0, 1))[0]
+    return groups[place][2] if place < len(groups) else ()
+
+
 Slots = list[tuple[str, Any]]
 """What a message is made of, in order: thoughts, parts and calls, each with its kind."""
 
@@ -214,13 +236,12 @@ def inline_size(data: str | bytes | None) -> tuple[int | None, int | None]:
     """The same of bytes, or of base64 text."""
     if not data:
         return None, None
-    if isinstance(data, str):
+    head = data[: 64 * 1024]
+    if isinstance(head, str):
         try:
-            head = b64decode(data[: 64 * 1024 - (64 * 1024) % 4] + "=" * (-len(data[:65536]) % 4))
+            head = b64decode(head + "=" * (-len(head) % 4))
         except (Base64Error, ValueError):
             return None, None
-    else:
-        head = data[: 64 * 1024]
     if head[:8] == b"\x89PNG\r\n\x1a\n" and len(head) >= 24:
         return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
     if head[:4] == b"GIF8" and len(head) >= 10:

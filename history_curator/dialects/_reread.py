@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import Any
 
 from history_curator.dialects._protocol import Dialect
 from history_curator.dialects._registry import read_entries, scattered
 from history_curator.dialects._wire import names_its_calls, wire_of
-from history_curator.model import ContentPart, ConversationEntry, ToolCall
+from history_curator.model import ConversationEntry
 
 
 def reread(
@@ -39,28 +40,18 @@ def reread(
         True
     """
     again = read_entries(scattered(dialect.write(entries)), dialect)
-    if len(again) == len(entries):
-        read = [
-            old if says_the_same(old, new) and _counts_alike(old, new, count) else None
-            for old, new in zip(entries, again, strict=True)
-        ]
-        if None not in read:
-            return entries
-        return [
-            _read_as(old, new) if same is None else same
-            for same, old, new in zip(read, entries, again, strict=True)
-        ]
+
+    def alike(old: ConversationEntry, new: ConversationEntry) -> bool:
+        return says_the_same(old, new) and (count is None or count(old) == count(new))
+
     out: list[ConversationEntry] = []
+    if len(again) == len(entries):
+        for old, new in zip(entries, again, strict=True):
+            out.append(old if alike(old, new) else _read_as(old, new))
+        return entries if all(map(is_, out, entries)) else out
     place = 0
     for new in again:
-        found = next(
-            (
-                at
-                for at in range(place, len(entries))
-                if says_the_same(entries[at], new) and _counts_alike(entries[at], new, count)
-            ),
-            None,
-        )
+        found = next((at for at in range(place, len(entries)) if alike(entries[at], new)), None)
         if found is None:
             out.append(new)
         else:
@@ -88,8 +79,7 @@ def says_the_same(one: ConversationEntry, other: ConversationEntry) -> bool:
 
 
 def _same_calls(one: ConversationEntry, other: ConversationEntry) -> bool:
-    mine: Sequence[ToolCall] = one.tool_calls or ()
-    theirs: Sequence[ToolCall] = other.tool_calls or ()
+    mine, theirs = one.tool_calls or (), other.tool_calls or ()
     return len(mine) == len(theirs) and all(
         call.name == as_read.name
         and call.arguments == as_read.arguments
@@ -106,20 +96,11 @@ def _thoughts(entry: ConversationEntry) -> list[tuple[str | None, str | None, bo
     return [(each.text, each.signature, each.encrypted) for each in entry.reasoning or ()]
 
 
-def _counts_alike(
-    one: ConversationEntry,
-    other: ConversationEntry,
-    count: Callable[[ConversationEntry], int] | None,
-) -> bool:
-    return count is None or count(one) == count(other)
-
-
 def _read_as(entry: ConversationEntry, read: ConversationEntry) -> ConversationEntry:
-    parts: tuple[ContentPart, ...] | None = read.parts
     return entry.evolve(
         role=read.role,
         content=read.content,
-        parts=parts,
+        parts=read.parts,
         tool_calls=read.tool_calls,
         tool_call_id=read.tool_call_id,
         reasoning=read.reasoning,

@@ -20,6 +20,7 @@ from history_curator.dialects._response_calls import (
     write_output,
     write_part,
 )
+from history_curator.errors import a_type
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 
 SERVER_ITEMS = (
@@ -74,7 +75,7 @@ def fields_of(message: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
     fields = {}
     for key, value in message.items():
         if key in _WORDS and value is not None and not isinstance(value, str):
-            reading.repaired(f"{key}: it was a {type(value).__name__}, not text")
+            reading.repaired(f"{key}: it was {a_type(value)}, not text")
         elif key == "type" and value != "message":
             reading.repaired("type: an item with a role is a message")
             fields[key] = "message"
@@ -110,10 +111,7 @@ def read_slots(items: Sequence[Any], reading: Reading) -> Slots:
             elif isinstance(content, (list, tuple)):
                 found += [("part", part) for part in _read_spoken(content, reading)]
             else:
-                what = "missing" if content is None else f"a {type(content).__name__}"
-                raise reading.error(
-                    f"content is {what}.", "content", "make it a string or a list of blocks."
-                )
+                raise reading.missing(content, "content", "make it a string or a list of blocks.")
         elif kind == "reasoning":
             found.append(("thought", _read_reasoning(reading.checked(item, kind), reading)))
         elif kind in CALL_TYPES:

@@ -148,11 +148,7 @@ def _said(
     if given is None or isinstance(given, (Mapping, int, float)):
         reading.repaired("output: the output was not text")
         return ("" if given is None else json.dumps(given, ensure_ascii=False, default=str)), None
-    raise reading.error(
-        f"the output is a {type(given).__name__}.",
-        "output",
-        "make it a string or a list of blocks.",
-    )
+    raise reading.mistyped("the output", given, "output", "make it a string or a list of blocks.")
 
 
 def _read_chunk(chunk: Mapping[str, Any], reading: Reading, field: str) -> ContentPart:
@@ -160,9 +156,7 @@ def _read_chunk(chunk: Mapping[str, Any], reading: Reading, field: str) -> Conte
     for key in ("stdout", "stderr"):
         text = chunk.get(key)
         if text is not None and not isinstance(text, str):
-            raise reading.error(
-                f"{key} is a {type(text).__name__}.", f"{field}.{key}", "make it a string."
-            )
+            raise reading.mistyped(key, text, f"{field}.{key}", "make it a string.")
         texts.append(text or "")
     return ContentPart("text", "\n".join(text for text in texts if text) or "(no output)", chunk)
 

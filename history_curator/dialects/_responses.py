@@ -147,11 +147,7 @@ class ResponsesDialect:
             parts = tuple(read_parts(content, reading, "content"))
             return entry_of(message, role, join_text(parts), parts, reading, known=MESSAGE_KEYS)
         if not isinstance(content, str):
-            raise reading.error(
-                f"content is {'missing' if content is None else 'a ' + type(content).__name__}.",
-                "content",
-                "make it a string or a list of blocks.",
-            )
+            raise reading.missing(content, "content", "make it a string or a list of blocks.")
         return entry_of(message, role, content, None, reading, known=MESSAGE_KEYS)
 
     def _read_answer(

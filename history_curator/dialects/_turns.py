@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count, groupby
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from history_curator.dialects._blocks import BlockFormat
 from history_curator.dialects._dicts import whole_source
 from history_curator.dialects._fields import Reading, mapping
-from history_curator.dialects._parts import Known, Slots, arranged, join_text, once
+from history_curator.dialects._parts import (
+    Groups,
+    Known,
+    Slots,
+    arranged,
+    join_text,
+    own_group,
+    split,
+)
 from history_curator.dialects._protocol import Gathered, copied
 from history_curator.errors import named
 from history_curator.model import (
+    ContentPart,
     ConversationEntry,
     MessageRole,
+    Reasoning,
     ToolCall,
     new_entry,
 )
@@ -21,26 +32,91 @@ from history_curator.model import (
 _TOOL, _ASSISTANT, _USER = MessageRole.TOOL, MessageRole.ASSISTANT, MessageRole.USER
 
 
-class TurnDialect(BlockFormat):
-    """Reads and writes messages of blocks; a format says what its blocks are.
+Seen = defaultdict[tuple[str, str], "count[int]"]
+"""How many calls and results of each tool were met in a message."""
+BlockKind = Literal["call", "result", "thought", "part"]
+
+
+class Result(NamedTuple):
+    """What was read from a block that answers a call, by the fields of its entry."""
+
+    tool_call_id: str | None
+    tool_name: str | None
+    content: str | None
+    parts: tuple[ContentPart, ...] | None
+    status: Literal["error"] | None
+
+
+class TurnDialect:
+    """Reads and writes messages of blocks; a format says what its blocks are, each by itself.
 
     Every result is an entry, what lies between results is one. Results are written together, in
     one message of the user, and with what the user said in the same message.
     """
 
+    name: str
+    blocks: str
+    """The key under which a message keeps its blocks."""
+    roles: ClassVar[Mapping[str, MessageRole]]
+    """The names this format has for our roles; the first of each is the one that is written."""
+    aliases: ClassVar[Mapping[str, MessageRole]]
+    """What else is understood, and reported."""
+    marks: frozenset[str] = frozenset()
+    """Blocks that only mark a place: they stay with what stands before them."""
+
+    def kind_of(self, block: Mapping[str, Any]) -> BlockKind:
+        """Return what a block is."""
+        raise NotImplementedError
+
+    def tool_of(self, block: Mapping[str, Any]) -> str:
+        """Return what calls without an id are told apart by: the name of their tool."""
+        return ""
+
+    def read_call(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> ToolCall:
+        """Read a call; `seen` calls of the same tool came before it in the message."""
+        raise NotImplementedError
+
+    def read_result(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> Result:
+        """Read a result; `seen` results of the same tool came before it in the message."""
+        raise NotImplementedError
+
+    def read_thought(self, block: Mapping[str, Any], reading: Reading, at: str) -> Reasoning:
+        """Read a thought; it is written as it came."""
+        raise NotImplementedError
+
+    def read_part(self, block: Mapping[str, Any], reading: Reading, at: str) -> ContentPart:
+        """Read anything else."""
+        raise NotImplementedError
+
+    def write_call(self, call: ToolCall) -> dict[str, Any]:
+        """Write a call."""
+        raise NotImplementedError
+
+    def write_result(
+        self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
+    ) -> dict[str, Any]:
+        """Write a result: the block it was read from, if any, and the call it answers."""
+        raise NotImplementedError
+
+    def write_part(self, part: ContentPart) -> Any:
+        """Write anything else."""
+        raw = part.raw
+        if part.kind != "text":
+            return raw
+        if isinstance(raw, Mapping) and "text" in raw:
+            return raw if raw["text"] == part.text else {**raw, "text": part.text or ""}
+        return {"text": part.text or ""}
+
+    def is_mark(self, block: Mapping[str, Any]) -> bool:
+        """Return whether a block only marks a place."""
+        return bool(block) and block.keys() <= self.marks
+
     def gather(self, messages: Sequence[Any]) -> Sequence[Any]:
         """Results in messages of their own belong together: the API wants them in one."""
         out: list[Any] = []
-        held: list[Any] = []
-        for message in (*messages, None):
-            if message is not None and self._only_answers(message):
-                held.append(message)
-                continue
-            if held:
-                out.append(held[0] if len(held) == 1 else Gathered(held))
-                held = []
-            if message is not None:
-                out.append(message)
+        for answers, run in groupby(messages, self._only_answers):
+            held = list(run)
+            out += [Gathered(held)] if answers and len(held) > 1 else held
         return messages if len(out) == len(messages) else out
 
     def _only_answers(self, message: Any) -> bool:
@@ -81,7 +157,7 @@ class TurnDialect(BlockFormat):
         extra = {key: value for key, value in first.items() if key not in ("role", self.blocks)}
         reading.checked(extra, "metadata", sent=False)
         groups = self._split(self._blocks_of(message, reading), role)
-        seen: dict[tuple[str, str], int] = {}
+        seen: Seen = defaultdict(count)
         entries = [
             self._read_result(block[0], reading, at, seen)
             if is_result
@@ -90,15 +166,14 @@ class TurnDialect(BlockFormat):
         ]
         if not entries:
             entries = [{"role": role, "parts": ()}]
-        count = len(entries)
-        note = reading.note
+        note, total = reading.note, len(entries)
         return tuple(
             new_entry(
                 sequence=index,
                 source=message,
                 metadata=extra or None,
                 pinned=bool(extra.get("pinned")),
-                span=(place, count) if count > 1 or fields["role"] is _TOOL else None,
+                span=(place, total) if total > 1 or fields["role"] is _TOOL else None,
                 seldom={"repairs": note} if note else None,
                 **{"content": None, **fields},
             )
@@ -132,11 +207,8 @@ class TurnDialect(BlockFormat):
             reading.repaired(f"{self.blocks}: a bare text instead of a list of blocks")
             return [{"text": given}]
         if not isinstance(given, (list, tuple)):
-            raise reading.error(
-                f"{self.blocks} is {'missing' if given is None else 'a ' + type(given).__name__}.",
-                self.blocks,
-                'make it a list of blocks, such as [{"text": …}].',
-            )
+            fix = 'make it a list of blocks, such as [{"text": …}].'
+            raise reading.missing(given, self.blocks, fix)
         return [self._block(block, reading, at) for at, block in enumerate(given)]
 
     def _block(self, block: Any, reading: Reading, at: int) -> Any:
@@ -145,54 +217,27 @@ class TurnDialect(BlockFormat):
             reading.repaired(f"{field}: a bare text among the blocks")
             return {"text": block}
         if not isinstance(block, Mapping):
-            raise reading.error(
-                f"a block is a {type(block).__name__}.", field, 'use {"text": …} or another block.'
-            )
-        if isinstance(block.get("text"), Mapping) or (
-            "text" in block and not isinstance(block["text"], str) and block["text"] is not None
-        ):
-            raise reading.error(
-                f"the text of a block is a {type(block['text']).__name__}.",
-                f"{field}.text",
-                "make it a string.",
+            raise reading.mistyped("a block", block, field, 'use {"text": …} or another block.')
+        text = block.get("text")
+        if text is not None and not isinstance(text, str):
+            raise reading.mistyped(
+                "the text of a block", text, f"{field}.text", "make it a string."
             )
         return reading.checked(block, field)
 
-    def _split(
-        self, blocks: Iterable[Mapping[str, Any]], role: MessageRole
-    ) -> list[tuple[bool, int, list[Mapping[str, Any]]]]:
-        groups: list[tuple[bool, int, list[Mapping[str, Any]]]] = []
-        for at, block in enumerate(blocks):
-            is_result = role is not _ASSISTANT and self.kind_of(block) == "result"
-            is_mark = bool(groups) and self.is_mark(block)
-            if not is_mark and (is_result or not groups or groups[-1][0]):
-                groups.append((is_result, at, [block]))
-            else:
-                groups[-1][2].append(block)
-        return groups
-
-    def _nth(self, block: Mapping[str, Any], what: str, seen: dict[tuple[str, str], int]) -> int:
-        key = (what, self.tool_of(block))
-        seen[key] = seen.get(key, 0) + 1
-        return seen[key] - 1
+    def _split(self, blocks: Sequence[Any], role: MessageRole) -> Groups:
+        return split(
+            blocks,
+            lambda block: role is not _ASSISTANT and self.kind_of(block) == "result",
+            self.is_mark,
+        )
 
     def _read_result(
-        self,
-        block: Mapping[str, Any],
-        reading: Reading,
-        at: int,
-        seen: dict[tuple[str, str], int],
+        self, block: Mapping[str, Any], reading: Reading, at: int, seen: Seen
     ) -> dict[str, Any]:
-        nth = self._nth(block, "result", seen)
+        nth = next(seen["result", self.tool_of(block)])
         read = self.read_result(block, nth, reading, f"{self.blocks}[{at}]")
-        return {
-            "role": _TOOL,
-            "content": read.content,
-            "parts": read.parts,
-            "tool_call_id": read.call_id,
-            "tool_name": read.name,
-            "status": "error" if read.failed else None,
-        }
+        return {"role": _TOOL, **read._asdict()}
 
     def _read_said(
         self,
@@ -200,7 +245,7 @@ class TurnDialect(BlockFormat):
         role: MessageRole,
         reading: Reading,
         start: int,
-        seen: dict[tuple[str, str], int],
+        seen: Seen,
     ) -> dict[str, Any]:
         found = self._slots(blocks, role, reading, start, seen)
         parts = tuple(item for kind, item in found if kind == "part")
@@ -218,14 +263,14 @@ class TurnDialect(BlockFormat):
         role: MessageRole,
         reading: Reading,
         start: int = 0,
-        seen: dict[tuple[str, str], int] | None = None,
+        seen: Seen | None = None,
     ) -> Slots:
-        seen = {} if seen is None else seen
+        seen = defaultdict(count) if seen is None else seen
         found: Slots = []
         for at, block in enumerate(blocks, start):
             kind, field = self.kind_of(block), f"{self.blocks}[{at}]"
             if kind == "call" and role is _ASSISTANT:
-                nth = self._nth(block, "call", seen)
+                nth = next(seen["call", self.tool_of(block)])
                 found.append(("call", self.read_call(block, nth, reading, field)))
             elif kind == "thought" and role is _ASSISTANT:
                 found.append(("thought", self.read_thought(block, reading, field)))
@@ -289,14 +334,9 @@ class TurnDialect(BlockFormat):
         first = source[0] if source.__class__ is Gathered else source
         if not isinstance(first, Mapping) or self.blocks not in first:
             return ()
-        role = _USER if root.role is _TOOL else root.role
-        groups = once(
-            known,
-            ("groups", id(source), role),
-            lambda: self._split(self._blocks_of(source, Reading(0)), role),
+        return own_group(
+            root, known, lambda: self._split(self._blocks_of(source, Reading(0)), root.role)
         )
-        place = (root.span or (0, 1))[0]
-        return groups[place][2] if place < len(groups) else ()
 
     def _write_said(self, entry: ConversationEntry, known: Known) -> dict[str, Any]:
         source = mapping(entry.root.source)
@@ -314,7 +354,7 @@ class TurnDialect(BlockFormat):
         )
         write: dict[str, Callable[[Any], Any]] = {
             "part": self.write_part,
-            "thought": self.write_thought,
+            "thought": lambda thought: thought.raw,
             "call": self.write_call,
         }
         blocks = [write[kind](item) for kind, item in made]

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from history_curator import Curator, check_conversation, count_tokens
-from history_curator.errors import HistoryCuratorError
+from history_curator.errors import ConversionError, HistoryCuratorError
 from history_curator.rules import repair_conversation
 
 USER = {"role": "user", "content": "hi"}
@@ -129,3 +129,20 @@ def test_keys_and_values_that_json_has_no_words_for_become_text():
     view = repair_conversation(messages, "anthropic")
     assert view[1]["content"][0]["input"] == {"when": "2026-01-01", "cost": "1.5", "(1, 2)": None}
     assert given["cost"] == Decimal("1.5")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [USER, ASKED, CONVERSED, {"type": "message", **USER}],
+    ids=["dicts", "gemini", "bedrock", "responses"],
+)
+@pytest.mark.parametrize(("odd", "name"), [(None, "NoneType"), (7, "int")])
+def test_what_is_no_message_is_an_error_that_names_it_and_not_left_out(asked, odd, name):
+    with pytest.raises(ConversionError, match=rf"messages\[1\]: expected a mapping, got {name}"):
+        check_conversation([asked, odd, asked])
+
+
+@pytest.mark.parametrize(("odd", "what"), [(7, "an int"), ([], "a list"), (None, "a NoneType")])
+def test_an_error_says_what_a_value_is(odd, what):
+    with pytest.raises(ConversionError, match=rf"content\[0\]: a content block is {what}\."):
+        check_conversation([USER, {"role": "user", "content": [odd, "x"]}])
