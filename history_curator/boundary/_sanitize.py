@@ -108,7 +108,7 @@ def sanitize_history(
         1
     """
     limits = limits or HistoryLimits.stateless()
-    size = len(payload) if isinstance(payload, (bytes, bytearray)) else _size(payload)
+    size = payload_bytes(payload)
     most = limits.max_payload_bytes
     if most is not None and size > most:
         raise HistoryValidationError(
@@ -227,12 +227,6 @@ class _Work:
             return "content is empty"
         speaker = "assistant" if name == "orchestrator" else name
         return speaker, self.limits.shorten(speaker, content)
-
-
-def _size(payload: Any) -> int:
-    if isinstance(payload, str):
-        return len(payload.encode("utf-8", errors="surrogatepass"))
-    return payload_bytes(payload)
 
 
 def _decode(payload: Any) -> Any:

@@ -266,6 +266,10 @@ class _Check:
 
 
 def payload_bytes(data: Any) -> int:
-    """Return the size of data as UTF-8 JSON."""
-    text = json.dumps(data, ensure_ascii=False, default=str, separators=(",", ":"))
+    """Return the size of data as UTF-8 JSON; what is text or bytes is taken for such."""
+    if isinstance(data, (bytes, bytearray)):
+        return len(data)
+    text = data
+    if not isinstance(data, str):
+        text = json.dumps(data, ensure_ascii=False, default=str, separators=(",", ":"))
     return len(text.encode("utf-8", errors="surrogatepass"))

@@ -17,8 +17,7 @@ from history_curator.settings._options import (
 
 if TYPE_CHECKING:
     from history_curator.settings._curator import CuratorConfig
-    from history_curator.settings._manager import ManagerConfig
-    from history_curator.settings._registry import manager_names, register_manager
+    from history_curator.settings._manager import ManagerConfig, manager_names, register_manager
     from history_curator.settings._retention import RetentionConfig
 
 __all__ = [
@@ -41,8 +40,8 @@ _HOMES = {
     "CuratorConfig": "_curator",
     "ManagerConfig": "_manager",
     "RetentionConfig": "_retention",
-    "manager_names": "_registry",
-    "register_manager": "_registry",
+    "manager_names": "_manager",
+    "register_manager": "_manager",
 }
 
 __getattr__ = lazily(__name__, _HOMES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from history_curator.boundary import HistoryLimits
 from history_curator.errors import ConfigurationError
 from history_curator.settings._fields import CuratorFields, declared
 from history_curator.settings._manager import ManagerConfig, build_value
-from history_curator.settings._options import default_of
+from history_curator.settings._options import OPTIONS
 from history_curator.settings._problems import configuration_error
 from history_curator.settings._retention import RetentionConfig
 from history_curator.settings._text import dump_toml, dump_yaml, load_mapping
@@ -52,7 +51,9 @@ class CuratorConfig(CuratorFields):
     """In the order they run; none is the curator's own default."""
 
     counter: str = Field(
-        default=default_of("counter"), min_length=1, description="An encoding or a model's name."
+        default=OPTIONS["counter"].default,
+        min_length=1,
+        description="An encoding or a model's name.",
     )
 
     provider: str = declared("provider")
@@ -96,11 +97,9 @@ class CuratorConfig(CuratorFields):
     @field_validator("provider")
     @classmethod
     def _known_provider(cls, value: str) -> str:
-        profiles = importlib.import_module("history_curator.rules")
-        try:
-            profiles.get_profile(value)
-        except (ConfigurationError, KeyError) as error:
-            raise ValueError(str(error)) from error
+        from history_curator.rules import get_profile
+
+        get_profile(value)
         return value
 
     @classmethod

@@ -212,11 +212,6 @@ OPTIONS: Mapping[str, Option] = {
 """Every option by name."""
 
 
-def default_of(name: str) -> Any:
-    """Return the default of an option."""
-    return OPTIONS[name].default
-
-
 def check_options(given: Mapping[str, Any]) -> None:
     """Refuse values that cannot work; names nobody declared are left to their owner.
 

@@ -1,4 +1,4 @@
-"""Reads mappings from YAML, TOML and JSON, and writes YAML, without importing either early."""
+"""Reads mappings from YAML, TOML and JSON, and writes YAML and TOML; parsers are imported late."""
 
 from __future__ import annotations
 
@@ -19,6 +19,24 @@ _SUFFIXES: dict[str, Kind] = {
     ".toml": "toml",
     ".json": "json",
 }
+
+
+_PARSERS: dict[Kind, tuple[str, str, str, str]] = {
+    "json": ("json", "loads", "JSONDecodeError", ""),
+    "toml": (
+        "tomllib" if sys.version_info >= (3, 11) else "tomli",
+        "loads",
+        "TOMLDecodeError",
+        "TOML on Python 3.10 needs tomli. Fix: pip install tomli, or use a YAML or JSON file.",
+    ),
+    "yaml": (
+        "yaml",
+        "safe_load",
+        "YAMLError",
+        "YAML needs PyYAML. Fix: pip install pyyaml, or use a TOML or JSON file.",
+    ),
+}
+"""Who reads a format: the module, its function and its error, and what to say where it is absent."""
 
 
 def load_mapping(source: str | Path, *, kind: Kind | None = None) -> dict[str, Any]:
@@ -57,7 +75,7 @@ def load_mapping(source: str | Path, *, kind: Kind | None = None) -> dict[str, A
 
 def dump_yaml(data: Mapping[str, Any]) -> str:
     """Return YAML text with the fields in their given order."""
-    yaml = _yaml()
+    yaml = _module("yaml")
     try:
         text: str = yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True)
     except yaml.YAMLError as error:
@@ -94,38 +112,16 @@ def _toml_value(value: Any) -> str:
 
 
 def _parse(text: str, kind: Kind, where: str) -> Any:
-    if kind == "yaml":
-        yaml = _yaml()
-        try:
-            return yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ConfigurationError(f"{where}: not valid YAML: {error}") from error
-    if kind == "toml":
-        toml = _toml()
-        try:
-            return toml.loads(text)
-        except toml.TOMLDecodeError as error:
-            raise ConfigurationError(f"{where}: not valid TOML: {error}") from error
+    module, (_, load, refused, _) = _module(kind), _PARSERS[kind]
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigurationError(f"{where}: not valid JSON: {error}") from error
+        return getattr(module, load)(text)
+    except getattr(module, refused) as error:
+        raise ConfigurationError(f"{where}: not valid {kind.upper()}: {error}") from error
 
 
-def _yaml() -> Any:
-    try:
-        return importlib.import_module("yaml")
-    except ImportError as error:
-        raise ConfigurationError(
-            "YAML needs PyYAML. Fix: pip install pyyaml, or use a TOML or JSON file."
-        ) from error
-
-
-def _toml() -> Any:
-    name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
+def _module(kind: Kind) -> Any:
+    name, _, _, missing = _PARSERS[kind]
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ConfigurationError(
-            "TOML on Python 3.10 needs tomli. Fix: pip install tomli, or use a YAML or JSON file."
-        ) from error
+        raise ConfigurationError(missing) from error

@@ -8,10 +8,9 @@
 
 from __future__ import annotations
 
-from history_curator.testing._assertions import assert_conformant
 from history_curator.testing._sequences import SEQUENCES
 from history_curator.testing._shorthand import ShorthandError, parse, parse_entries, show
-from history_curator.testing._trial import Failure, Trial, try_trimmer
+from history_curator.testing._trial import Failure, Trial, assert_conformant, try_trimmer
 
 __all__ = [
     "SEQUENCES",

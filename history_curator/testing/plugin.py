@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from history_curator.testing._assertions import assert_conformant
 from history_curator.testing._sequences import SEQUENCES
 from history_curator.testing._shorthand import parse
-from history_curator.testing._trial import Trim, try_trimmer
+from history_curator.testing._trial import Trim, assert_conformant, try_trimmer
 
 __all__ = ["Conformance", "conformance"]
 

@@ -17,7 +17,7 @@ from history_curator.settings import (
     CuratorConfig,
     ManagerConfig,
     RetentionConfig,
-    _registry,
+    _manager,
     manager_names,
     register_manager,
 )
@@ -92,7 +92,7 @@ class Noting:
 
 @pytest.fixture(autouse=True)
 def _own_manager(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_registry, "_registered", dict(_registry._registered))
+    monkeypatch.setattr(_manager, "_registered", dict(_manager._registered))
     register_manager("noting", Noting)
 
 
@@ -310,8 +310,8 @@ class TestRegistry:
 
     def test_every_name_is_a_manager(self) -> None:
         for name in manager_names():
-            assert callable(getattr(_registry.find_manager(name), "curate", None)) or callable(
-                getattr(_registry.find_manager(name), "acurate", None)
+            assert callable(getattr(_manager.find_manager(name), "curate", None)) or callable(
+                getattr(_manager.find_manager(name), "acurate", None)
             ), name
 
     def test_names_are_not_taken_twice(self) -> None:
