@@ -69,7 +69,7 @@ class BedrockDialect(TurnDialect):
             return "result"
         return "thought" if "reasoningContent" in block else "part"
 
-    def read_call(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> ToolCall:
+    def read_call(self, block: Mapping[str, Any], reading: Reading, at: str) -> ToolCall:
         body = reading.object_of(block["toolUse"], f"{at}.toolUse")
         modelled = ("toolUseId", "name", "input")
         return ToolCall(
@@ -79,7 +79,7 @@ class BedrockDialect(TurnDialect):
             {"bedrock": {key: body[key] for key in body if key not in modelled}},
         )
 
-    def read_result(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> Result:
+    def read_result(self, block: Mapping[str, Any], reading: Reading, at: str) -> Result:
         body = reading.object_of(block["toolResult"], f"{at}.toolResult")
         call_id = body.get("toolUseId")
         if call_id is not None:

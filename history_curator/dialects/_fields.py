@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,11 +25,12 @@ class Reading:
         index: position of the message in the list that was given.
     """
 
-    __slots__ = ("index", "repairs")
+    __slots__ = ("_met", "index", "repairs")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.repairs: list[str] = []
+        self._met: Counter[tuple[str, str]] = Counter()
 
     @property
     def note(self) -> str | None:
@@ -38,6 +40,11 @@ class Reading:
     def repaired(self, what: str) -> None:
         """Remember that something was read as something else than it is."""
         self.repairs.append(what)
+
+    def nth(self, what: str, tool: str) -> int:
+        """Return how many calls, or results, of a tool came before this one in the message."""
+        self._met[what, tool] += 1
+        return self._met[what, tool] - 1
 
     def error(self, problem: str, field: str | None, fix: str) -> ConversionError:
         """Return an error that names the message and the field."""
@@ -192,7 +199,7 @@ def parse_json(text: str, constant: Callable[[str], None] | None = None) -> Any:
         ValueError: when it is not JSON, or nested deeper than `MAX_DEPTH`.
     """
     try:
-        value = json.loads(text, parse_constant=constant or _null)
+        value = json.loads(text, parse_constant=constant or (lambda _: None))
         deep = text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value)
     except RecursionError:
         deep = True
@@ -225,10 +232,6 @@ def _inside(value: Any) -> Iterable[Any]:
     if isinstance(value, Mapping):
         return value.values()
     return value if isinstance(value, (list, tuple)) else (value,)
-
-
-def _null(_: str) -> None:
-    return None
 
 
 def _is_deep(value: Any) -> bool:

@@ -62,11 +62,7 @@ class GeminiDialect(TurnDialect):
             return "result"
         return "thought" if block.get("thought") is True else "part"
 
-    def tool_of(self, block: Mapping[str, Any]) -> str:
-        key = _one_of(block, _CALL) or _one_of(block, _RESULT) or ""
-        return str(mapping(block.get(key)).get("name") or "")
-
-    def read_call(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> ToolCall:
+    def read_call(self, block: Mapping[str, Any], reading: Reading, at: str) -> ToolCall:
         key = _one_of(block, _CALL) or _CALL[0]
         body = reading.object_of(block[key], f"{at}.{key}")
         name = reading.name_of(body.get("name"), f"{at}.{key}.name", "the name of the function")
@@ -80,13 +76,14 @@ class GeminiDialect(TurnDialect):
         signature = block.get(_one_of(block, _SIGNATURE) or "")
         if signature is not None:
             extra["thought_signature"] = signature
-        return ToolCall(_id_of(body, name, seen, reading, f"{at}.{key}.id"), name, arguments, extra)
+        call_id = _id_of(body, name, "call", reading, f"{at}.{key}.id")
+        return ToolCall(call_id, name, arguments, extra)
 
-    def read_result(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> Result:
+    def read_result(self, block: Mapping[str, Any], reading: Reading, at: str) -> Result:
         key = _one_of(block, _RESULT) or _RESULT[0]
         body = reading.object_of(block[key], f"{at}.{key}")
         name = reading.name_of(body.get("name"), f"{at}.{key}.name", "the name of the function")
-        call_id = _id_of(body, name, seen, reading, f"{at}.{key}.id")
+        call_id = _id_of(body, name, "result", reading, f"{at}.{key}.id")
         given = body.get("response")
         if given is not None and not isinstance(given, Mapping):
             reading.repaired(f"{at}.{key}.response: the response was no object")
@@ -155,7 +152,8 @@ def _one_of(block: Mapping[str, Any], keys: Sequence[str]) -> str | None:
     return next((key for key in keys if block.get(key) is not None), None)
 
 
-def _id_of(body: Mapping[str, Any], name: str, seen: int, reading: Reading, at: str) -> str:
+def _id_of(body: Mapping[str, Any], name: str, what: str, reading: Reading, at: str) -> str:
+    seen = reading.nth(what, name)
     if body.get("id") is not None:
         return reading.name_of(body["id"], at, "the call id")
     if len(name) > _LONG:  # short, as it is made up

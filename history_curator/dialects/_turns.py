@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count, groupby
+from itertools import groupby
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from history_curator.dialects._dicts import whole_source
@@ -32,8 +31,6 @@ from history_curator.model import (
 _TOOL, _ASSISTANT, _USER = MessageRole.TOOL, MessageRole.ASSISTANT, MessageRole.USER
 
 
-Seen = defaultdict[tuple[str, str], "count[int]"]
-"""How many calls and results of each tool were met in a message."""
 BlockKind = Literal["call", "result", "thought", "part"]
 
 
@@ -68,16 +65,12 @@ class TurnDialect:
         """Return what a block is."""
         raise NotImplementedError
 
-    def tool_of(self, block: Mapping[str, Any]) -> str:
-        """Return what calls without an id are told apart by: the name of their tool."""
-        return ""
-
-    def read_call(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> ToolCall:
-        """Read a call; `seen` calls of the same tool came before it in the message."""
+    def read_call(self, block: Mapping[str, Any], reading: Reading, at: str) -> ToolCall:
+        """Read a call."""
         raise NotImplementedError
 
-    def read_result(self, block: Mapping[str, Any], seen: int, reading: Reading, at: str) -> Result:
-        """Read a result; `seen` results of the same tool came before it in the message."""
+    def read_result(self, block: Mapping[str, Any], reading: Reading, at: str) -> Result:
+        """Read a result."""
         raise NotImplementedError
 
     def read_thought(self, block: Mapping[str, Any], reading: Reading, at: str) -> Reasoning:
@@ -157,11 +150,13 @@ class TurnDialect:
         extra = {key: value for key, value in first.items() if key not in ("role", self.blocks)}
         reading.checked(extra, "metadata", sent=False)
         groups = self._split(self._blocks_of(message, reading), role)
-        seen: Seen = defaultdict(count)
         entries = [
-            self._read_result(block[0], reading, at, seen)
+            {
+                "role": _TOOL,
+                **self.read_result(block[0], reading, f"{self.blocks}[{at}]")._asdict(),
+            }
             if is_result
-            else self._read_said(block, role, reading, at, seen)
+            else self._read_said(block, role, reading, at)
             for is_result, at, block in groups
         ]
         if not entries:
@@ -232,22 +227,14 @@ class TurnDialect:
             self.is_mark,
         )
 
-    def _read_result(
-        self, block: Mapping[str, Any], reading: Reading, at: int, seen: Seen
-    ) -> dict[str, Any]:
-        nth = next(seen["result", self.tool_of(block)])
-        read = self.read_result(block, nth, reading, f"{self.blocks}[{at}]")
-        return {"role": _TOOL, **read._asdict()}
-
     def _read_said(
         self,
         blocks: Sequence[Mapping[str, Any]],
         role: MessageRole,
         reading: Reading,
         start: int,
-        seen: Seen,
     ) -> dict[str, Any]:
-        found = self._slots(blocks, role, reading, start, seen)
+        found = self._slots(blocks, role, reading, start)
         parts = tuple(item for kind, item in found if kind == "part")
         return {
             "role": role,
@@ -263,15 +250,12 @@ class TurnDialect:
         role: MessageRole,
         reading: Reading,
         start: int = 0,
-        seen: Seen | None = None,
     ) -> Slots:
-        seen = defaultdict(count) if seen is None else seen
         found: Slots = []
         for at, block in enumerate(blocks, start):
             kind, field = self.kind_of(block), f"{self.blocks}[{at}]"
             if kind == "call" and role is _ASSISTANT:
-                nth = next(seen["call", self.tool_of(block)])
-                found.append(("call", self.read_call(block, nth, reading, field)))
+                found.append(("call", self.read_call(block, reading, field)))
             elif kind == "thought" and role is _ASSISTANT:
                 found.append(("thought", self.read_thought(block, reading, field)))
             else:
@@ -298,7 +282,12 @@ class TurnDialect:
                 position += whole
             elif entry.role is _TOOL:
                 results = entries[position:end]
-                message = self._write_results(results, asked, known)
+                message = {
+                    "role": self._role_name(_USER, entry),
+                    self.blocks: [
+                        block for each in results for block in self._answer(each, asked, known)
+                    ],
+                }
                 if end < len(entries) and any(
                     _shares_source(each, entries[end]) for each in results
                 ):
@@ -311,15 +300,6 @@ class TurnDialect:
                 out.append(self._write_said(entry, known))
                 position += 1
         return out
-
-    def _write_results(
-        self,
-        entries: Sequence[ConversationEntry],
-        asked: Mapping[str, ToolCall],
-        known: Known,
-    ) -> dict[str, Any]:
-        blocks = [block for entry in entries for block in self._answer(entry, asked, known)]
-        return {"role": self._role_name(_USER, entries[0]), self.blocks: blocks}
 
     def _answer(
         self, entry: ConversationEntry, asked: Mapping[str, ToolCall], known: Known

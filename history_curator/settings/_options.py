@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from history_curator.tokens import Calibration, TokenCounter
 
 
-def _anything(value: Any) -> str | None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """What is known about an option besides its name and type.
@@ -31,7 +27,7 @@ class Option:
 
     default: Any
     doc: str
-    check: Callable[[Any], str | None] = _anything
+    check: Callable[[Any], str | None] = lambda _: None
 
 
 def _whole(least: int, *, none: bool = True) -> Callable[[Any], str | None]:

@@ -81,7 +81,8 @@ def _message(word: str, index: int) -> dict[str, Any]:
         raise ShorthandError(
             f"word {index}: {word!r} names {len(names)} calls. Fix: a T has one id, S and U none."
         )
-    message: dict[str, Any] = {"role": _ROLES[letter], "content": _text(letter, names, index)}
+    said = f"result {index} of {names[0]}" if letter == "T" else f"{_SAID[letter]} {index}"
+    message: dict[str, Any] = {"role": _ROLES[letter], "content": said}
     if "~" in marks:
         message["content"] = _BLANK
     elif letter == "A" and names and "+" not in marks:
@@ -94,12 +95,6 @@ def _message(word: str, index: int) -> dict[str, Any]:
             for name in names
         ]
     return message
-
-
-def _text(letter: str, names: list[str], index: int) -> str:
-    if letter == "T":
-        return f"result {index} of {names[0]}"
-    return f"{_SAID[letter]} {index}"
 
 
 def _word(entry: ConversationEntry, labels: dict[str, str]) -> str:

@@ -85,13 +85,11 @@ class CachingCounter:
 
     def count(self, text: str) -> int:
         """Return the tokens of a text, from the cache where it was counted before."""
-        tokens = self._raw(text)
-        return tokens if self.factor == 1.0 else math.ceil(tokens * self.factor)
+        return math.ceil(self._raw(text) * self.factor)
 
     def measure(self, text: str) -> int:
         """Return the tokens of a text without remembering them."""
-        tokens = self._passing(text)
-        return tokens if self.factor == 1.0 else math.ceil(tokens * self.factor)
+        return math.ceil(self._passing(text) * self.factor)
 
     def exceeds(self, text: str, limit: int) -> bool:
         """Return whether a text has more than ``limit`` tokens.
@@ -132,11 +130,7 @@ class CachingCounter:
         return self._keep(entry, text)
 
     def _keep(self, entry: ConversationEntry, text: int | None) -> int:
-        total = self._entry_tokens(entry, text)
-        if self.factor == 1.0 and isinstance(total, int):
-            tokens = total
-        else:
-            tokens = math.ceil(total * self.factor)
+        tokens = math.ceil(self._entry_tokens(entry, text) * self.factor)
         if entry.parts is not None:
             tokens += sum(map(self._part_tokens, entry.parts))
         object.__setattr__(entry, "memo", tokens)
@@ -149,10 +143,10 @@ class CachingCounter:
             return 0
         return math.ceil(count_schemas(tools, self._raw) * self.factor * self.tool_factor)
 
-    def _entry_tokens(self, entry: ConversationEntry, text: int | None) -> int | float:
+    def _entry_tokens(self, entry: ConversationEntry, text: int | None) -> float:
         # The text of an edited copy is counted on the copy alone: nobody else has it.
         raw = self._raw if entry.original is None else self._passing
-        total: int | float = _MESSAGE + _ROLE
+        total: float = _MESSAGE + _ROLE
         if text is not None:
             total += text
         elif entry.content:
@@ -160,14 +154,14 @@ class CachingCounter:
         if entry.seldom is not None and entry.name:
             total += _NAME + raw(entry.name)
         if entry.tool_calls:
-            calls: int | float = 0
+            calls = 0
             for call in entry.tool_calls:
                 calls += _CALL + raw(call.name) + raw(call.arguments)
                 if len(call.id) > _LONG_ID:
                     calls += raw(call.id)
                 if call.extra is not None:
                     calls += self._carried(call.extra)
-            total += calls if self.tool_factor == 1.0 else calls * self.tool_factor
+            total += calls * self.tool_factor
         if entry.tool_call_id is not None and len(entry.tool_call_id) > _LONG_ID:
             total += raw(entry.tool_call_id)
         if entry.reasoning:

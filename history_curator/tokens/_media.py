@@ -132,8 +132,9 @@ def media_tokens(kind: str, raw: Any, count: Callable[[str], int], given: Mappin
             described = f"{described} {more}".lower()
     if content is None:
         return total + given.get(kind, MEDIA[kind])
-    size = _size(content)
-    if kind == "file" and _is_text(described):
+    size = len(content) * 3 // 4 if isinstance(content, str) else len(content)
+    textual = _TEXTUAL.search(described) or not _TEXT_FORMATS.isdisjoint(described.split())
+    if kind == "file" and textual:
         return total + count(_decoded(content))
     if kind in given:
         return total + given[kind]
@@ -178,14 +179,6 @@ def _data(holder: Any) -> tuple[str | bytes | None, str]:
                 described = f"{head[5:]} {described}"
             return (value if isinstance(value, str) else bytes(value)), described
     return None, described
-
-
-def _is_text(described: str) -> bool:
-    return bool(_TEXTUAL.search(described)) or not _TEXT_FORMATS.isdisjoint(described.split())
-
-
-def _size(content: str | bytes) -> int:
-    return len(content) * 3 // 4 if isinstance(content, str) else len(content)
 
 
 def _bytes(content: str | bytes) -> bytes | None:

@@ -111,11 +111,9 @@ class TiktokenCounter(CachingCounter):
         return self._name
 
     def _count_text(self, text: str) -> int:
-        encode = self._encode
+        encode = self._encode if self.exact else None
         if encode is None:
-            if not self.exact or self._encode is None:
-                return estimate(text)
-            encode = self._encode
+            return estimate(text)
         try:
             return len(encode(text))
         except BaseException as error:
