@@ -51,9 +51,7 @@ def speaks_blocks(message: Any) -> bool:
 def in_blocks(entry: ConversationEntry, others: bool = False) -> bool:
     """Whether an entry is written in this format: its calls say so, else its message.
 
-    Args:
-        entry: the entry.
-        others: whether other entries of the conversation are, so that an invented call is, too.
+    An invented call is where `others` of the conversation are.
     """
     if entry.tool_calls:
         for call in entry.tool_calls:

@@ -19,11 +19,7 @@ _PLAIN = frozenset((str, int, bool, type(None), bytes, bytearray))
 
 
 class Reading:
-    """One message being read: where it stands, and what had to be repaired to read it.
-
-    Args:
-        index: position of the message in the list that was given.
-    """
+    """One message being read: where it stands, and what had to be repaired to read it."""
 
     __slots__ = ("_met", "index", "repairs")
 
@@ -92,10 +88,7 @@ class Reading:
         Keys, and values of other types, become text. The very value that was given where nothing
         is wrong with it.
 
-        Args:
-            value: any value.
-            field: where it stands.
-            sent: whether it is sent at all; else only its numbers and its depth are looked at.
+        Of what is not `sent` only the numbers and the depth are looked at.
 
         Raises:
             ConversionError: when it is nested deeper than `MAX_DEPTH`, or holds itself.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from history_curator.dialects._fields import Reading
+from history_curator.dialects._protocol import Gathered, copied
 from history_curator.model import ContentPart, ConversationEntry, ToolCall
 from history_curator.model._entry import PartKind
 
@@ -142,6 +143,21 @@ def text_first(entry: ConversationEntry) -> tuple[ContentPart, ...]:
     if not placed and entry.content:
         out.insert(0, ContentPart("text", entry.content))
     return tuple(out)
+
+
+class GatheredDicts:
+    """What a dialect can do whose messages are mappings, some of them gathered to one."""
+
+    def peek(self, messages: Sequence[Any]) -> list[Any]:
+        """Return the messages as dicts."""
+        return [
+            message if message.__class__ in (dict, Gathered) else dict(message)
+            for message in messages
+        ]
+
+    def twin(self, message: Any) -> Any:
+        """Return a copy of the message that shares its texts."""
+        return copied(message if message.__class__ in (dict, Gathered) else dict(message))
 
 
 _T = TypeVar("_T")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # First match wins: a host with rules of its own (Bedrock) stands before the models it serves.
-_RULES: tuple[tuple[str, str], ...] = (
+_RULES = (
     (r"bedrock|converse|\b(?:[a-z]{2,6}\.)?(?:anthropic|amazon|meta|cohere|ai21)\.\w", "bedrock"),
     (r"anthropic|claude", "anthropic"),
     (r"gemini|google|vertex|genai", "gemini"),
@@ -16,7 +16,6 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r"openai[\W_]*responses", "openai-responses"),
     (r"azure_?(?:openai|chatopenai|ai)|openai|chatgpt|\bgpt-|\bo[1-9](?:-|$)", "openai"),
 )
-_COMPILED = tuple((re.compile(pattern), provider) for pattern, provider in _RULES)
 # A module path such as "langchain_anthropic.chat_models" is not a Bedrock model id.
 _MODULE = re.compile(r"\b(?:langchain|llama_index|llamaindex)[\w.]*", re.IGNORECASE)
 # What hosts put around the name of a model: a folder, a region and a vendor, a day, a version.
@@ -95,7 +94,4 @@ def provider_for(class_or_model_name: str) -> str:
         name = re.sub(r"\b(?:langchain|llama_index|llamaindex)[_.]", "", name, flags=re.IGNORECASE)
         name = name.replace(".", " ").replace("llms ", "")
     name = name.lower()
-    for pattern, provider in _COMPILED:
-        if pattern.search(name):
-            return provider
-    return "core"
+    return next((provider for pattern, provider in _RULES if re.search(pattern, name)), "core")

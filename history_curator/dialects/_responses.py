@@ -8,8 +8,8 @@ from typing import Any
 from history_curator.dialects._chat import ROLES, entry_of, is_kept, read_role
 from history_curator.dialects._dicts import whole_source
 from history_curator.dialects._fields import Reading, mapping
-from history_curator.dialects._parts import Known, join_text, text_first
-from history_curator.dialects._protocol import Gathered, copied
+from history_curator.dialects._parts import GatheredDicts, Known, join_text, text_first
+from history_curator.dialects._protocol import Gathered
 from history_curator.dialects._response_answers import (
     MESSAGE_KEYS,
     SERVER_ITEMS,
@@ -46,7 +46,7 @@ _ALONE = {"compaction": _ASSISTANT, "compaction_trigger": MessageRole.USER}
 _ALONE["additional_tools"] = MessageRole.SYSTEM
 
 
-class ResponsesDialect:
+class ResponsesDialect(GatheredDicts):
     """Items as the ``input`` of a Responses request takes them.
 
     What the model put out in one go (reasoning, text, calls) is one entry, so that a reasoning
@@ -211,17 +211,6 @@ class ResponsesDialect:
                 out.append(_write_said(entry))
                 position += 1
         return [message for message in out if message != ()]
-
-    def peek(self, messages: Sequence[Any]) -> list[Any]:
-        """Return the items as dicts."""
-        return [
-            message if message.__class__ in (dict, Gathered) else dict(message)
-            for message in messages
-        ]
-
-    def twin(self, message: Any) -> Any:
-        """Return a copy of the items that shares their texts."""
-        return copied(message if message.__class__ in (dict, Gathered) else dict(message))
 
 
 def _close(held: list[Any], out: list[Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from history_curator.dialects._dicts import whole_source
 from history_curator.dialects._fields import Reading, mapping
 from history_curator.dialects._parts import (
+    GatheredDicts,
     Groups,
     Known,
     Slots,
@@ -17,7 +18,7 @@ from history_curator.dialects._parts import (
     own_group,
     split,
 )
-from history_curator.dialects._protocol import Gathered, copied
+from history_curator.dialects._protocol import Gathered
 from history_curator.errors import named
 from history_curator.model import (
     ContentPart,
@@ -44,7 +45,7 @@ class Result(NamedTuple):
     status: Literal["error"] | None
 
 
-class TurnDialect:
+class TurnDialect(GatheredDicts):
     """Reads and writes messages of blocks; a format says what its blocks are, each by itself.
 
     Every result is an entry, what lies between results is one. Results are written together, in
@@ -347,17 +348,6 @@ class TurnDialect:
         if isinstance(given, str) and self.roles.get(given) is role and given != "function":
             return given
         return next(name for name, each in self.roles.items() if each is role)
-
-    def peek(self, messages: Sequence[Any]) -> list[Any]:
-        """Return the messages as dicts."""
-        return [
-            message if message.__class__ in (dict, Gathered) else dict(message)
-            for message in messages
-        ]
-
-    def twin(self, message: Any) -> Any:
-        """Return a copy of the message that shares its texts."""
-        return copied(message if message.__class__ in (dict, Gathered) else dict(message))
 
 
 def _shares_source(result: ConversationEntry, entry: ConversationEntry) -> bool:

@@ -72,11 +72,7 @@ def manager_names() -> tuple[str, ...]:
 
 
 def find_manager(name: str) -> Factory:
-    """Return what makes the manager of this name.
-
-    Raises:
-        ConfigurationError: there is none; the closest name is suggested.
-    """
+    """Return what makes the manager of this name; the error suggests the closest one."""
     short = name.removesuffix("_manager")
     for candidate in (name, short):
         if candidate in _registered:
@@ -89,11 +85,7 @@ def find_manager(name: str) -> Factory:
 
 
 def check_taken(name: str, factory: Factory, options: Mapping[str, Any]) -> None:
-    """Refuse options a manager does not take, and miss those it needs.
-
-    Raises:
-        ConfigurationError: naming the option.
-    """
+    """Refuse options a manager does not take, and miss those it needs."""
     parameters = _parameters(factory)
     if parameters is None:
         return
