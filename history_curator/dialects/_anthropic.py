@@ -6,18 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from history_curator.dialects._chat import KNOWN_KEYS, entry_of, is_kept
-from history_curator.dialects._fields import Reading, mapping, parse_object
-from history_curator.dialects._parts import (
+from history_curator.dialects._fields import Reading, mapping, parse_object, type_of
+from history_curator.dialects._parts import join_text, read_part, text_first, write_part
+from history_curator.dialects._slots import (
     Groups,
     Known,
     Slots,
     arranged,
-    join_text,
+    is_as_read,
     own_group,
-    read_part,
+    said,
     split,
-    text_first,
-    write_part,
 )
 from history_curator.model import (
     ContentPart,
@@ -84,7 +83,7 @@ def read_blocks(
 
 def _split(blocks: Sequence[Any], role: MessageRole) -> Groups:
     return split(
-        blocks, lambda block: role is not MessageRole.ASSISTANT and _kind(block) == "tool_result"
+        blocks, lambda block: role is not MessageRole.ASSISTANT and type_of(block) == "tool_result"
     )
 
 
@@ -95,25 +94,24 @@ def _read_said(
     reading: Reading,
     start: int,
 ) -> ConversationEntry:
-    found = _slots(blocks, reading, start)
-    parts = tuple(item for kind, item in found if kind == "part")
+    fields = said(_slots(blocks, reading, start))
     return entry_of(
         message,
         role,
-        join_text(parts),
-        parts,
+        fields["content"],
+        fields["parts"],
         reading,
-        calls=tuple(item for kind, item in found if kind == "call"),
-        reasoning=tuple(item for kind, item in found if kind == "thought"),
+        calls=fields["tool_calls"] or (),
+        reasoning=fields["reasoning"] or (),
         known=_KEYS if speaks_blocks(message) else KNOWN_KEYS,
-        barrier=any(_kind(block) == "compaction" for block in blocks),
+        barrier=any(type_of(block) == "compaction" for block in blocks),
     )
 
 
 def _slots(blocks: Sequence[Any], reading: Reading, start: int = 0) -> Slots:
     found: Slots = []
     for at, block in enumerate(blocks, start):
-        kind, field = _kind(block), f"content[{at}]"
+        kind, field = type_of(block), f"content[{at}]"
         if kind == "tool_use":
             found.append(("call", _read_call(block, reading, field)))
         elif kind in _REASONING and not _is_thought(block):
@@ -254,8 +252,7 @@ def _write_result(entry: ConversationEntry, known: Known) -> dict[str, Any]:
         "type": "tool_result",
         "tool_use_id": entry.tool_call_id,
     }
-    same = entry.content == root.content and entry.parts == root.parts and root.repairs is None
-    if not (same and "content" in recorded):
+    if not (is_as_read(entry) and "content" in recorded):
         if entry.parts is not None:
             block["content"] = [write_part(part) for part in text_first(entry)]
         else:
@@ -265,14 +262,9 @@ def _write_result(entry: ConversationEntry, known: Known) -> dict[str, Any]:
     return block
 
 
-def _kind(block: Any) -> str:
-    kind = block.get("type") if isinstance(block, Mapping) else None
-    return kind if isinstance(kind, str) else ""
-
-
 def _kinds(message: Any) -> Iterable[str]:
     content = message.get("content") if isinstance(message, Mapping) else None
-    return map(_kind, content) if isinstance(content, (list, tuple)) else ()
+    return map(type_of, content) if isinstance(content, (list, tuple)) else ()
 
 
 def _is_own(kind: str) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 
 from history_curator.dialects import _anthropic, _chat
 from history_curator.dialects._fields import Reading
-from history_curator.dialects._parts import Known
 from history_curator.dialects._protocol import copied
+from history_curator.dialects._slots import Known
 from history_curator.model import ConversationEntry, MessageRole
 
 __all__ = ["DictDialect", "whole_source"]

@@ -221,6 +221,12 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def type_of(block: Any) -> str:
+    """Return the type that a block or an item names, an empty text where it names none."""
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    return kind if isinstance(kind, str) else ""
+
+
 def _inside(value: Any) -> Iterable[Any]:
     if isinstance(value, Mapping):
         return value.values()

@@ -98,3 +98,18 @@ def differ(one: Any, other: Any) -> bool:
         return bool(one != other)
     except Exception:  # noqa: BLE001 - whatever a caller's values raise
         return True
+
+
+class GatheredDicts:
+    """What a dialect can do whose messages are mappings, some of them gathered to one."""
+
+    def peek(self, messages: Sequence[Any]) -> list[Any]:
+        """Return the messages as dicts."""
+        return [
+            message if message.__class__ in (dict, Gathered) else dict(message)
+            for message in messages
+        ]
+
+    def twin(self, message: Any) -> Any:
+        """Return a copy of the message that shares its texts."""
+        return copied(message if message.__class__ in (dict, Gathered) else dict(message))

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from history_curator.dialects._chat import is_kept, read_role
-from history_curator.dialects._fields import Reading, mapping
-from history_curator.dialects._parts import Known, Slots, arranged
+from history_curator.dialects._fields import Reading, mapping, type_of
 from history_curator.dialects._protocol import Gathered
 from history_curator.dialects._response_calls import (
     CALL_TYPES,
@@ -20,6 +19,7 @@ from history_curator.dialects._response_calls import (
     write_output,
     write_part,
 )
+from history_curator.dialects._slots import Known, Slots, arranged
 from history_curator.errors import a_type
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 
@@ -42,11 +42,6 @@ _NEED_IDS = frozenset(("computer_call", "local_shell_call", "mcp_approval_reques
 ANONYMOUS = "anonymous"
 """Says in the metadata of an answer that its items are written without their ids."""
 _WORDS = ("type", "id", "status", "phase")
-
-
-def type_of(item: Any) -> str:
-    kind = item.get("type") if isinstance(item, Mapping) else None
-    return kind if isinstance(kind, str) else ""
 
 
 def own_output(root: ConversationEntry) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from history_curator.dialects._fields import Reading, free_input, parse_object
 from history_curator.dialects._parts import join_text, read_part, text_first
+from history_curator.dialects._slots import is_as_read
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall, new_entry
 
 
@@ -178,16 +179,11 @@ def _kind_of(call: ToolCall) -> str:
 def fits_output(call: ToolCall, entry: ConversationEntry, recorded: Mapping[str, Any]) -> bool:
     """Whether a result can be written as the output that this kind of call has."""
     kind = _kind_of(call)
-    if recorded.get("type") == _KINDS[kind].output and _is_same(entry):
+    if recorded.get("type") == _KINDS[kind].output and is_as_read(entry):
         return True
     return _KINDS[kind].text and (
         entry.parts is None or kind in ("function_call", "custom_tool_call")
     )
-
-
-def _is_same(entry: ConversationEntry) -> bool:
-    root = entry.root
-    return entry.content == root.content and entry.parts == root.parts and root.repairs is None
 
 
 def write_output(
@@ -201,7 +197,7 @@ def write_output(
     own = recorded.get("type") == kind.output
     item: dict[str, Any] = {**recorded} if own else {"type": kind.output}
     item[kind.answers] = entry.tool_call_id
-    if own and _is_same(entry):
+    if own and is_as_read(entry):
         return item
     if kind.output == "mcp_approval_response":
         approved = item.get("approve") is True

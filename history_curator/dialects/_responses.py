@@ -7,16 +7,15 @@ from typing import Any
 
 from history_curator.dialects._chat import ROLES, entry_of, is_kept, read_role
 from history_curator.dialects._dicts import whole_source
-from history_curator.dialects._fields import Reading, mapping
-from history_curator.dialects._parts import GatheredDicts, Known, join_text, text_first
-from history_curator.dialects._protocol import Gathered
+from history_curator.dialects._fields import Reading, mapping, type_of
+from history_curator.dialects._parts import join_text, text_first
+from history_curator.dialects._protocol import Gathered, GatheredDicts
 from history_curator.dialects._response_answers import (
     MESSAGE_KEYS,
     SERVER_ITEMS,
     fields_of,
     own_output,
     read_slots,
-    type_of,
     write_answer,
 )
 from history_curator.dialects._response_calls import (
@@ -28,6 +27,7 @@ from history_curator.dialects._response_calls import (
     write_output,
     write_part,
 )
+from history_curator.dialects._slots import Known, said
 from history_curator.errors import named
 from history_curator.model import (
     ContentPart,
@@ -153,19 +153,16 @@ class ResponsesDialect(GatheredDicts):
     def _read_answer(
         self, message: Any, items: Sequence[Any], reading: Reading
     ) -> tuple[ConversationEntry, ...]:
-        found = read_slots(items, reading)
-        parts = tuple(item for kind, item in found if kind == "part")
-        plain = len(items) == 1 and isinstance(mapping(items[0]).get("content"), str)
+        fields = said(read_slots(items, reading))
+        if len(items) == 1 and isinstance(mapping(items[0]).get("content"), str):
+            fields |= {"content": items[0]["content"], "parts": None}
         head = new_entry(
             _ASSISTANT,
-            join_text(parts) if not plain else items[0]["content"],
-            reading.index,
-            message,
-            tool_calls=tuple(item for kind, item in found if kind == "call") or None,
-            parts=None if plain or not parts else parts,
-            reasoning=tuple(item for kind, item in found if kind == "thought") or None,
+            sequence=reading.index,
+            source=message,
             metadata=_unknown(items) or None,
             seldom={"repairs": reading.note} if reading.repairs else None,
+            **{**fields, "parts": fields["parts"] or None},
         )
         results = [
             read_output(item, message, kind, reading)
@@ -175,9 +172,7 @@ class ResponsesDialect(GatheredDicts):
         entries = (head, *results)
         if results:
             for place, entry in enumerate(entries):
-                object.__setattr__(  # still private to us
-                    entry, "seldom", {**(entry.seldom or {}), "span": (place, len(entries))}
-                )
+                object.__setattr__(entry, "span", (place, len(entries)))  # still private to us
         return entries
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:

@@ -8,17 +8,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from history_curator.dialects._dicts import whole_source
 from history_curator.dialects._fields import Reading, mapping
-from history_curator.dialects._parts import (
-    GatheredDicts,
-    Groups,
-    Known,
-    Slots,
-    arranged,
-    join_text,
-    own_group,
-    split,
-)
-from history_curator.dialects._protocol import Gathered
+from history_curator.dialects._protocol import Gathered, GatheredDicts
+from history_curator.dialects._slots import Groups, Known, Slots, arranged, own_group, said, split
 from history_curator.errors import named
 from history_curator.model import (
     ContentPart,
@@ -157,7 +148,7 @@ class TurnDialect(GatheredDicts):
                 **self.read_result(block[0], reading, f"{self.blocks}[{at}]")._asdict(),
             }
             if is_result
-            else self._read_said(block, role, reading, at)
+            else {"role": role, **said(self._slots(block, role, reading, at))}
             for is_result, at, block in groups
         ]
         if not entries:
@@ -227,23 +218,6 @@ class TurnDialect(GatheredDicts):
             lambda block: role is not _ASSISTANT and self.kind_of(block) == "result",
             self.is_mark,
         )
-
-    def _read_said(
-        self,
-        blocks: Sequence[Mapping[str, Any]],
-        role: MessageRole,
-        reading: Reading,
-        start: int,
-    ) -> dict[str, Any]:
-        found = self._slots(blocks, role, reading, start)
-        parts = tuple(item for kind, item in found if kind == "part")
-        return {
-            "role": role,
-            "content": join_text(parts),
-            "parts": parts,
-            "tool_calls": tuple(item for kind, item in found if kind == "call") or None,
-            "reasoning": tuple(item for kind, item in found if kind == "thought") or None,
-        }
 
     def _slots(
         self,
