@@ -13,7 +13,7 @@ from history_curator._drive import Ask, Body, adrive, drive
 from history_curator._pipeline import Managed, Options, Request, explain, left_out, tail_of
 from history_curator._watch import Watch
 from history_curator.dialects import Dialect, copied, detect, differ, gathered, scattered
-from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
+from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
 from history_curator.managers._protocol import CurationContext, HistoryManager
 from history_curator.managers._running import arun_manager, run_manager
 from history_curator.report import CurationReport, Step
@@ -392,6 +392,6 @@ def _check_managers(managers: Sequence[Any]) -> None:
     for position, manager in enumerate(managers):
         if not (hasattr(manager, "curate") or hasattr(manager, "acurate")):
             raise ConfigurationError(
-                f"managers[{position}] is a {type(manager).__name__} without a curate method. "
+                f"managers[{position}] is {a_type(manager)} without a curate method. "
                 "Fix: pass objects with curate(entries, *, context)."
             )

@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 
 from history_curator.dialects import DictDialect, copied, differ
-from history_curator.errors import ConversionError, named
+from history_curator.errors import ConversionError, a_type, named
 from history_curator.model import ConversationEntry
 from langchain_history_curator import _readers as readers
 from langchain_history_curator._rewrite import adopt, invent, message_of, rewrite
@@ -138,7 +138,7 @@ class LangChainDialect:
         if isinstance(message, ConversationEntry):
             return readers.read_entry
         raise ConversionError(
-            f"a {type(message).__name__} is not a message.",
+            f"{a_type(message)} is not a message.",
             index=index,
             fix="pass BaseMessage objects, dicts with a role, ('human', 'hi') tuples or strings.",
         )
@@ -174,7 +174,7 @@ def _described(message: Any) -> str:
         kind = f" of type {named(message['type'])}" if "type" in message else ""
         return f"a dict{kind} (it has: {names})"
     if isinstance(message, (tuple, list)) and message:
-        return f"a {type(message).__name__} of {len(message)} that starts with {named(message[0])}"
+        return f"{a_type(message)} of {len(message)} that starts with {named(message[0])}"
     return named(message)
 
 

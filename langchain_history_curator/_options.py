@@ -12,7 +12,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from history_curator.curator import Curator
-from history_curator.errors import ConfigurationError, ConversionError, named
+from history_curator.errors import ConfigurationError, ConversionError, a_type, named
 from history_curator.settings import OPTIONS, SharedOptions, check_names
 from history_curator.sockets import is_share
 from langchain_history_curator._counters import counter_of
@@ -162,7 +162,7 @@ def messages_of(given: Any) -> list[Any]:
     if isinstance(given, Iterable):
         return without_removed(given)
     raise ConversionError(
-        f"a {type(given).__name__} holds no messages.",
+        f"{a_type(given)} holds no messages.",
         fix='pass a list of messages, a PromptValue, {"messages": [...]} or a string.',
     )
 

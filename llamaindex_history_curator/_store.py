@@ -18,7 +18,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import sessionmaker
 
-from history_curator.errors import ConfigurationError
+from history_curator.errors import ConfigurationError, a_type
 from history_curator.record.resilience import WriteBehind
 from history_curator.settings import RetentionConfig
 from history_curator.sockets import prune_connection
@@ -45,7 +45,7 @@ def check_store(store: ChatStore) -> ChatStore:
     """
     if not isinstance(store, (BaseChatStore, AsyncDBChatStore)):
         raise ConfigurationError(
-            f"chat_store: a {type(store).__name__} is not a chat store. "
+            f"chat_store: {a_type(store)} is not a chat store. "
             "Fix: pass a BaseChatStore or an AsyncDBChatStore."
         )
     return store

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from history_curator.cli._shapes import Shape, is_response_item, shape_of
-from history_curator.errors import ConversionError, HistoryCuratorError
+from history_curator.errors import ConversionError, HistoryCuratorError, a_type
 from history_curator.model import write_private
 
 _NESTED = ("messages", "conversation", "conversation_history", "history", "chat_history")
@@ -174,7 +174,7 @@ def _arrange(path: str, root: Any, lines: bool) -> ConversationFile:
         else:
             return ConversationFile(path, _stored(root, path), "json")
     if not isinstance(root, list):
-        raise ConversionError(f"{path} holds a {type(root).__name__}, not a conversation.")
+        raise ConversionError(f"{path} holds {a_type(root)}, not a conversation.")
     if not root or (_is_plain(root[0]) and any(map(_looks_like_message, root))):
         one = _stored(root, path)
         return ConversationFile(path, one, "message lines" if lines else "json")

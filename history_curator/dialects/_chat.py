@@ -13,7 +13,7 @@ from history_curator.dialects._chat_calls import (
 )
 from history_curator.dialects._fields import Reading, mapping
 from history_curator.dialects._parts import join_text, read_part, text_first, write_part
-from history_curator.errors import named
+from history_curator.errors import a_type, named
 from history_curator.model import (
     ContentPart,
     ConversationEntry,
@@ -150,7 +150,7 @@ def read_message(
         return entry_of(message, role, join_text(parts), parts, reading)
     if content is not None and not isinstance(content, str):
         raise reading.error(
-            f"content is a {type(content).__name__}.",
+            f"content is {a_type(content)}.",
             "content",
             "make it a string (json.dumps for data), a list of blocks, or None.",
         )
@@ -178,7 +178,7 @@ def entry_of(
     """Make the entry of a message whose content was read."""
     name = message.get("name") if "name" in known else None
     if name is not None and not isinstance(name, str):
-        raise reading.error(f"name is a {type(name).__name__}.", "name", "make it a string.")
+        raise reading.error(f"name is {a_type(name)}.", "name", "make it a string.")
     is_tool = role is MessageRole.TOOL
     given = message.get("role")
     if role is MessageRole.ASSISTANT:
@@ -233,7 +233,7 @@ def _fields_beside(message: Mapping[str, Any], reading: Reading) -> dict[str, An
         if isinstance(value, kind):
             fields[key] = reading.checked(value, key)
         else:
-            reading.repaired(f"{key}: it was a {type(value).__name__}, and is left out")
+            reading.repaired(f"{key}: it was {a_type(value)}, and is left out")
     return fields
 
 

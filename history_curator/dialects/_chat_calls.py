@@ -38,9 +38,7 @@ def read_calls(message: Mapping[str, Any], reading: Reading) -> tuple[ToolCall, 
     """Read the calls beside the content."""
     listed = message.get("tool_calls") or ()
     if not isinstance(listed, (list, tuple)):
-        raise reading.error(
-            f"tool_calls is a {type(listed).__name__}.", "tool_calls", "make it a list of calls."
-        )
+        raise reading.mistyped("tool_calls", listed, "tool_calls", "make it a list of calls.")
     calls = [_read_call(call, f"tool_calls[{at}]", reading) for at, call in enumerate(listed)]
     legacy = message.get("function_call")
     if isinstance(legacy, Mapping):
@@ -52,11 +50,8 @@ def read_calls(message: Mapping[str, Any], reading: Reading) -> tuple[ToolCall, 
 
 def _read_call(call: Any, field: str, reading: Reading) -> ToolCall:
     if not isinstance(call, Mapping):
-        raise reading.error(
-            f"the call is a {type(call).__name__}.",
-            field,
-            'use {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.',
-        )
+        fix = 'use {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.'
+        raise reading.mistyped("the call", call, field, fix)
     call = reading.checked(call, field)
     kind = "custom" if call.get("type") == "custom" else "function"
     body = call.get(kind)

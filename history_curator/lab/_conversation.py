@@ -10,7 +10,7 @@ from typing import Any
 
 from history_curator.caching import seconds, time_of
 from history_curator.dialects import Gathered, detect, gathered
-from history_curator.errors import ConversionError
+from history_curator.errors import ConversionError, a_type
 from history_curator.model import ConversationEntry, MessageRole
 
 
@@ -198,7 +198,7 @@ def _as_conversation(item: Any, number: int) -> LabConversation:
     if isinstance(item, Sequence) and not isinstance(item, (str, bytes)):
         return LabConversation(id=f"conversation {number}", messages=item)
     raise ConversionError(
-        f"conversation {number} is a {type(item).__name__}.",
+        f"conversation {number} is {a_type(item)}.",
         fix='pass lists of messages, or mappings with a "messages" list.',
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Protocol, runtime_checkable
 
-from history_curator.errors import ConfigurationError
+from history_curator.errors import ConfigurationError, a_type
 from history_curator.lab._conversation import ReadConversation
 from history_curator.model import ConversationEntry
 from history_curator.tokens import TokenCounter
@@ -108,7 +108,7 @@ def as_policies(
             chosen[name] = CuratorPolicy(given, max_tokens)
         else:
             raise ConfigurationError(
-                f"policy {name!r} is a {type(given).__name__}. Fix: pass a Curator, an object "
+                f"policy {name!r} is {a_type(given)}. Fix: pass a Curator, an object "
                 "with start(conversation, counter), a function that builds a Curator, or the "
                 "name of a known policy."
             )
@@ -124,6 +124,6 @@ def _refuse_manager(name: str, given: Any) -> None:
         return
     kind = type(given).__name__
     raise ConfigurationError(
-        f"policy {name!r} is a {kind}, a manager and not a Curator. Fix: put it into one: "
+        f"policy {name!r} is {a_type(given)}, a manager and not a Curator. Fix: put it into one: "
         f"Curator({kind}(...), max_tokens=...)."
     )

@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 from history_curator.caching import PriceSheet, get_prices, price_sheets
-from history_curator.errors import ConfigurationError
+from history_curator.errors import ConfigurationError, a_type
 from history_curator.lab._conversation import LabConversation, as_conversations
 from history_curator.lab._finished import FinishedFolder
 from history_curator.lab._measure import Settings, Tally, measure_conversation
@@ -162,7 +162,7 @@ def _pool(
     if executor is not None:
         if not hasattr(executor, "submit"):
             raise ConfigurationError(
-                f"executor is a {type(executor).__name__}. Fix: pass a concurrent.futures "
+                f"executor is {a_type(executor)}. Fix: pass a concurrent.futures "
                 'executor, "serial", or nothing.'
             )
         return nullcontext(executor)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from history_curator._drive import Ask, Body, adrive, drive
-from history_curator.errors import ConfigurationError
+from history_curator.errors import ConfigurationError, a_type
 from history_curator.managers._protocol import CurationContext, HistoryManager
 from history_curator.managers._running import arun_manager, run_manager
 from history_curator.model import ConversationEntry
@@ -30,7 +30,7 @@ class ComposedManager:
         for position, manager in enumerate(self.managers):
             if not (hasattr(manager, "curate") or hasattr(manager, "acurate")):
                 raise ConfigurationError(
-                    f"ComposedManager.managers[{position}] is a {type(manager).__name__} without "
+                    f"ComposedManager.managers[{position}] is {a_type(manager)} without "
                     "a curate method. Fix: pass objects with curate(entries, *, context)."
                 )
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from history_curator.errors import ConversionError
+from history_curator.errors import ConversionError, a_type
 from history_curator.model import ToolCall
 
 _FIELDS = ("role", "content", "tool_calls", "name", "refusal", "reasoning_content")
@@ -29,7 +29,7 @@ def assistant_message(response: Any) -> dict[str, Any]:
         data = _plain(data.get("message")) if isinstance(data, Mapping) else None
     if not isinstance(data, Mapping) or data.get("role") != "assistant":
         raise ConversionError(
-            f"call_provider returned a {type(response).__name__} without an assistant message.",
+            f"call_provider returned {a_type(response)} without an assistant message.",
             fix="return the assistant message as a dict, or the client's response.",
         )
     if "stop_reason" in data:  # a whole Anthropic response, not only its message

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 from uuid import UUID, uuid4
 
-from history_curator.errors import ConfigurationError, ConversionError
+from history_curator.errors import ConfigurationError, ConversionError, a_type
 from history_curator.model import ConversationEntry
 from history_curator.record._events import ConversationRecorded, EventBus
 from history_curator.record._sources import dialect_of, dump_entries, load_entries
@@ -294,7 +294,7 @@ def position_of(at: int | None, count: int) -> int:
     if at is None:
         return count
     if not isinstance(at, int) or isinstance(at, bool):
-        raise ConfigurationError(f"at: is a {type(at).__name__}. Fix: pass a number of messages.")
+        raise ConfigurationError(f"at: is {a_type(at)}. Fix: pass a number of messages.")
     if not -count <= at <= count:
         raise ConfigurationError(
             f"at: {at} is outside this conversation of {count}. Fix: pass {-count} to {count}."

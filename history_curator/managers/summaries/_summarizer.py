@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
-from history_curator.errors import ConfigurationError
+from history_curator.errors import ConfigurationError, a_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,5 +86,5 @@ def _text_of(answer: Any) -> str:
             if isinstance(block, (str, dict))
         )
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"the summariser returned no text, but a {type(answer).__name__}")
+        raise ValueError(f"the summariser returned no text, but {a_type(answer)}")
     return text.strip()
