@@ -22,7 +22,6 @@ from history_curator.model import (
 
 _TOOL, _ASSISTANT, _USER = MessageRole.TOOL, MessageRole.ASSISTANT, MessageRole.USER
 
-
 BlockKind = Literal["call", "result", "thought", "part"]
 
 
@@ -34,6 +33,7 @@ class Result(NamedTuple):
     content: str | None
     parts: tuple[ContentPart, ...] | None
     status: Literal["error"] | None
+    role: MessageRole = MessageRole.TOOL
 
 
 class TurnDialect(GatheredDicts):
@@ -143,16 +143,11 @@ class TurnDialect(GatheredDicts):
         reading.checked(extra, "metadata", sent=False)
         groups = self._split(self._blocks_of(message, reading), role)
         entries = [
-            {
-                "role": _TOOL,
-                **self.read_result(block[0], reading, f"{self.blocks}[{at}]")._asdict(),
-            }
+            self.read_result(block[0], reading, f"{self.blocks}[{at}]")._asdict()
             if is_result
             else {"role": role, **said(self._slots(block, role, reading, at))}
             for is_result, at, block in groups
-        ]
-        if not entries:
-            entries = [{"role": role, "parts": ()}]
+        ] or [{"role": role, **said([])}]
         note, total = reading.note, len(entries)
         return tuple(
             new_entry(
@@ -162,7 +157,7 @@ class TurnDialect(GatheredDicts):
                 pinned=bool(extra.get("pinned")),
                 span=(place, total) if total > 1 or fields["role"] is _TOOL else None,
                 seldom={"repairs": note} if note else None,
-                **{"content": None, **fields},
+                **fields,
             )
             for place, fields in enumerate(entries)
         )
