@@ -18,7 +18,8 @@ logger = logging.getLogger("history_curator")
 ENV_PREFIX = "HISTORY_CURATOR_"
 
 _PRESETS = ("assistant_first", "user_first", "stateless")
-_SHORTENED = ("user", "assistant")
+_HARD = {"max_user_chars": "hard_user_chars", "max_assistant_chars": "hard_assistant_chars"}
+"""The limit that is twice a limit, unless it is set."""
 
 
 class HistoryLimits(BaseModel):
@@ -191,8 +192,7 @@ class HistoryLimits(BaseModel):
     def tuned(self, **changes: Any) -> HistoryLimits:
         """Return a copy with some limits changed; hard limits follow the soft ones."""
         values = self.model_dump()
-        for role in _SHORTENED:
-            soft, hard = f"max_{role}_chars", f"hard_{role}_chars"
+        for soft, hard in _HARD.items():
             if soft in changes and hard not in changes and values[hard] is not None:
                 del values[hard]
         return HistoryLimits(**{**values, **changes})
@@ -241,8 +241,7 @@ class HistoryLimits(BaseModel):
         values: dict[str, Any] = {
             field: None if _is_lifted(field, value) else value for field, value in data.items()
         }
-        for role in _SHORTENED:
-            soft, hard = f"max_{role}_chars", f"hard_{role}_chars"
+        for soft, hard in _HARD.items():
             if soft in values and hard not in values:
                 try:
                     values[hard] = None if values[soft] is None else int(values[soft]) * 2
@@ -253,8 +252,7 @@ class HistoryLimits(BaseModel):
     @model_validator(mode="after")
     def _ordered(self) -> HistoryLimits:
         pairs = (
-            ("max_user_chars", "hard_user_chars"),
-            ("max_assistant_chars", "hard_assistant_chars"),
+            *_HARD.items(),
             ("min_messages", "max_messages"),
             ("warn_messages", "max_messages"),
             ("warn_payload_bytes", "max_payload_bytes"),

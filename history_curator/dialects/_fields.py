@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,7 +25,7 @@ class Reading:
     def __init__(self, index: int) -> None:
         self.index = index
         self.repairs: list[str] = []
-        self._met: Counter[tuple[str, str]] = Counter()
+        self._met: dict[tuple[str, str], int] = {}
 
     @property
     def note(self) -> str | None:
@@ -39,8 +38,9 @@ class Reading:
 
     def nth(self, what: str, tool: str) -> int:
         """Return how many calls, or results, of a tool came before this one in the message."""
-        self._met[what, tool] += 1
-        return self._met[what, tool] - 1
+        before = self._met.get((what, tool), 0)
+        self._met[what, tool] = before + 1
+        return before
 
     def error(self, problem: str, field: str | None, fix: str) -> ConversionError:
         """Return an error that names the message and the field."""
