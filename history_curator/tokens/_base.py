@@ -254,6 +254,18 @@ class CachingCounter:
         return f"{type(self).__name__}({self._name!r})"
 
 
+def counting(image: ImageFormula | None, media: Mapping[str, int] | None) -> list[str]:
+    """Return what the name of a counter says of the media it counts otherwise."""
+    said = []
+    if image is not None:
+        name = getattr(image, "__qualname__", "<")
+        # What is made on the spot has no name that tells it from another.
+        said.append(f"image={image!r}" if "<" in name else f"image={image.__module__}.{name}")
+    if media:
+        said.append(f"media={sorted(media.items())}")
+    return said
+
+
 def _key(text: str) -> str | bytes:
     """Return what a text is remembered by: itself where it is short, else a digest of it.
 

@@ -16,7 +16,7 @@ from string import ascii_lowercase
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
-from history_curator.tokens._base import CachingCounter
+from history_curator.tokens._base import CachingCounter, counting
 from history_curator.tokens._media import ImageFormula
 
 # The shape of a modern pre-tokenizer: words (with the space before them, which is part of them),
@@ -213,11 +213,7 @@ class HeuristicCounter(CachingCounter):
         max_entries: int = 100_000,
         max_chars: int = 32_000_000,
     ) -> None:
-        settings = [f"×{factor:g}"] if factor != 1.0 else []
-        if image is not None:
-            settings.append(f"image={image!r}")
-        if media:
-            settings.append(f"media={sorted(media.items())}")
+        named = ["heuristic", *([f"×{factor:g}"] if factor != 1.0 else ()), *counting(image, media)]
         self._options: dict[str, Any] = {
             "factor": factor,
             "image": image,
@@ -225,7 +221,7 @@ class HeuristicCounter(CachingCounter):
             "max_entries": max_entries,
             "max_chars": max_chars,
         }
-        super().__init__(" ".join(["heuristic", *settings]), **self._options)
+        super().__init__(" ".join(named), **self._options)
 
     def _count_text(self, text: str) -> int:
         return estimate(text)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from history_curator.errors import ConfigurationError
-from history_curator.tokens._base import CachingCounter
+from history_curator.tokens._base import CachingCounter, counting
 from history_curator.tokens._encodings import ENCODINGS, load_encoding
 from history_curator.tokens._families import FAMILIES, ModelFamily, find_family
 from history_curator.tokens._heuristic import estimate
@@ -71,10 +71,7 @@ class TiktokenCounter(CachingCounter):
             named.append(f"×{factor:g}")
         if tool_factor != family.tool_factor:
             named.append(f"tools×{tool_factor:g}")
-        if image is not None:
-            named.append(f"image={image!r}")
-        if media:
-            named.append(f"media={sorted(media.items())}")
+        named += counting(image, media)
         shared: dict[str, Any] = {
             "factor": factor,
             "tool_factor": tool_factor,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history_curator.errors import ConfigurationError
-from history_curator.tokens import TiktokenCounter, get_counter
+from history_curator.tokens import HeuristicCounter, TiktokenCounter, claude, gemini, get_counter
 from history_curator.tokens._bundled import Encode
 from history_curator.tokens._encodings import load_encoding
 from history_curator.tokens._pieces import PIECE, pieces
@@ -167,6 +167,15 @@ class TestIdentity:
             counter.encoding,
         )
         assert copy.count("hello there") == counter.count("hello there")
+
+    def test_the_name_is_the_same_in_every_process(self) -> None:
+        named = TiktokenCounter("o200k_base", image=claude).name
+        assert named.endswith(".claude")
+        assert HeuristicCounter(image=gemini).name != HeuristicCounter(image=claude).name
+
+    def test_formulas_without_a_name_are_told_apart(self) -> None:
+        one, other = (lambda *size, detail=None, most=most: most for most in (1, 2))
+        assert HeuristicCounter(image=one).name != HeuristicCounter(image=other).name
 
     def test_counters_that_count_differently_are_named_differently(self) -> None:
         names = {
