@@ -180,42 +180,27 @@ def write_answer(
 ) -> tuple[list[Any], int]:
     """Return the items of an edited answer, and how many of the results are among them."""
     items = _items_of(entry)
-    made = _made_of(entry, items, known)
     lost = _is_anonymous(entry, items)
-    inside = [item for item in items if type_of(item) in OUTPUT_TYPES]
+    # The calls of a program have their outputs between its items.
+    inside = results if any(type_of(item) in OUTPUT_TYPES for item in items) else ()
+    answered = {each.tool_call_id: each for each in inside}
     out: list[Any] = []
     shells = _Shells(items, entry, lost)
-    for kind, item in made:
+    for kind, item in _made_of(entry, items, known):
         if kind == "part" and item.kind != "other":
             shells.take(item, out)
-            continue
-        if kind != "call":
+        elif kind != "call":
             out.append(item.raw)
         else:
-            call = write_call(asked.get(item.id, item))
-            out.append(_bare(call) if lost else call)
+            call = asked.get(item.id, item)
+            written = write_call(call)
+            out.append(_bare(written) if lost else written)
+            answer = answered.get(item.id)
+            if answer is not None:
+                out.append(write_output(answer, own_output(answer.root), call))
     if out and any(map(type_of, items)) and not any(map(type_of, out)):
         out[0] = {"type": "message", **out[0]}  # so that they are one answer still
-    if not inside:
-        return out, 0
-    return _with_outputs(out, results, asked)
-
-
-def _with_outputs(
-    written: list[Any],
-    results: Sequence[ConversationEntry],
-    asked: Mapping[str, ToolCall],
-) -> tuple[list[Any], int]:
-    """Put the outputs that calls of a program got back between its items."""
-    given = {each.tool_call_id: each for each in results}
-    out: list[Any] = []
-    for item in written:
-        out.append(item)
-        answer = given.get(item.get("call_id")) if type_of(item) in CALL_TYPES else None
-        if answer is not None:
-            call = asked.get(answer.tool_call_id or "")
-            out.append(write_output(answer, own_output(answer.root), call))
-    return out, len(results)
+    return out, len(inside)
 
 
 def sent_parts(entry: ConversationEntry) -> tuple[ContentPart, ...] | None:
