@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from history_curator.dialects._chat import is_kept, read_role
@@ -153,10 +154,7 @@ def unfollowed(entry: ConversationEntry) -> int:
     if not entry.reasoning or not any(type_of(item) == "reasoning" for item in items):
         return 0
     made = _made_of(entry, items, {})
-    count = 0
-    while count < len(made) and made[-1 - count][0] == "thought":
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(lambda slot: slot[0] == "thought", reversed(made)))
 
 
 def item_ids(entry: ConversationEntry) -> list[str]:
