@@ -88,7 +88,10 @@ class Reading:
         Keys, and values of other types, become text. The very value that was given where nothing
         is wrong with it.
 
-        Of what is not `sent` only the numbers and the depth are looked at.
+        Args:
+            value: any value.
+            field: where it stands.
+            sent: whether it is sent at all; else only its numbers and its depth are looked at.
 
         Raises:
             ConversionError: when it is nested deeper than `MAX_DEPTH`, or holds itself.
@@ -235,11 +238,13 @@ def _inside(value: Any) -> Iterable[Any]:
 
 def _is_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(MAX_DEPTH):
-        inside = (item for held in level for item in _inside(held))
-        level = [item for item in inside if isinstance(item, (dict, list))]
-        if not level:
+    for _ in range(MAX_DEPTH + 1):
+        held = [item for item in level if isinstance(item, (dict, list))]
+        if not held:
             return False
+        level = [
+            item for each in held for item in (each if isinstance(each, list) else each.values())
+        ]
     return True
 
 
