@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,9 +30,9 @@ from history_curator.managers.relevance import (
     terms,
 )
 from history_curator.managers.relevance import _finder as finder
-from history_curator.managers.relevance import _memory as memory
 from history_curator.managers.relevance import _text as text
 from history_curator.managers.relevance._text import numpy
+from history_curator.model import ConversationEntry
 from history_curator.tokens import TokenCounter
 
 
@@ -55,12 +55,14 @@ def _with(
 def _rough_prices() -> Iterator[None]:
     """Quotes priced by an upper bound, each with a label of its own."""
 
-    def costs(self: memory.Memory, position: int, counter: TokenCounter) -> tuple[int, int]:
-        entries = self.timeline.pairing.units[position].entries
+    def cost(entries: Sequence[ConversationEntry], counter: TokenCounter) -> int:
         count = counter.count
-        return sum(count(entry_text(e)) + count(speaker(e)) + 7 for e in entries), 0
+        return sum(count(entry_text(e)) + count(speaker(e)) + 7 for e in entries)
 
-    with patch.object(memory.Memory, "costs", costs):
+    with (
+        patch.object(_relevance, "quote_cost", cost),
+        patch.object(_relevance, "label", lambda _start: ""),
+    ):
         yield
 
 

@@ -10,9 +10,9 @@ from history_curator.errors import ConfigurationError
 from history_curator.managers._cut import fits, seal_for
 from history_curator.managers._protocol import CurationContext
 from history_curator.managers.relevance._memory import Memories, Memory
-from history_curator.model import ConversationEntry
+from history_curator.model import ConversationEntry, ToolCall
 from history_curator.seal._identifiers import Mentions
-from history_curator.timeline import Unit
+from history_curator.timeline import Timeline, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,35 +70,40 @@ class AdaptiveManager:
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
     ) -> Sequence[ConversationEntry]:
         """Return the entries with results cleared that are unlikely to be needed."""
-        room = context.max_tokens
+        room, timeline = context.max_tokens, context.timeline_of(entries)
+        if room is not None and fits(timeline, context.counter, room):
+            return entries
+        answered = [
+            (call.name, result, unit.start)
+            for unit in timeline.pairing.units
+            for call, result in _results(unit)
+        ]
+        settled = len(answered) // self.batch * self.batch - self.batch
+        if settled <= 0:
+            return entries
+        limit = answered[settled - 1][2] + 1
         with self._memories.lend(entries) as memory:
-            clear = seal_for(context.counter, None, recall=context.recall).forms.clear_result
-            if room is not None and fits(memory.timeline, context.counter, room):
-                return entries
-            answered = _answered(memory)
-            settled = len(answered) // self.batch * self.batch - self.batch
-            if settled <= 0:
-                return entries
-            edited: dict[int, ConversationEntry] = {}
-            for result, reason in self._outdated(memory, answered[:settled]):
-                cleared = clear(result)
-                if cleared is not result and not result.pinned:
-                    edited[id(result)] = cleared.evolve(reason=reason)
+            uses = _learn(memory, timeline, limit)
+        clear = seal_for(context.counter, None, recall=context.recall).forms.clear_result
+        edited: dict[int, ConversationEntry] = {}
+        for result, reason in self._outdated(uses, answered[:settled]):
+            cleared = clear(result)
+            if cleared is not result and not result.pinned:
+                edited[id(result)] = cleared.evolve(reason=reason)
         return [edited.get(id(entry), entry) for entry in entries]
 
     def learn(self, entries: Sequence[ConversationEntry]) -> Mapping[str, ToolUse]:
         """Return what the record says about each tool, for a look at the policy."""
         with self._memories.lend(entries) as memory:
-            return _learn(memory, len(entries))
+            return _learn(memory, Timeline(entries), len(entries))
 
     def keep_for(self, use: ToolUse) -> int:
         """Return how many of a tool's newest results stay."""
         return self.least + round(use.usefulness * (self.most - self.least))
 
     def _outdated(
-        self, memory: Memory, settled: Sequence[tuple[str, ConversationEntry, int]]
+        self, uses: Mapping[str, ToolUse], settled: Sequence[tuple[str, ConversationEntry, int]]
     ) -> Iterator[tuple[ConversationEntry, str]]:
-        uses = _learn(memory, settled[-1][2] + 1)
         seen: dict[str, int] = {}
         for name, result, _ in reversed(settled):
             use = uses.get(name, ToolUse())
@@ -112,41 +117,34 @@ class AdaptiveManager:
                 yield result, reason
 
 
-def _answered(memory: Memory) -> list[tuple[str, ConversationEntry, int]]:
-    """Every result with its tool and the position of its call, in order."""
-    return [
-        (name, result, unit.start)
-        for unit in memory.timeline.pairing.units
-        for name, result in _results(unit)
-    ]
-
-
-def _results(unit: Unit) -> Iterator[tuple[str, ConversationEntry]]:
+def _results(unit: Unit) -> Iterator[tuple[ToolCall, ConversationEntry]]:
     for call, result in zip(unit.head.tool_calls or (), unit.results, strict=False):
         if result is not None:
-            yield call.name, result
+            yield call, result
 
 
-def _learn(memory: Memory, limit: int) -> Mapping[str, ToolUse]:
+def _learn(memory: Memory, timeline: Timeline, limit: int) -> Mapping[str, ToolUse]:
     key = ("uses", limit)
     if key not in memory.made:
-        memory.keep(key, MappingProxyType(_count_uses(memory, limit)))
+        uses = _count_uses(timeline, memory.mentions(limit))
+        memory.keep(key, MappingProxyType(uses))
     found: Mapping[str, ToolUse] = memory.made[key]
     return found
 
 
-def _count_uses(memory: Memory, limit: int) -> dict[str, ToolUse]:
-    mentions = memory.mentions(limit)
-    position_of = {id(entry): at for at, entry in enumerate(memory.timeline.entries[:limit])}
+def _count_uses(timeline: Timeline, mentions: Sequence[Mentions]) -> dict[str, ToolUse]:
+    """Count over as many entries as there are mentions."""
+    limit = len(mentions)
+    position_of = {id(entry): at for at, entry in enumerate(timeline.entries[:limit])}
     tool_at: dict[int, str] = {}
     fetched: dict[tuple[str, str], int] = {}
     again: set[int] = set()
-    for unit in memory.timeline.pairing.units:
+    for unit in timeline.pairing.units:
         if unit.start >= limit:
             break
-        for call, result in zip(unit.head.tool_calls or (), unit.results, strict=False):
+        for call, result in _results(unit):
             at = position_of.get(id(result), -1)
-            if result is None or at < 0:
+            if at < 0:
                 continue
             tool_at[at] = call.name
             earlier = fetched.get((call.name, call.arguments))

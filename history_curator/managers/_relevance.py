@@ -9,12 +9,20 @@ from typing import Any
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._cut import fits, place_of, stopped_fitting, window_of
 from history_curator.managers._protocol import CurationContext
-from history_curator.managers.relevance import Signals, query_at, rank, resolve_scorer, take
-from history_curator.managers.relevance._compose import recollection
+from history_curator.managers.relevance import (
+    Search,
+    Signals,
+    query_at,
+    rank,
+    resolve_scorer,
+    take,
+)
+from history_curator.managers.relevance._compose import label, quote_cost, recollection
 from history_curator.managers.relevance._memory import Memories, Memory
 from history_curator.managers.relevance._text import numpy, require
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.seal import Sealed
+from history_curator.timeline import Timeline
 from history_curator.tokens import TokenCounter
 
 __all__ = ["RelevanceManager"]
@@ -87,7 +95,7 @@ class RelevanceManager:
         self.share = share
         self.scorer = resolve_scorer(scorer, embeddings, folder)
         self.low_water = low_water
-        self._memories = Memories(self.scorer, signals=signals)
+        self._memories = Memories(self.scorer, signals)
 
     def curate(
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
@@ -96,110 +104,73 @@ class RelevanceManager:
         room = context.max_tokens
         if room is None or not entries:
             return entries
+        timeline = context.timeline_of(entries)
+        if fits(timeline, context.counter, room):
+            return entries
+        works, worked = self._is_work(timeline)
+        if works != worked:
+            context.jump(self)
+        plan = None if works else self._plan(timeline, context, room)
+        if plan is None:
+            return entries
+        if plan.window.jumped or stopped_fitting(timeline, context.counter, room):
+            context.jump(self)
         with self._memories.lend(entries) as memory:
-            works, worked = self._is_work(memory)
-            if (works and worked) or fits(memory.timeline, context.counter, room):
-                return entries
-            if works != worked:
-                context.jump(self)
-            if works:
-                return entries
-            plan = self._plan(memory, context, room)
-            if plan is None:
-                return entries
-            if plan.window.jumped or stopped_fitting(memory.timeline, context.counter, room):
-                context.jump(self)
-            return self._compose(memory, plan, context)
+            return self._compose(memory, timeline, plan, context)
 
-    def _is_work(self, memory: Memory) -> tuple[bool, bool]:
+    def _is_work(self, timeline: Timeline) -> tuple[bool, bool]:
         """Whether this is an agent's work and not a chat, and whether the request before was."""
         if self.share is not None:
             return False, False
-        entries, pairing = memory.timeline.entries, memory.timeline.pairing
-        works = memory.calls >= AGENT * len(entries)
+        called, pairing = [bool(entry.tool_calls) for entry in timeline.entries], timeline.pairing
+        works = sum(called) >= AGENT * len(called)
         if pairing.newest_answer < 1:
             return works, works
         start = pairing.units[pairing.newest_answer].start
-        before = memory.calls - sum(bool(entry.tool_calls) for entry in entries[start:])
-        return works, before >= AGENT * start
+        return works, sum(called[:start]) >= AGENT * start
 
-    def _plan(self, memory: Memory, context: CurationContext, room: int) -> _Plan | None:
+    def _plan(self, timeline: Timeline, context: CurationContext, room: int) -> _Plan | None:
         """Return the window beside the parts, with less room for them where it has to be."""
         blocks = int(room * (SHARE if self.share is None else self.share))
         for part in (1, 2, 4):
             aside = blocks // part
             try:
-                window = window_of(memory.timeline, context, room - aside - _SLACK, self.low_water)
+                window = window_of(timeline, context, room - aside - _SLACK, self.low_water)
                 break
             except BudgetUnsatisfiableError:
                 continue
         else:
             return None
-        said = _about_to_be_said(memory, context)
-        asked = _asked(memory, window) if said is None else len(memory.timeline.entries)
-        if said is None and context.tail == "history" and _is_answered(memory):
+        last, count = timeline.entries[-1], len(timeline.entries)
+        said = _about_to_be_said(last, context)
+        asked = _asked(timeline, window) if said is None else count
+        if said is None and context.tail == "history" and _is_answer(last):
             asked = None
-        if asked is not None and asked >= len(memory.timeline.entries) - 1:
+        if asked is not None and asked >= count - 1:
             # Every call asks something new, so all that the window leaves is free.
             aside = room - window.tokens - _SLACK
         return _Plan(window, asked, said, aside)
 
     def _compose(
-        self, memory: Memory, plan: _Plan, context: CurationContext
+        self, memory: Memory, timeline: Timeline, plan: _Plan, context: CurationContext
     ) -> list[ConversationEntry]:
-        view = list(plan.window.entries)
-        asked = plan.asked
+        view, entries = list(plan.window.entries), timeline.entries
+        asked, window = plan.asked, plan.window
         if asked is None or plan.room < SMALLEST:
             return view
-        key = (
-            asked,
-            plan.said,
-            plan.window.unit,
-            plan.window.heads,
-            plan.room,
-            context.counter.name,
-        )
+        key = (asked, plan.said, window.unit, window.heads, plan.room, context.counter.name)
         if key not in memory.made:
-            memory.keep(key, self._recollect(memory, plan, asked, context.counter))
+            memory.keep(key, _recollect(memory.search, timeline, plan, asked, context.counter))
         found: _Recollected = memory.made[key]
         if found.failure:
             context.warn(found.failure)
         if found.block is not None:
-            entries = memory.timeline.entries
             place = place_of(view, entries[asked]) if asked < len(entries) else len(view)
             view.insert(place, found.block)
             for position in found.chosen:
-                for entry in memory.timeline.pairing.units[position].entries:
+                for entry in timeline.pairing.units[position].entries:
                     context.explain(entry, "before the cut; quoted in the recollection")
         return view
-
-    def _recollect(
-        self, memory: Memory, plan: _Plan, asked: int, counter: TokenCounter
-    ) -> _Recollected:
-        entries, units = memory.timeline.entries, memory.timeline.pairing.units
-        query = query_at(entries, asked, plan.said)
-        limit = max(asked, _start(memory, plan.window))
-        scores, failure = memory.search.scores(entries, query, limit)
-        before = entries[min(asked, len(entries) - 1)]
-        room = plan.room - counter.count_entry(recollection((), before))
-
-        def cost(position: int, taken: set[int]) -> int:
-            """A label is shown only where the unit before is not quoted as well."""
-            quoted, label = memory.costs(position, counter)
-            if position - 1 in taken:
-                label = 0
-            if position + 1 in taken:
-                label -= memory.costs(position + 1, counter)[1]
-            return quoted + label
-
-        taken = take(_order(memory, plan.window, scores), cost, room)
-        while taken:
-            runs = [(units[position].start, units[position].entries) for position in sorted(taken)]
-            block = recollection(runs, before)
-            if counter.count_entry(block) <= plan.room:
-                return _Recollected(tuple(sorted(taken)), block, failure)
-            taken.pop()
-        return _Recollected((), None, failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,27 +192,59 @@ class _Recollected:
     failure: str
 
 
-def _order(memory: Memory, window: Sealed, scores: Any) -> Iterator[int]:
+def _recollect(
+    search: Search, timeline: Timeline, plan: _Plan, asked: int, counter: TokenCounter
+) -> _Recollected:
+    entries, units = timeline.entries, timeline.pairing.units
+    query = query_at(entries, asked, plan.said)
+    limit = max(asked, _start(timeline, plan.window))
+    scores, failure = search.scores(entries, query, limit)
+    before = entries[min(asked, len(entries) - 1)]
+    room = plan.room - counter.count_entry(recollection((), before))
+
+    def label_cost(position: int) -> int:
+        return counter.count(label(units[position].start).rstrip())
+
+    def cost(position: int, taken: set[int]) -> int:
+        """A label is shown only where the unit before is not quoted as well."""
+        quoted = quote_cost(units[position].entries, counter)
+        if position - 1 not in taken:
+            quoted += label_cost(position)
+        return quoted - (label_cost(position + 1) if position + 1 in taken else 0)
+
+    taken = take(_order(timeline, plan.window, scores), cost, room)
+    while taken:
+        runs = [(units[position].start, units[position].entries) for position in sorted(taken)]
+        block = recollection(runs, before)
+        if counter.count_entry(block) <= plan.room:
+            return _Recollected(tuple(sorted(taken)), block, failure)
+        taken.pop()
+    return _Recollected((), None, failure)
+
+
+def _order(timeline: Timeline, window: Sealed, scores: Any) -> Iterator[int]:
     """Yield the units before the cut that match and are not shown, best first."""
     np = numpy()
-    starts, sizes = memory.layout(window.unit)
+    units = timeline.pairing.units[: window.unit + 1]
+    starts = np.array([unit.start for unit in units[: window.unit]], dtype=int)
     if not len(starts):
         return iter(())
-    scores = np.maximum.reduceat(scores[: _start(memory, window)], starts)
+    sizes = np.diff(np.array([unit.offset for unit in units]))
+    scores = np.maximum.reduceat(scores[: _start(timeline, window)], starts)
     hits = np.flatnonzero(scores > 0)
-    order = hits[rank(scores[hits], sizes[hits])]
-    return (position for position in order.tolist() if position not in window.heads)
+    order, heads = hits[rank(scores[hits], sizes[hits])], set(window.heads)
+    return (position for position in order.tolist() if position not in heads)
 
 
-def _start(memory: Memory, window: Sealed) -> int:
+def _start(timeline: Timeline, window: Sealed) -> int:
     """The first entry behind the cut."""
-    units = memory.timeline.pairing.units
-    return units[window.unit].start if window.unit < len(units) else len(memory.timeline.entries)
+    units = timeline.pairing.units
+    return units[window.unit].start if window.unit < len(units) else len(timeline.entries)
 
 
-def _asked(memory: Memory, window: Sealed) -> int | None:
+def _asked(timeline: Timeline, window: Sealed) -> int | None:
     """The position of the latest thing the user said that the window shows."""
-    pairing = memory.timeline.pairing
+    pairing = timeline.pairing
     if not pairing.users:
         return None
     latest = pairing.users[-1]
@@ -249,15 +252,13 @@ def _asked(memory: Memory, window: Sealed) -> int | None:
     return pairing.units[latest].start if shown else None
 
 
-def _about_to_be_said(memory: Memory, context: CurationContext) -> str | None:
+def _about_to_be_said(last: ConversationEntry, context: CurationContext) -> str | None:
     """Return the question that the caller will append, or None when it is there already."""
     said = (context.query or "").strip()
-    last = memory.timeline.entries[-1]
     if not said or (last.is_real_user and (last.content or "").strip() == said):
         return None
     return said
 
 
-def _is_answered(memory: Memory) -> bool:
-    last = memory.timeline.entries[-1]
-    return last.role is MessageRole.ASSISTANT and not last.tool_calls
+def _is_answer(entry: ConversationEntry) -> bool:
+    return entry.role is MessageRole.ASSISTANT and not entry.tool_calls

@@ -11,7 +11,6 @@ from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._cut import fits, place_of, stopped_fitting, window_of
 from history_curator.managers._protocol import CurationContext
 from history_curator.managers.relevance._compose import marked_entry, quote
-from history_curator.managers.relevance._memory import Memories, Memory
 from history_curator.managers.summaries import (
     DEFAULT_PROMPT,
     Live,
@@ -24,8 +23,6 @@ from history_curator.managers.summaries import (
 from history_curator.managers.summaries._prompt import check_prompt
 from history_curator.managers.summaries._ride import ride_prompt
 from history_curator.model import ConversationEntry, neutralise
-from history_curator.seal import Sealed
-from history_curator.timeline import Unit
 
 logger = logging.getLogger("history_curator")
 
@@ -90,7 +87,6 @@ class SummarizingManager:
         self.max_tokens = max_tokens
         self.low_water = low_water
         self._rolling = RollingSummary(check_prompt(prompt), chunk_tokens=chunk_tokens, cache=cache)
-        self._memories = Memories()
 
     def curate(
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
@@ -139,31 +135,29 @@ class SummarizingManager:
         room = context.max_tokens
         if room is None or not entries:
             return entries
-        with self._memories.lend(entries) as memory:
-            if fits(memory.timeline, context.counter, room):
-                return entries
-            most = min(self.max_tokens, room // 4)
-            head = context.counter.count(SUMMARY_HEAD) + 8
-            try:
-                window = window_of(memory.timeline, context, room - most - head, self.low_water)
-            except BudgetUnsatisfiableError:
-                context.warn("No room for a summary: the budget is taken by what must stay.")
-                return entries
-            if window.jumped or stopped_fitting(memory.timeline, context.counter, room):
-                context.jump(self)
-            cut = self._cut_units(memory, window)
-            # With the heads that stay: what is summarised goes on from what was, whichever they are.
-            before = [unit.entries for unit in memory.timeline.pairing.units[: window.unit]]
-            pieces = list(map(_written, before))
-            left_out = [entry for unit in cut for entry in unit.entries]
-            view = list(window.entries)
-            first = memory.timeline.pairing.units[window.unit].head
-            behind = self._behind(memory, window)
-            place = place_of(view, behind)
+        timeline = context.timeline_of(entries)
+        if fits(timeline, context.counter, room):
+            return entries
+        most = min(self.max_tokens, room // 4)
+        head = context.counter.count(SUMMARY_HEAD) + 8
+        try:
+            window = window_of(timeline, context, room - most - head, self.low_water)
+        except BudgetUnsatisfiableError:
+            context.warn("No room for a summary: the budget is taken by what must stay.")
+            return entries
+        if window.jumped or stopped_fitting(timeline, context.counter, room):
+            context.jump(self)
+        view, units = list(window.entries), timeline.pairing.units
+        gone, first, kept = units[: window.unit], units[window.unit].head, set(window.heads)
+        cut = [unit for position, unit in enumerate(gone) if position not in kept]
         if not cut:
             return view
-        # The memory is given back before a model works: nothing waits for it, and nothing that is
-        # used from here on is in reach of another call.
+        # The summary stands before the cut, or before the question that is answered right there.
+        asked = window.unit - 1 in kept and gone[-1].kind == "user"
+        behind = gone[-1].head if asked else first
+        place = place_of(view, behind)
+        # With the heads that stay: what is summarised goes on from what was, whichever they are.
+        before = [unit.entries for unit in gone]
 
         def ride(done: int, earlier: str, words: int) -> str | None:
             left = [entry for entries in before[done:] for entry in entries]
@@ -172,25 +166,13 @@ class SummarizingManager:
             return ride_prompt(first, words)
 
         summary = yield from self._rolling.steps(
-            pieces, max_tokens=most, counter=context.counter, ride=ride
+            list(map(_written, before)), max_tokens=most, counter=context.counter, ride=ride
         )
-        for entry in left_out:
-            context.explain(entry, "summarised")
+        for unit in cut:
+            for entry in unit.entries:
+                context.explain(entry, "summarised")
         view.insert(place, _marked(summary, len(cut), behind))
         return view
-
-    @staticmethod
-    def _behind(memory: Memory, window: Sealed) -> ConversationEntry:
-        """What the summary stands before: the cut, or the question that is answered right there."""
-        units, at = memory.timeline.pairing.units, window.unit
-        asked = at - 1 in window.heads and units[at - 1].kind == "user"
-        return units[at - 1 if asked else at].head
-
-    @staticmethod
-    def _cut_units(memory: Memory, window: Sealed) -> list[Unit]:
-        kept = set(window.heads)
-        units = memory.timeline.pairing.units[: window.unit]
-        return [unit for position, unit in enumerate(units) if position not in kept]
 
     def _give_up(
         self, entries: Sequence[ConversationEntry], context: CurationContext, error: Exception
