@@ -9,8 +9,6 @@ from history_curator.caching import seconds
 from history_curator.doctor._session import Call, Compaction, Session
 from history_curator.tokens import Usage, read_usage
 
-__all__ = ["is_claude_code", "read_claude_code"]
-
 
 def is_claude_code(row: Any) -> bool:
     """Return whether a line looks like one of Claude Code's."""

@@ -13,8 +13,6 @@ from history_curator.lab._needs import Need, find_needs
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.tokens import Calibration, TokenCounter
 
-__all__ = ["Contents", "Loss", "look_into"]
-
 _LEAST, _MOST = 0.7, 2.5
 """The ratio of the provider's tokens to ours lies within these, whatever a log says."""
 

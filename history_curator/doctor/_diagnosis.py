@@ -18,8 +18,6 @@ from history_curator.errors import ConversionError
 from history_curator.model import write_private
 from history_curator.tokens import Calibration, get_counter
 
-__all__ = ["Diagnosis", "ToolShare", "diagnose"]
-
 BUDGETS = (32_000, 64_000, 128_000)
 PEERS = ("trim_messages", "clear-tool-uses")
 

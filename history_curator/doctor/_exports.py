@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["from_langsmith", "from_spans", "is_langsmith", "is_span"]
-
 
 def is_langsmith(row: Any) -> bool:
     """Return whether a line is a run in LangSmith's data format."""

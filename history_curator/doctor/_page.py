@@ -24,8 +24,6 @@ from history_curator.doctor._tables import (
 if TYPE_CHECKING:
     from history_curator.doctor._diagnosis import Diagnosis
 
-__all__ = ["render_page"]
-
 _ROWS = 20
 _STYLE = """
 :root{color-scheme:light dark;--ink:light-dark(#171b22,#e8ecf2);--soft:light-dark(#586172,#9aa5b6);

@@ -16,8 +16,6 @@ from history_curator.doctor._requests import is_request, read_requests
 from history_curator.doctor._session import Session
 from history_curator.errors import ConversionError
 
-__all__ = ["find_logs", "read_logs"]
-
 _SPACE = re.compile(r"\s*")
 _ENDINGS = (".jsonl", ".json", ".ndjson", ".jsonl.gz", ".json.gz", ".ndjson.gz")
 

@@ -15,8 +15,6 @@ from history_curator.caching import seconds
 from history_curator.doctor._session import Call, Compaction, Session
 from history_curator.tokens import read_usage
 
-__all__ = ["is_request", "read_requests"]
-
 
 def is_request(row: Any) -> bool:
     """Return whether a line is a request with its usage."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from history_curator.tokens import Usage
 
-__all__ = ["Call", "Compaction", "Session"]
-
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -10,8 +10,6 @@ from history_curator.caching import PriceSheet, get_prices, sheet_for
 from history_curator.caching._clock import LATE
 from history_curator.doctor._session import Call, Session
 
-__all__ = ["Bust", "Reason", "Simulated", "cost_of", "sheet_of", "simulate"]
-
 Reason = Literal["idle", "compaction", "prefix changed", "tools changed", "too small"]
 
 _HOUR = 3600.0

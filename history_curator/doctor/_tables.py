@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from history_curator.doctor._contents import Loss
     from history_curator.doctor._diagnosis import Diagnosis
 
-__all__ = ["Bar", "Shown", "accuracy", "headline", "in_short", "money", "reasons", "tables"]
-
 _NAMES = {
     "cache_read": ("read from the cache", "green"),
     "cache_write": ("written to the cache", "yellow"),

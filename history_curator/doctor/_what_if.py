@@ -17,8 +17,6 @@ from history_curator.lab._policies import View
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.tokens import TokenCounter
 
-__all__ = ["AS_IT_WAS", "WhatIf", "what_if"]
-
 AS_IT_WAS = "as it was"
 
 

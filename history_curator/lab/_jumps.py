@@ -10,8 +10,6 @@ from history_curator.lab._needs import Need
 from history_curator.model import ConversationEntry
 from history_curator.tokens import TokenCounter
 
-__all__ = ["Jump", "Jumps"]
-
 
 class Jump(TypedDict):
     """One view that no longer shows what the one before did; plain data.

@@ -1,4 +1,4 @@
-"""Managers: each selects, shortens or clears, and each is one small file."""
+"""Managers: each selects, shortens, clears, summarises, or brings back."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from history_curator._lazy import lazily
 
 if TYPE_CHECKING:
     from history_curator.managers._adaptive import AdaptiveManager
-    from history_curator.managers._budget import TokenBudgetManager
-    from history_curator.managers._clear import ToolResultClearer
-    from history_curator.managers._composed import ComposedManager
-    from history_curator.managers._duplicates import DuplicateResultManager
-    from history_curator.managers._observable import ObservableManager
-    from history_curator.managers._passthrough import PassthroughManager
+    from history_curator.managers._composed import ComposedManager, ObservableManager
+    from history_curator.managers._cut import TokenBudgetManager
     from history_curator.managers._pins import PinManager
     from history_curator.managers._protocol import CurationContext, HistoryManager
     from history_curator.managers._relevance import RelevanceManager
-    from history_curator.managers._retention import TurnRetentionManager
-    from history_curator.managers._roles import RoleTruncator
+    from history_curator.managers._select import (
+        PassthroughManager,
+        SlidingWindowManager,
+        TurnRetentionManager,
+    )
+    from history_curator.managers._shorten import (
+        DuplicateResultManager,
+        RoleTruncator,
+        ToolResultClearer,
+        ToolResultTruncator,
+    )
     from history_curator.managers._summarizing import SummarizingManager
-    from history_curator.managers._truncate import ToolResultTruncator
-    from history_curator.managers._window import SlidingWindowManager
 
 __all__ = [
     "AdaptiveManager",
@@ -47,19 +50,19 @@ _HOMES = {
     "AdaptiveManager": "_adaptive",
     "ComposedManager": "_composed",
     "CurationContext": "_protocol",
-    "DuplicateResultManager": "_duplicates",
+    "DuplicateResultManager": "_shorten",
     "HistoryManager": "_protocol",
-    "ObservableManager": "_observable",
-    "PassthroughManager": "_passthrough",
+    "ObservableManager": "_composed",
+    "PassthroughManager": "_select",
     "PinManager": "_pins",
     "RelevanceManager": "_relevance",
-    "RoleTruncator": "_roles",
-    "SlidingWindowManager": "_window",
+    "RoleTruncator": "_shorten",
+    "SlidingWindowManager": "_select",
     "SummarizingManager": "_summarizing",
-    "TokenBudgetManager": "_budget",
-    "ToolResultClearer": "_clear",
-    "ToolResultTruncator": "_truncate",
-    "TurnRetentionManager": "_retention",
+    "TokenBudgetManager": "_cut",
+    "ToolResultClearer": "_shorten",
+    "ToolResultTruncator": "_shorten",
+    "TurnRetentionManager": "_select",
 }
 
 __getattr__ = lazily(__name__, _HOMES)

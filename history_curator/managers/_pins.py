@@ -70,7 +70,6 @@ class PinManager:
         left = self.max_tokens
         if left is None and context.max_tokens is not None:
             left = context.max_tokens // 4
-        pin = getattr(context, "pin", None)
         result = list(entries)
         for position in range(len(result) - 1, -1, -1):
             entry = result[position]
@@ -82,6 +81,4 @@ class PinManager:
                     continue
                 left -= cost
             result[position] = entry.evolve(pinned=True, reason="pinned by a rule")
-            if pin is not None:
-                pin(entry)
         return result

@@ -25,8 +25,6 @@ from history_curator.seal import Sealed
 from history_curator.timeline import Timeline
 from history_curator.tokens import TokenCounter
 
-__all__ = ["RelevanceManager"]
-
 SHARE = 0.7
 """Of the budget: what earlier parts may take."""
 AGENT = 0.1

@@ -1,16 +1,19 @@
-"""Run one manager, sync or async, and make sure that what it returns can be gone on with."""
+"""Run one manager, sync or async, in the form it takes, and make sure that what it returns will do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from inspect import isawaitable, iscoroutinefunction
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from inspect import isawaitable, iscoroutinefunction, signature
 from typing import Any
 
 from history_curator.errors import ConfigurationError
-from history_curator.managers._messages import Messages, takes_messages
 from history_curator.managers._protocol import CurationContext
-from history_curator.model import ConversationEntry
+from history_curator.model import (
+    ConversationEntry,
+    entry_to_provider_message,
+    provider_message_to_entry,
+)
 
 Entries = Sequence[ConversationEntry]
 
@@ -57,3 +60,67 @@ def _checked(manager: Any, returned: Any) -> Entries:
             "Fix: return the entries to keep, edited ones made with entry.evolve(…)."
         )
     return returned
+
+
+def takes_messages(curate: Callable[..., Any]) -> bool:
+    """Whether a manager's ``curate`` wants messages and a session, not entries and a context."""
+    return _takes(getattr(curate, "__func__", curate))
+
+
+@lru_cache(maxsize=256)
+def _takes(function: Callable[..., Any]) -> bool:
+    try:
+        names = signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+    return "session" in names and "context" not in names
+
+
+class Messages:
+    """Entries as messages for a manager, and what it returns as entries again.
+
+    A message that comes back is the entry it was made of, with the text it has now. Another dict
+    is taken for the next message of its role, and of its call, that was not returned yet; one that
+    is like none of them is an entry of its own.
+
+    Attributes:
+        given: the messages; nobody else has them.
+    """
+
+    def __init__(self, entries: Sequence[ConversationEntry]) -> None:
+        self._entries = entries
+        self.given = [entry_to_provider_message(entry) for entry in entries]
+
+    def read(self, returned: Any) -> Any:
+        """Return entries; what is no list of messages is returned as it is."""
+        if not isinstance(returned, Sequence) or not all(
+            isinstance(message, Mapping) for message in returned
+        ):
+            return returned
+        places = {id(message): place for place, message in enumerate(self.given)}
+        entries: list[ConversationEntry] = []
+        following = 0
+        for message in returned:
+            place = places.get(id(message))
+            if place is None:
+                place = self._like(message, following)
+            if place is None:
+                entries.append(provider_message_to_entry(message, sequence=len(entries)))
+            else:
+                following = place + 1
+                entries.append(_with_text(self._entries[place], message.get("content")))
+        return entries
+
+    def _like(self, message: Mapping[str, Any], start: int) -> int | None:
+        wanted = message.get("role"), message.get("tool_call_id")
+        for place in range(start, len(self.given)):
+            known = self.given[place]
+            if (known.get("role"), known.get("tool_call_id")) == wanted:
+                return place
+        return None
+
+
+def _with_text(entry: ConversationEntry, content: Any) -> ConversationEntry:
+    if not isinstance(content, str) or content == (entry.content or ""):
+        return entry
+    return entry.evolve(content=content)

@@ -20,8 +20,7 @@ from history_curator.managers.summaries import (
     resolve_summarizer,
     riding_now,
 )
-from history_curator.managers.summaries._prompt import check_prompt
-from history_curator.managers.summaries._ride import ride_prompt
+from history_curator.managers.summaries._prompt import check_prompt, ride_prompt
 from history_curator.model import ConversationEntry, neutralise
 
 logger = logging.getLogger("history_curator")

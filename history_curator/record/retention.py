@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from history_curator.managers._retention import is_answered, start_of_turns
+from history_curator.managers._select import is_answered, start_of_turns
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.record._older import Older
 from history_curator.timeline import pair

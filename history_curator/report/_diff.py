@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from history_curator.model import ConversationEntry, MessageRole
 from history_curator.report._decision import Decision
 
-__all__ = ["LeftUnit", "ViewDiff", "diff_views"]
-
 _GIST, _NAMES = 80, 20
 
 

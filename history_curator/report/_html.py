@@ -17,8 +17,6 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["as_frame", "render_frame", "render_html", "render_session"]
-
 # Above this many characters the data is compressed; the browser unpacks it in a few milliseconds.
 _LARGE = 256_000
 # Base 85 takes a sixteenth less room than base 64, but its alphabet has what HTML reads.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from history_curator.managers.relevance._entry_text import entry_text, searched_text, speaker
-from history_curator.managers.relevance._finder import Finder, Search, Signals
+from history_curator.managers.relevance._compose import entry_text, searched_text, speaker
+from history_curator.managers.relevance._finder import Finder, Search, Signals, rank, spread, take
 from history_curator.managers.relevance._index import LexicalIndex
 from history_curator.managers.relevance._query import query_at
 from history_curator.managers.relevance._scorers import (
@@ -15,7 +15,6 @@ from history_curator.managers.relevance._scorers import (
     fuse,
     resolve_scorer,
 )
-from history_curator.managers.relevance._select import rank, spread, take
 from history_curator.managers.relevance._text import terms
 
 __all__ = [

@@ -18,8 +18,6 @@ from typing import Any
 
 from history_curator.managers.relevance._text import numpy
 
-__all__ = ["BLOCK", "Blocks"]
-
 logger = logging.getLogger("history_curator")
 
 BLOCK = 2_048

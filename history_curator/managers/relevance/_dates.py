@@ -11,8 +11,6 @@ from typing import Any
 from history_curator.managers.relevance._text import numpy
 from history_curator.model import ConversationEntry
 
-__all__ = ["Calendar", "dates_in", "days_ago"]
-
 Date = tuple[int, int, int]
 """Year, month and day; 0 where it is not said."""
 

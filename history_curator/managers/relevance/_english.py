@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ABOUT_THE_TALK", "IRREGULAR", "SHORT_FORMS", "STOPWORDS"]
-
 _EMPTY = """
 a about an and any are as at be been being but by can could did do does done for from had has have
 he her here him his how i if in into is it its may me might my no not of on or our shall she should

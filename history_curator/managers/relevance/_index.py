@@ -18,8 +18,6 @@ from typing import Any
 from history_curator.managers.relevance._blocks import Blocks
 from history_curator.managers.relevance._text import numbered, numpy, stems, words
 
-__all__ = ["LexicalIndex", "Near"]
-
 Near = Mapping[str, Sequence[tuple[int, float]]]
 """For a term, the numbers of others that mean about the same, nearest first, and how near."""
 

@@ -9,8 +9,6 @@ from history_curator.managers.relevance._scorers import Query
 from history_curator.managers.relevance._text import words
 from history_curator.model import ConversationEntry, MessageRole
 
-__all__ = ["leans", "query_at"]
-
 _SENTENCE = re.compile(r"[^.!?\n]*\?")
 _GOES_ON = re.compile(
     r"\s*(?:and|but|or|so|also|then|(?:what|how) about|what else|anything else|why(?: not)?\?)\b",

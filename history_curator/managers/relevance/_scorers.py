@@ -15,17 +15,6 @@ from history_curator.managers.relevance._index import LexicalIndex
 from history_curator.managers.relevance._soft import Vocabulary, has_vectors, soft_vectors
 from history_curator.managers.relevance._text import numpy, stems, words
 
-__all__ = [
-    "EmbeddingScorer",
-    "HybridScorer",
-    "LexicalScorer",
-    "Query",
-    "ScoredTexts",
-    "Scorer",
-    "fuse",
-    "resolve_scorer",
-]
-
 STANDS_OUT = 1.0
 """Standard deviations above the mean from which a similarity counts, where nothing else does."""
 

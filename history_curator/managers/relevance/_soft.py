@@ -20,15 +20,6 @@ from history_curator.errors import ConfigurationError
 from history_curator.managers.relevance._english import ABOUT_THE_TALK, STOPWORDS
 from history_curator.managers.relevance._text import numbered, numpy, stems, words
 
-__all__ = [
-    "SoftVectors",
-    "Vocabulary",
-    "asked_words",
-    "has_vectors",
-    "says_enough",
-    "soft_vectors",
-]
-
 NEAR_ENOUGH = 0.35
 """Cosine, after the mean is taken off, from which a word counts as near."""
 STRENGTH = 0.5

@@ -10,8 +10,6 @@ from history_curator.managers.relevance._english import SHORT_FORMS, STOPWORDS
 from history_curator.managers.relevance._text import numpy
 from history_curator.model import ConversationEntry, MessageRole
 
-__all__ = ["Speakers"]
-
 NAMED = 1.75
 """What the messages of the one speaker count whom the question names."""
 MEANT = 1.6

@@ -13,17 +13,6 @@ from zlib import crc32
 from history_curator.errors import ConfigurationError
 from history_curator.managers.relevance._english import IRREGULAR, STOPWORDS
 
-__all__ = [
-    "INSTALL_HINT",
-    "MAX_WORD",
-    "numbered",
-    "numpy",
-    "require",
-    "stems",
-    "terms",
-    "words",
-]
-
 INSTALL_HINT = "Fix: pip install 'history-curator[relevance]' (numpy, PyStemmer)."
 
 MAX_WORD = 64

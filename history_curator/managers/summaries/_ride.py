@@ -6,7 +6,6 @@ tenth of sending the text that left the view in a prompt of its own.
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,19 +19,6 @@ from history_curator.model import ConversationEntry, MessageRole
 if TYPE_CHECKING:
     from history_curator.rules import ProviderProfile
 
-RIDE_PROMPT = """\
-[This is not from the user.] The oldest part of this conversation is about to leave your view; your \
-summary is all that will remain of it. Call no tool. Answer with the summary alone, of everything \
-above up to {upto}
-
-Write under these headings, leaving out empty ones:
-Goal: what the user wants, in the user's own terms, with every constraint and preference.
-Decisions: what was decided or tried, with the outcome and the reason.
-Facts and identifiers: names, numbers, dates, paths, ids, error messages; exactly as written.
-Open items: what was asked or promised and is not done.
-
-Merge an earlier summary that stands above. Stay below {max_words} words.
-"""
 _CONVERSATIONS = 256
 _INSTRUCTION = ConversationEntry(MessageRole.USER, "")
 
@@ -79,13 +65,6 @@ class Live:
 def _name(entry: ConversationEntry) -> tuple[Any, ...]:
     root = entry.root
     return root.sequence, root.role, root.content, root.tool_calls
-
-
-def ride_prompt(first: ConversationEntry, max_words: int) -> str:
-    """Return the instruction; `first` is the first entry that stays."""
-    said = " ".join((first.content or "").split())[:80]
-    upto = f"the message that begins with {json.dumps(said)}." if said else "the latest messages."
-    return RIDE_PROMPT.replace("{max_words}", str(max_words)).replace("{upto}", upto)
 
 
 _live: ContextVar[Live | None] = ContextVar("live_request", default=None)

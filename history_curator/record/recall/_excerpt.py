@@ -10,11 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from history_curator.managers.relevance._entry_text import entry_text, speaker
+from history_curator.managers.relevance._compose import entry_text, speaker
 from history_curator.model import ConversationEntry, quote
 from history_curator.tokens import TokenCounter, shorten_tokens
-
-__all__ = ["excerpt", "label_of", "passage", "quoted_lines"]
 
 _LINES = re.compile(r"\s*(\d{1,9})\s*(?:(-|–|\.\.|:|,|to)\s*(\d{1,9})?)?\s*")
 _LONG_LINE = 2_000

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from history_curator.managers.relevance import Search
     from history_curator.tokens import TokenCounter
 
-__all__ = ["Recall"]
-
 Record = Sequence[Any] | Callable[[], Sequence[Any]]
 
 _HITS = 32

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-__all__ = ["RECALL_DESCRIPTION", "RecallRequest"]
-
 RECALL_DESCRIPTION = (
     "Get back earlier parts of this conversation that were shortened, cleared or left out. "
     'Give `handle` (as written in a placeholder, such as "r1a2b3c4d5e6f7081"), optionally with `lines` '

@@ -1,0 +1,293 @@
+"""Managers that shorten: tool results and texts over a limit, old results, results said twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from history_curator.errors import ConfigurationError
+from history_curator.managers._protocol import CurationContext
+from history_curator.model import ConversationEntry, MessageRole, ToolCall
+from history_curator.timeline import Unit, pair
+from history_curator.tokens import Keep, shorten, shorten_tokens
+
+
+def check_count(manager: object, field: str, value: int | None, least: int = 0) -> None:
+    """Require a whole number of at least ``least``, or None."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigurationError(
+            f"{type(manager).__name__}.{field} is {value!r}. Fix: a whole number, {least} or more."
+        )
+
+
+def check_choice(manager: object, field: str, value: str, choices: Iterable[str]) -> None:
+    """Require one of a few words."""
+    if value not in choices:
+        listed = ", ".join(map(repr, choices))
+        raise ConfigurationError(
+            f"{type(manager).__name__}.{field} is {value!r}. Fix: one of {listed}."
+        )
+
+
+def _with_text(
+    entry: ConversationEntry, text: str, *, action: str, reason: str
+) -> ConversationEntry:
+    """Return an entry with another text; what is cleared shows no media either."""
+    return entry.evolve(
+        content=text,
+        parts=None if action == "cleared" else entry.parts,
+        truncated=True,
+        original_length=entry.original_length or len(entry.content or ""),
+        action=action,
+        reason=reason,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultTruncator:
+    """Shortens tool results to a number of characters or tokens.
+
+    Guaranteed: a shortened result, its marker included, is within the limit, so it is never
+    shortened twice; pinned results, images and everything else of the message stay.
+
+    Args:
+        max_length: characters per result; 2,000 when neither limit is given.
+        max_tokens: tokens per result, instead of `max_length`.
+        keep: which part survives: ``head``, ``tail`` or ``both``.
+        suffix: what marks the place of the missing part.
+
+    Examples:
+        >>> from history_curator import Curator
+        >>> said = [
+        ...     {"role": "user", "content": "look"},
+        ...     {
+        ...         "role": "assistant",
+        ...         "content": None,
+        ...         "tool_calls": [
+        ...             {
+        ...                 "id": "c",
+        ...                 "type": "function",
+        ...                 "function": {"name": "f", "arguments": "{}"},
+        ...             }
+        ...         ],
+        ...     },
+        ...     {"role": "tool", "tool_call_id": "c", "content": "x" * 5_000},
+        ... ]
+        >>> view = Curator(ToolResultTruncator(max_length=100)).curate(said)
+        >>> len(view.messages[2]["content"])
+        100
+    """
+
+    max_length: int | None = None
+    max_tokens: int | None = None
+    keep: Keep = "head"
+    suffix: str = "\n... [truncated]"
+
+    def __post_init__(self) -> None:
+        check_count(self, "max_length", self.max_length)
+        check_count(self, "max_tokens", self.max_tokens)
+        check_choice(self, "keep", self.keep, ("head", "tail", "both"))
+        if self.max_length is not None and self.max_tokens is not None:
+            raise ConfigurationError(
+                "ToolResultTruncator takes max_length or max_tokens, not both. "
+                "Fix: use two truncators in a row."
+            )
+
+    def curate(
+        self, entries: Sequence[ConversationEntry], *, context: CurationContext
+    ) -> list[ConversationEntry]:
+        """Return the entries with long tool results shortened."""
+        return [
+            self._truncate(entry, context)
+            if entry.role is MessageRole.TOOL and entry.content and not entry.pinned
+            else entry
+            for entry in entries
+        ]
+
+    def _truncate(self, entry: ConversationEntry, context: CurationContext) -> ConversationEntry:
+        text = entry.content or ""
+        if self.max_tokens is None:
+            limit = 2_000 if self.max_length is None else self.max_length
+            short = shorten(text, limit, keep=self.keep, marker=self.suffix)
+            reason = f"tool result over {limit:,} characters"
+        else:
+            short = shorten_tokens(
+                text, self.max_tokens, context.counter, keep=self.keep, marker=self.suffix
+            )
+            reason = f"tool result over {self.max_tokens:,} tokens"
+        if short == text:
+            return entry
+        return _with_text(entry, short, action="truncated", reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleTruncator:
+    """Shortens text by who said it; None leaves a role alone, and system text is never cut.
+
+    Guaranteed: a shortened text, its marker included, is within the limit, so it is never
+    shortened twice. Shortened entries have ``truncated`` set and ``original_length`` filled.
+
+    Args:
+        user: characters per user entry. Setting it opts in to cutting what the user said.
+        assistant: characters per assistant entry.
+        tool: characters per tool result.
+        keep: which part survives: ``head``, ``tail`` or ``both``.
+        suffix: what marks the place of the missing part.
+
+    Examples:
+        >>> from history_curator import Curator
+        >>> said = [
+        ...     {"role": "user", "content": "why?"},
+        ...     {"role": "assistant", "content": "because " * 100},
+        ...     {"role": "user", "content": "I see"},
+        ... ]
+        >>> view = Curator(RoleTruncator(user=8_000, assistant=150)).curate(said)
+        >>> len(view.messages[1]["content"])
+        150
+    """
+
+    user: int | None = None
+    assistant: int | None = None
+    tool: int | None = None
+    keep: Keep = "head"
+    suffix: str = "... [truncated]"
+
+    def __post_init__(self) -> None:
+        for field in ("user", "assistant", "tool"):
+            check_count(self, field, getattr(self, field))
+        check_choice(self, "keep", self.keep, ("head", "tail", "both"))
+
+    def curate(
+        self, entries: Sequence[ConversationEntry], *, context: CurationContext
+    ) -> list[ConversationEntry]:
+        """Return the entries with long texts shortened."""
+        limits = {
+            MessageRole.USER: self.user,
+            MessageRole.ASSISTANT: self.assistant,
+            MessageRole.TOOL: self.tool,
+        }
+        return [self._truncate(entry, limits.get(entry.role)) for entry in entries]
+
+    def _truncate(self, entry: ConversationEntry, limit: int | None) -> ConversationEntry:
+        text = entry.content
+        if limit is None or not text or len(text) <= limit or entry.pinned:
+            return entry
+        short = shorten(text, limit, keep=self.keep, marker=self.suffix)
+        reason = f"{entry.role.value} text over {limit:,} characters"
+        return _with_text(entry, short, action="truncated", reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultClearer:
+    """Replaces all but the newest tool results by a placeholder.
+
+    Guaranteed: calls keep their results, so exchanges stay whole; results no longer than the
+    placeholder, pinned ones and those of excluded tools stay.
+
+    Args:
+        keep: how many of the newest results stay.
+        exclude_tools: names of tools whose results are never cleared. They do not count as kept.
+        clear_inputs: also empty the arguments of the calls whose results are cleared.
+        placeholder: what the model sees instead.
+        batch: clear this many at a time. Clearing one per call changes the prefix on every call
+            and makes the prompt cache miss; a batch of ten changes it on every tenth.
+
+    Examples:
+        >>> ToolResultClearer(keep=5, exclude_tools=("read_policy",), batch=10).keep
+        5
+    """
+
+    keep: int = 3
+    exclude_tools: Sequence[str] = ()
+    clear_inputs: bool = False
+    placeholder: str = "[Old tool result cleared]"
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        check_count(self, "keep", self.keep)
+        check_count(self, "batch", self.batch, least=1)
+        names = (self.exclude_tools,) if isinstance(self.exclude_tools, str) else self.exclude_tools
+        object.__setattr__(self, "exclude_tools", tuple(names))
+
+    def curate(
+        self, entries: Sequence[ConversationEntry], *, context: CurationContext
+    ) -> list[ConversationEntry]:
+        """Return the entries with old tool results cleared."""
+        answered = [
+            (unit, slot, result)
+            for unit in pair(entries)
+            for slot, result in enumerate(unit.results)
+            if result is not None and not result.pinned and not self._excludes(unit, slot, result)
+        ]
+        old = max(0, len(answered) - self.keep) // self.batch * self.batch
+        edited: dict[int, ConversationEntry] = {}
+        for unit, slot, result in answered[:old]:
+            edited[id(result.root)] = self._clear(result)
+            if self.clear_inputs:
+                head = edited.get(id(unit.head.root), unit.head)
+                edited[id(unit.head.root)] = _without_input(head, slot)
+        return [edited.get(id(entry.root), entry) for entry in entries]
+
+    def _excludes(self, unit: Unit, slot: int, result: ConversationEntry) -> bool:
+        calls = unit.head.tool_calls or ()
+        return calls[slot].name in self.exclude_tools or result.tool_name in self.exclude_tools
+
+    def _clear(self, entry: ConversationEntry) -> ConversationEntry:
+        if len(entry.content or "") <= len(self.placeholder) and not entry.has_media:
+            return entry
+        reason = f"older than the newest {self.keep} tool results"
+        return _with_text(entry, self.placeholder, action="cleared", reason=reason)
+
+
+def _without_input(head: ConversationEntry, slot: int) -> ConversationEntry:
+    calls = head.tool_calls or ()
+    if head.role is not MessageRole.ASSISTANT or head.pinned or calls[slot].arguments == "{}":
+        return head
+    emptied: ToolCall = replace(calls[slot], arguments="{}")
+    return head.evolve(
+        tool_calls=(*calls[:slot], emptied, *calls[slot + 1 :]),
+        action="cleared",
+        reason="its result was cleared, and its input with it",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateResultManager:
+    """Replaces a tool result by a reference when a later identical call returned the same.
+
+    The same means: same tool, same arguments, same text. The latest one stays. Results no longer
+    than the reference, results with media and pinned ones stay as well.
+
+    Args:
+        reference: what the model sees instead of the earlier result.
+
+    Examples:
+        >>> DuplicateResultManager(reference="[see below]").reference
+        '[see below]'
+    """
+
+    reference: str = "[Same result as a later call with the same arguments]"
+
+    def curate(
+        self, entries: Sequence[ConversationEntry], *, context: CurationContext
+    ) -> list[ConversationEntry]:
+        """Return the entries with earlier duplicates replaced."""
+        edited: dict[int, ConversationEntry] = {}
+        seen: set[tuple[str, str, str]] = set()
+        for unit in reversed(pair(entries)):
+            calls = unit.head.tool_calls or ()
+            for call, result in zip(reversed(calls), reversed(unit.results), strict=True):
+                if result is None or result.has_media:
+                    continue
+                key = (call.name, call.arguments, result.content or "")
+                if len(key[2]) <= len(self.reference):
+                    continue
+                if key in seen and not result.pinned:
+                    reason = "a later call with the same arguments returned the same"
+                    edited[id(result.root)] = _with_text(
+                        result, self.reference, action="cleared", reason=reason
+                    )
+                seen.add(key)
+        return [edited.get(id(entry.root), entry) for entry in entries]
