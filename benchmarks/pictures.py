@@ -19,8 +19,8 @@ from typing import Any
 from benchmarks._data import load
 from history_curator import Curator, __version__
 from history_curator.lab import NoCuration, SessionPage, replay, sample_conversation
-from history_curator.lab._newest import NewestThatFit
 from history_curator.lab._page import round_top
+from history_curator.lab._policies import NewestThatFit
 
 ROOT = Path(__file__).resolve().parents[1]
 INK, SOFT, LINE = "#171b22", "#586172", "#d9dee6"

@@ -38,10 +38,10 @@ from history_curator.cli._show import (
     NARROW,
     console,
     decision_table,
-    many,
     summary_panel,
     violation_table,
 )
+from history_curator.report._layout import many
 
 app = typer.Typer(
     name="history-curator",

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from history_curator.cli._show import NARROW, budget_bar, console, decision_table, many
+from history_curator.cli._show import NARROW, budget_bar, console, decision_table
 from history_curator.curator import Curator
 from history_curator.lab import NoCuration, SessionPage, replay, sample_conversation
-from history_curator.lab._newest import NewestThatFit
+from history_curator.lab._policies import NewestThatFit
 from history_curator.lab._table import short_number
+from history_curator.report._layout import many
 
 if TYPE_CHECKING:
     from history_curator.lab import ReplayResults

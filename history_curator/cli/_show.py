@@ -106,11 +106,6 @@ def violation_table(found: Sequence[tuple[str, Any]], provider: str) -> Table:
     return table
 
 
-def many(count: int, what: str) -> str:
-    """Return a count and its noun, ``1 conversation`` or ``2 conversations``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 class Screen(Console):
     """A console that leaves a closed pipe to `history_curator.cli.main`."""
 

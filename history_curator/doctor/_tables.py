@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from history_curator.report._layout import many
+
 if TYPE_CHECKING:
     from history_curator.doctor._contents import Loss
     from history_curator.doctor._diagnosis import Diagnosis
@@ -124,16 +126,6 @@ def accuracy(found: Diagnosis) -> str:
 def money(cost: float) -> str:
     """Return a cost, with more digits where it is very small."""
     return f"{cost:,.2f}" if cost >= 0.01 or not cost else f"{cost:.4f}"
-
-
-def many(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    Examples:
-        >>> many(1, "call"), many(1_200, "call")
-        ('1 call', '1,200 calls')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 Rows = Iterable[Sequence["str | Bar"]]

@@ -22,12 +22,12 @@ from history_curator.lab._policies import (
     Policy,
     PolicyUnavailableError,
 )
-from history_curator.lab._recommend import Recommendation, frontier, recommend
 from history_curator.lab._replay import replay
-from history_curator.lab._results import PolicyResult, ReplayResults
+from history_curator.lab._results import Recommendation, ReplayResults, frontier, recommend
 from history_curator.lab._sample import sample_conversation
 from history_curator.lab._session import SessionPage
 from history_curator.lab._sources import load_conversations
+from history_curator.lab._table import PolicyResult
 
 __all__ = [
     "ChatMemoryBufferPolicy",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
@@ -95,7 +96,7 @@ class LabConversation:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadConversation:
     """Entries of one conversation; ``calls[k]`` is the entry the model wrote in its k-th call.
 
@@ -111,7 +112,16 @@ class ReadConversation:
     tools: Sequence[Any] | None = None
     times: tuple[float | None, ...] = ()
     hidden: int = 0
-    texts: list[str] = field(default_factory=list)
+
+    @cached_property
+    def index_of(self) -> dict[int, int]:
+        """Positions of the entries, by their identity."""
+        return {id(entry): index for index, entry in enumerate(self.entries)}
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Of each entry everything a later call may have needed: text and argument values."""
+        return [searchable(entry) for entry in self.entries]
 
     def idle(self, before: int, at: int) -> float | None:
         """Return the seconds between the answer at ``before`` and the request answered at ``at``.
@@ -123,12 +133,6 @@ class ReadConversation:
             return None
         answered, sent = self.times[before], self.times[at - 1]
         return None if answered is None or sent is None else max(0.0, sent - answered)
-
-    def text(self, index: int) -> str:
-        """Everything of an entry a later call may have needed: text and argument values."""
-        while len(self.texts) <= index:
-            self.texts.append(searchable(self.entries[len(self.texts)]))
-        return self.texts[index]
 
 
 def searchable(entry: ConversationEntry) -> str:

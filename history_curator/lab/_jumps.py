@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypedDict
 
+from history_curator.lab._conversation import ReadConversation
 from history_curator.lab._needs import Need
 from history_curator.model import ConversationEntry
 from history_curator.tokens import TokenCounter
@@ -36,15 +37,13 @@ class Jumps:
 
     Args:
         found: where the jumps are put.
-        index_of: positions in the record, by the identity of its entries.
+        record: the conversation.
         counter: counts what left.
     """
 
-    def __init__(
-        self, found: list[Jump], index_of: Mapping[int, int], counter: TokenCounter
-    ) -> None:
+    def __init__(self, found: list[Jump], record: ReadConversation, counter: TokenCounter) -> None:
         self._found = found
-        self.index_of = index_of
+        self._index_of = record.index_of
         self._counter = counter
         self._left: dict[int, Jump] = {}
 
@@ -53,7 +52,7 @@ class Jumps:
     ) -> None:
         """Take the view at an entry that does not begin with the one before it."""
         still = {id(entry.root) for entry in now}
-        gone = [e for e in before if id(e.root) in self.index_of and id(e.root) not in still]
+        gone = [e for e in before if id(e.root) in self._index_of and id(e.root) not in still]
         if not gone:
             return
         kinds = Counter(name for entry in gone for name in _kinds(entry))
@@ -65,7 +64,7 @@ class Jumps:
             "needed": [],
         }
         self._found.append(jump)
-        self._left.update((self.index_of[id(entry.root)], jump) for entry in gone)
+        self._left.update((self._index_of[id(entry.root)], jump) for entry in gone)
 
     def miss(self, need: Need) -> None:
         """Take a need that a view did not meet."""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from time import perf_counter
 from typing import Any
 
 from history_curator.caching import PriceSheet
 from history_curator.errors import HistoryCuratorError
-from history_curator.lab._conversation import LabConversation, ReadConversation, searchable
+from history_curator.lab._conversation import LabConversation, ReadConversation
 from history_curator.lab._jumps import Jump, Jumps
 from history_curator.lab._needs import (
-    Need,
     edits_in_view,
     find_edits,
     find_needs,
-    is_met,
+    shown_in,
     still_shows,
+    unmet,
 )
 from history_curator.lab._policies import Policy, PolicyUnavailableError, View
 from history_curator.model import ConversationEntry, MessageRole
@@ -33,14 +33,6 @@ class Settings:
     provider: str | None = "core"
     prices: tuple[PriceSheet, ...] = ()
     max_calls: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the calls of a conversation used that had been said before, by entry."""
-
-    needs: Mapping[int, Sequence[Need]]
-    edits: Mapping[int, Sequence[Sequence[str]]]
 
 
 @dataclass(slots=True)
@@ -93,136 +85,147 @@ def measure_conversation(
     """Return one tally per policy. Runs in a worker process; everything given is picklable."""
     record = conversation.read()
     counter = get_counter(settings.counter)
-    wanted = Wanted(find_needs(record), find_edits(record))
+    needs, edits = find_needs(record), find_edits(record)
     for entry in record.entries:  # so that no policy is timed counting what another one counted
         counter.count_entry(entry)
-    return {
-        name: _measure(record, policy, counter, wanted, settings)
-        for name, policy in policies.items()
-    }
-
-
-def _measure(
-    record: ReadConversation,
-    policy: Policy,
-    counter: TokenCounter,
-    wanted: Wanted,
-    settings: Settings,
-) -> Tally:
-    kinds = [need.kind for some in wanted.needs.values() for need in some]
-    again = kinds.count("repeat")
-    tally = Tally(
-        record.id, len(record.calls), said_before=len(kinds) - again, made_again=again,
-        edited=sum(map(len, wanted.edits.values())),
-    )  # fmt: skip
-    try:
-        view = policy.start(record, counter)
-    except PolicyUnavailableError as error:
-        tally.note = str(error)
-        return tally
-    _measure_calls(tally, _Run(record, policy, view, counter, wanted, settings))
-    _measure_questions(tally, record, view)
-    return tally
+    again = sum(need.kind == "repeat" for some in needs.values() for need in some)
+    tallies = {}
+    for name, policy in policies.items():
+        tally = tallies[name] = Tally(
+            record.id, len(record.calls), said_before=sum(map(len, needs.values())) - again,
+            made_again=again, edited=sum(map(len, edits.values())),
+        )  # fmt: skip
+        try:
+            view = policy.start(record, counter)
+        except PolicyUnavailableError as error:
+            tally.note = str(error)
+            continue
+        jumps = Jumps(tally.jumps, record, counter)
+        profile = get_profile(settings.provider) if settings.provider else None
+        calls = _sampled(record.calls, settings.max_calls, getattr(policy, "max_calls", None))
+        for request in requests(
+            record, view, counter, calls, max_tokens=policy.max_tokens, profile=profile
+        ):
+            _add(tally, request, policy.max_tokens, settings.prices)
+            if request.kept < len(request.before) and request.failure is None:
+                jumps.note(request.at, request.before, request.sent)
+            asked, replaced = needs.get(request.at, ()), edits.get(request.at, ())
+            missed = unmet(asked, request.sent, record)
+            for need in missed:
+                jumps.miss(need)
+            made = sum(need.kind == "repeat" for need in asked)
+            gone = sum(need.kind == "repeat" for need in missed)
+            tally.needs, tally.repeats = tally.needs + len(asked) - made, tally.repeats + made
+            tally.lost, tally.repeated = tally.lost + len(missed) - gone, tally.repeated + gone
+            tally.edits += len(replaced)
+            tally.edits_seen += edits_in_view(replaced, request.sent, record)
+        _measure_questions(tally, record, view)
+    return tallies
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    record: ReadConversation
-    policy: Policy
-    view: View
-    counter: TokenCounter
-    wanted: Wanted
-    settings: Settings
+class Request:
+    """One call, as a policy would have made it.
+
+    Attributes:
+        at: the entry that answers it.
+        before: the view of the request before.
+        sent: the view.
+        sizes: tokens of each entry of it.
+        kept: how many entries at its beginning repeat the request before.
+        hidden: tokens of the request that are not on record.
+        tokens: of the whole request, hidden ones included.
+        cached: of these, tokens that repeat the request before.
+        idle: seconds since the answer before, where known.
+        seconds: how long the view took to make.
+        over: whether it is over the budget.
+        broken: what the rules refuse in it.
+        failure: why there is no view, where there is none.
+    """
+
+    at: int
+    before: Sequence[ConversationEntry]
+    sent: Sequence[ConversationEntry] = ()
+    sizes: Sequence[int] = ()
+    kept: int = 0
+    hidden: int = 0
+    tokens: int = 0
+    cached: int = 0
+    idle: float | None = None
+    seconds: float = 0.0
+    over: bool = False
+    broken: Sequence[Violation] = ()
+    failure: Exception | None = None
 
 
-def _measure_calls(tally: Tally, run: _Run) -> None:
-    record, policy, counter, settings = run.record, run.policy, run.counter, run.settings
-    profile = get_profile(settings.provider) if settings.provider else None
+def requests(
+    record: ReadConversation,
+    view: View,
+    counter: TokenCounter,
+    calls: Iterable[int],
+    *,
+    max_tokens: int | None,
+    profile: ProviderProfile | None,
+) -> Iterator[Request]:
+    """Make these calls again, one after the other; nothing is sent."""
     overhead = counter.priming + record.hidden
     overhead += counter.count_tools(record.tools) if record.tools else 0
-    index_of = {id(entry): index for index, entry in enumerate(record.entries)}
-    jumps = Jumps(tally.jumps, index_of, counter)
     before: Sequence[ConversationEntry] = ()
     answered = 0
-    for at in _sampled(record.calls, settings.max_calls, getattr(policy, "max_calls", None)):
-        started = perf_counter()
+    for at in calls:
         idle = record.idle(answered, at) if answered else None
-        answered = at
+        answered, started = at, perf_counter()
         try:
-            sent = run.view(at, None)
+            sent = view(at, None)
         except (HistoryCuratorError, ValueError) as error:
-            tally.failed += 1
-            tally.note = f"{type(error).__name__}: {error}"[:200]
+            yield Request(at, before, failure=error)
             before = ()
-            _count_needs(tally, run, at, (), jumps)
             continue
-        tally.seconds += perf_counter() - started
+        taken = perf_counter() - started
         sizes = [counter.count_entry(entry) for entry in sent]
-        total = sum(sizes) + overhead
-        prefix = repeated(before, sent)
-        cached = sum(sizes[:prefix]) + (overhead - counter.priming if before else 0)
-        if prefix < len(before):
-            jumps.note(at, before, sent)
+        kept, total = repeated(before, sent), sum(sizes) + overhead
+        cached = sum(sizes[:kept]) + (overhead - counter.priming if before else 0)
+        over = max_tokens is not None and total - record.hidden > max_tokens
+        sound = profile is None or profile.holds(sent)
+        broken = [] if sound or profile is None else profile.find(list(sent))
+        yield Request(
+            at, before, sent, sizes, kept, record.hidden, total, cached, idle, taken, over, broken
+        )
         before = sent
-        tally.measured += 1
-        tally.tokens.append(total)
-        tally.at.append(at)
-        tally.cached += cached
-        for sheet in settings.prices:
-            cost = sheet.cost(total, cached, idle)
-            tally.costs[sheet.name] = tally.costs.get(sheet.name, 0.0) + cost
-        known = total - record.hidden
-        over, found = faults_in(sent, known, policy.max_tokens, profile)
-        tally.over_budget += over
-        if policy.max_tokens:
-            tally.budget_use += known / policy.max_tokens
-        tally.invalid += bool(found)
-        tally.faulty += over or bool(found)
-        for violation in found:
-            tally.violations[violation.rule] = tally.violations.get(violation.rule, 0) + 1
-        for entry, size in zip(sent, sizes, strict=True):
-            role = entry.role.value
-            tally.roles[role] = tally.roles.get(role, 0) + size
-        _count_needs(tally, run, at, sent, jumps)
 
 
-def _count_needs(
-    tally: Tally,
-    run: _Run,
-    at: int,
-    sent: Sequence[ConversationEntry],
-    jumps: Jumps,
+def _add(
+    tally: Tally, request: Request, max_tokens: int | None, prices: Sequence[PriceSheet]
 ) -> None:
-    edits = run.wanted.edits.get(at, ())
-    if edits:
-        tally.edits += len(edits)
-        tally.edits_seen += edits_in_view(edits, sent, run.record)
-    needs = run.wanted.needs.get(at, ())
-    if not needs:
+    if request.failure is not None:
+        tally.failed += 1
+        tally.note = f"{type(request.failure).__name__}: {request.failure}"[:200]
         return
-    index_of = jumps.index_of
-    shown = shown_in(sent, index_of)
-    inserted = "\n".join(searchable(entry) for entry in sent if id(entry.root) not in index_of)
-    for need in needs:
-        met = is_met(need, shown, run.record, inserted)
-        if not met:
-            jumps.miss(need)
-        if need.kind == "repeat":
-            tally.repeats += 1
-            tally.repeated += not met
-        else:
-            tally.needs += 1
-            tally.lost += not met
+    tally.measured += 1
+    tally.seconds += request.seconds
+    tally.tokens.append(request.tokens)
+    tally.at.append(request.at)
+    tally.cached += request.cached
+    for sheet in prices:
+        cost = sheet.cost(request.tokens, request.cached, request.idle)
+        tally.costs[sheet.name] = tally.costs.get(sheet.name, 0.0) + cost
+    if max_tokens:
+        tally.budget_use += (request.tokens - request.hidden) / max_tokens
+    tally.over_budget += request.over
+    tally.invalid += bool(request.broken)
+    tally.faulty += request.over or bool(request.broken)
+    for violation in request.broken:
+        tally.violations[violation.rule] = tally.violations.get(violation.rule, 0) + 1
+    for entry, size in zip(request.sent, request.sizes, strict=True):
+        role = entry.role.value
+        tally.roles[role] = tally.roles.get(role, 0) + size
 
 
 def _measure_questions(tally: Tally, record: ReadConversation, view: View) -> None:
-    if not record.questions:
-        return
-    index_of = {id(entry): index for index, entry in enumerate(record.entries)}
     for question in sorted(record.questions, key=lambda each: each.ask_after):
         asked = ConversationEntry(MessageRole.USER, question.text)
         try:
-            shown = shown_in(view(question.ask_after, asked), index_of)
+            shown = shown_in(view(question.ask_after, asked), record)
         except (HistoryCuratorError, ValueError):
             shown = {}
         tally.questions += 1
@@ -230,30 +233,6 @@ def _measure_questions(tally: Tally, record: ReadConversation, view: View) -> No
             index in shown and still_shows(record.entries[index], shown[index])
             for index in question.evidence
         )
-
-
-def faults_in(
-    sent: Sequence[ConversationEntry],
-    tokens: int,
-    max_tokens: int | None,
-    profile: ProviderProfile | None,
-) -> tuple[bool, list[Violation]]:
-    """Return whether a request is over its budget, and what the rules refuse in it."""
-    over = max_tokens is not None and tokens > max_tokens
-    sound = profile is None or profile.holds(sent)
-    return over, [] if sound or profile is None else profile.find(list(sent))
-
-
-def shown_in(
-    sent: Sequence[ConversationEntry], index_of: Mapping[int, int]
-) -> dict[int, ConversationEntry]:
-    """Return the recorded entries a view shows, by index."""
-    shown: dict[int, ConversationEntry] = {}
-    for entry in sent:
-        index = index_of.get(id(entry.root))
-        if index is not None:
-            shown[index] = entry
-    return shown
 
 
 def repeated(before: Sequence[ConversationEntry], now: Sequence[ConversationEntry]) -> int:

@@ -72,7 +72,7 @@ def find_edits(conversation: ReadConversation) -> dict[int, tuple[tuple[str, ...
                 line
                 for line in lines
                 if len(line) >= _SHORTEST_LINE
-                and any(line in conversation.text(i) for i in range(at - 1, -1, -1))
+                and any(line in text for text in reversed(conversation.texts[:at]))
             )
             if known:
                 found.append(known)
@@ -85,9 +85,10 @@ def edits_in_view(
     edits: Sequence[Sequence[str]], sent: Sequence[ConversationEntry], record: ReadConversation
 ) -> int:
     """Return how many edits find all their lines in what was sent."""
-    places = {id(entry): index for index, entry in enumerate(record.entries)}
+    if not edits:
+        return 0
     text = "\n".join(
-        searchable(entry) if (at := places.get(id(entry))) is None else record.text(at)
+        searchable(entry) if (at := record.index_of.get(id(entry))) is None else record.texts[at]
         for entry in sent
     )
     return sum(all(line in text for line in lines) for lines in edits)
@@ -103,6 +104,25 @@ def _replaced(arguments: str) -> str:
         return ""
     found = (values.get(name) for name in _REPLACED) if isinstance(values, dict) else ()
     return next((value for value in found if isinstance(value, str)), "")
+
+
+def shown_in(
+    sent: Sequence[ConversationEntry], record: ReadConversation
+) -> dict[int, ConversationEntry]:
+    """Return the recorded entries a view shows, by index."""
+    places = ((record.index_of.get(id(entry.root)), entry) for entry in sent)
+    return {index: entry for index, entry in places if index is not None}
+
+
+def unmet(
+    needs: Sequence[Need], sent: Sequence[ConversationEntry], record: ReadConversation
+) -> list[Need]:
+    """Return the needs that what was sent does not hold."""
+    if not needs:
+        return []
+    shown = shown_in(sent, record)
+    inserted = "\n".join(searchable(e) for e in sent if id(e.root) not in record.index_of)
+    return [need for need in needs if not is_met(need, shown, record, inserted)]
 
 
 def is_met(
@@ -151,7 +171,7 @@ def _identifiers(
     }
     for value in sorted(values):
         start, known = holders.get(value, (0, []))
-        known.extend(i for i in range(start, at) if value in conversation.text(i))
+        known.extend(i for i in range(start, at) if value in conversation.texts[i])
         holders[value] = (at, known)
         if known:
             yield Need(at, "identifier", value, tuple(known))

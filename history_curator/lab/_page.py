@@ -2,69 +2,53 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
+from html import escape
 from math import floor, log10
 from typing import TYPE_CHECKING
 
-from history_curator.lab._recommend import frontier
+from history_curator.lab._results import frontier
+from history_curator.report._layout import html_cells, html_page, html_table
 
 if TYPE_CHECKING:
-    from history_curator.lab._results import PolicyResult, ReplayResults
+    from history_curator.lab._results import ReplayResults
+from history_curator.lab._table import PolicyResult
 
 _WIDTH, _HEIGHT = 760, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 18, 48
 _STYLE = """
-:root { color-scheme: light dark; --ink: light-dark(#171b22, #e8ecf2);
-  --soft: light-dark(#586172, #9aa5b6); --line: light-dark(#d9dee6, #2a313c);
-  --bg: light-dark(#ffffff, #0f1217); --sound: light-dark(#3a56d4, #8fa5ff);
-  --unsound: light-dark(#b3324a, #f27d93); }
-body { margin: 0 auto; max-width: 60rem; padding: 1.5rem; background: var(--bg); color: var(--ink);
-  font: 15px/1.5 system-ui, sans-serif; font-variant-numeric: tabular-nums; }
-h1 { font-size: 1.4rem; margin: 0 0 .3rem; } p { margin: .4rem 0; } .soft { color: var(--soft); }
-svg { width: 100%; height: auto; font: 13px system-ui, sans-serif; }
-.axis { stroke: var(--line); } .tick { fill: var(--soft); font-size: 12px; }
-.front { fill: none; stroke: var(--soft); stroke-dasharray: 4 3; }
-.sound { fill: var(--sound); } .unsound { fill: none; stroke: var(--unsound); stroke-width: 2; }
-.name { fill: var(--ink); }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
-th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
-  white-space: nowrap; } th:first-child, td:first-child { text-align: left; }
-tr.bad td { color: var(--soft); } dl { display: grid; grid-template-columns: max-content 1fr;
-  gap: .1rem 1rem; color: var(--soft); } dt { color: var(--ink); } dd { margin: 0; }
+svg{width:100%;height:auto;font:13px system-ui,sans-serif}
+.axis{stroke:var(--line)}.tick{fill:var(--soft);font-size:12px}
+.front{fill:none;stroke:var(--soft);stroke-dasharray:4 3}
+.sound{fill:var(--blue)}.unsound{fill:none;stroke:var(--red);stroke-width:2}.name{fill:var(--ink)}
+tr.bad td{color:var(--soft)}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;color:var(--soft)}
+dt{color:var(--ink)}dd{margin:0}
 """
 
 
 def render_comparison(results: ReplayResults) -> str:
     """Return a complete HTML document; it loads nothing and runs nothing."""
     advice = results.recommend()
-    heads, rows = results.columns(full=True), results.rows(full=True)
-    body = "".join(
-        f'<tr class="{"" if each.sound else "bad"}">' + _cells(row, "td") + "</tr>"
-        for row, each in zip(rows, results.policies.values(), strict=True)
+    table = html_table(
+        html_cells(results.columns(full=True), "th"),
+        (
+            f'<tr class="{"" if each.sound else "bad"}">{html_cells(row)}</tr>'
+            for row, each in zip(results.rows(full=True), results.policies.values(), strict=True)
+        ),
     )
     legend = "".join(
-        f"<dt>{html.escape(head)}</dt><dd>{html.escape(means)}</dd>"
+        f"<dt>{escape(head)}</dt><dd>{escape(means)}</dd>"
         for head, means in results.legend(full=True).items()
     )
-    notes = "".join(f'<p class="soft">{html.escape(note)}</p>' for note in results.notes())
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Policies compared · History Curator</title><style>{_STYLE}</style></head><body>"
-        f"<h1>Use {html.escape(advice.name)}</h1><p>{html.escape(advice.why)}</p>"
-        f'<p class="soft">{html.escape(results.about())}</p>{frontier_svg(results)}'
-        f'<div class="scroll"><table><thead><tr>{_cells(heads, "th")}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+    notes = "".join(f'<p class="soft">{escape(note)}</p>' for note in results.notes())
+    body = (
+        f"<h1>Use {escape(advice.name)}</h1><p>{escape(advice.why)}</p>"
+        f'<p class="soft">{escape(results.about())}</p>{frontier_svg(results)}'
+        f'<div class="scroll">{table}</div>'
         '<p class="soft">Hollow points and grey rows: at least one request was refused, over the '
-        f"budget or missing.</p><dl>{legend}</dl>{notes}</body></html>\n"
+        f"budget or missing.</p><dl>{legend}</dl>{notes}"
     )
-
-
-def _cells(row: Sequence[str], tag: str) -> str:
-    return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+    return html_page("Policies compared", body, _STYLE)
 
 
 def frontier_svg(results: ReplayResults) -> str:
@@ -108,7 +92,7 @@ def _label(name: str, x: float, y: float, taken: list[tuple[float, float, float]
         ):
             break
     taken.append((start, start + width, low))
-    return f'<text class="name" x="{start:.1f}" y="{low + 4:.1f}">{html.escape(name)}</text>'
+    return f'<text class="name" x="{start:.1f}" y="{low + 4:.1f}">{escape(name)}</text>'
 
 
 def round_top(most: float) -> float:
@@ -134,7 +118,7 @@ def _axes(pricing: str, most_cost: float, most_regret: float) -> str:
         )
     parts.append(
         f'<text class="tick" x="{right}" y="{_HEIGHT - 10}" text-anchor="end">'
-        f"cost ({html.escape(pricing)} prices) →</text>"
+        f"cost ({escape(pricing)} prices) →</text>"
         f'<text class="tick" x="{_LEFT}" y="{_HEIGHT - 10}">↑ regret</text>'
     )
     return "".join(parts)

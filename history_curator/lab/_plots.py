@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_curator.errors import ConfigurationError
 from history_curator.lab._extra import need
-from history_curator.lab._recommend import frontier
+from history_curator.lab._results import frontier
 
 if TYPE_CHECKING:
     from history_curator.lab._results import ReplayResults
@@ -55,7 +55,7 @@ def plot_frontier(results: ReplayResults, ax: Any = None) -> Any:
     """
     axes = _axes(ax)
     measured = [each for each in results.policies.values() if each.measured]
-    line = frontier([each for each in measured if each.sound] or measured)
+    line = frontier(measured)
     axes.plot([each.cost for each in line], [100 * each.regret for each in line],
               color="#9aa3b2", linewidth=1, zorder=1)  # fmt: skip
     for colour, each in zip(_cycle(len(measured)), measured, strict=True):

@@ -20,8 +20,9 @@ from history_curator.lab._conversation import LabConversation, as_conversations
 from history_curator.lab._finished import FinishedFolder
 from history_curator.lab._measure import Settings, Tally, measure_conversation
 from history_curator.lab._policies import Policy, as_policies
-from history_curator.lab._results import ReplayResults, summarise
+from history_curator.lab._results import ReplayResults
 from history_curator.lab._sources import load_conversations
+from history_curator.lab._table import summarise
 from history_curator.tokens import get_counter
 
 Task = tuple[Sequence[tuple[int, LabConversation]], Mapping[str, Policy], Settings]

@@ -1,164 +1,19 @@
-"""What a replay found: one row per policy, as text, table, DataFrame or JSON."""
+"""What a replay found: one row per policy, as text, table, DataFrame or JSON, and which to use."""
 
 from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from history_curator.errors import ConfigurationError
 from history_curator.lab._measure import Tally, tally_to_dict
-from history_curator.lab._table import as_text, columns_of
+from history_curator.lab._table import PolicyResult, as_text, columns_of
 from history_curator.model import write_private
-
-if TYPE_CHECKING:
-    from history_curator.lab._recommend import Recommendation
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyResult:
-    """One policy over all conversations.
-
-    Attributes:
-        name: the policy.
-        conversations, calls: what was replayed.
-        sampled: share of the calls that was measured; below 1.0 the totals are scaled up.
-        tokens_sent: over all calls, messages, tool schemas and priming.
-        peak: the largest single request.
-        budget_use: mean request over the budget, or None without one.
-        over_budget: requests above the budget.
-        cached_share: tokens that repeat the start of the request before, over tokens sent.
-        cost: by the chosen price sheet.
-        costs: by every price sheet that ships, and the chosen one.
-        invalid: requests the provider's rules refuse.
-        violations: how often each rule was broken, by its code.
-        failed: calls for which the policy raised instead of giving a view.
-        lost_identifiers, identifiers: argument values that were visible only in what was left
-            out, of all that had occurred earlier.
-        repeated_calls, repeats: calls made again whose earlier result was left out, of all calls
-            made again.
-        edits, edits_seen: edit calls whose old lines had been shown, and those of them whose old
-            lines were all in the view.
-        faulty: requests that are refused, above the budget, or both.
-        evidence_recall: labelled questions with all their evidence in the view, or None.
-        ms_per_view: mean time to make one view.
-        roles: tokens sent by role.
-        note: what went wrong, in one line.
-    """
-
-    name: str
-    conversations: int
-    calls: int
-    sampled: float
-    tokens_sent: int
-    peak: int
-    budget_use: float | None
-    over_budget: int
-    cached_share: float
-    cost: float
-    costs: Mapping[str, float]
-    invalid: int
-    violations: Mapping[str, int]
-    failed: int
-    lost_identifiers: int
-    identifiers: int
-    repeated_calls: int
-    repeats: int
-    evidence_recall: float | None
-    questions: int
-    ms_per_view: float
-    roles: Mapping[str, int]
-    note: str = ""
-    edits: int = 0
-    edits_seen: int = 0
-    faulty: int = 0
-
-    @property
-    def regret(self) -> float:
-        """Share of what later calls needed that the view no longer had."""
-        needed = self.identifiers + self.repeats
-        return (self.lost_identifiers + self.repeated_calls) / needed if needed else 0.0
-
-    @property
-    def edits_share(self) -> float | None:
-        """Share of edit calls whose old lines were all in the view, or None without any."""
-        return self.edits_seen / self.edits if self.edits else None
-
-    @property
-    def faults(self) -> int:
-        """Calls that went wrong: refused by the rules, over the budget, or without a view."""
-        return self.faulty + self.failed
-
-    @property
-    def measured(self) -> bool:
-        """Whether there is anything to compare."""
-        return self.sampled > 0
-
-    @property
-    def sound(self) -> bool:
-        """Whether every request fits its budget and none is refused by the provider's rules."""
-        return self.measured and not (self.over_budget or self.invalid or self.failed)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        row = {name: getattr(self, name) for name in self.__slots__}
-        return {**row, "regret": self.regret, "edits_share": self.edits_share, "costs": dict(self.costs),
-                "violations": dict(self.violations), "roles": dict(self.roles)}  # fmt: skip
-
-
-def summarise(name: str, tallies: Sequence[Tally], pricing: str) -> PolicyResult:
-    """Add up one policy's tallies."""
-    measured = sum(each.measured for each in tallies)
-    tried = measured + sum(each.failed for each in tallies)
-    calls = sum(each.calls for each in tallies)
-    tokens = sum(sum(each.tokens) for each in tallies)
-    scales = [(each, each.calls / (each.measured + each.failed))
-              for each in tallies if each.measured + each.failed]  # fmt: skip
-    costs: dict[str, float] = {}
-    for each, scale in scales:
-        for sheet, cost in each.costs.items():
-            costs[sheet] = costs.get(sheet, 0.0) + cost * scale
-    use = sum(each.budget_use for each in tallies)
-    questions = sum(each.questions for each in tallies)
-    notes = [each.note for each in tallies if each.note]
-    return PolicyResult(
-        name=name,
-        conversations=len(tallies),
-        calls=calls,
-        sampled=tried / calls if calls else 0.0,
-        tokens_sent=round(sum(sum(each.tokens) * scale for each, scale in scales)),
-        peak=max((max(each.tokens, default=0) for each in tallies), default=0),
-        budget_use=use / measured if use and measured else None,
-        over_budget=sum(each.over_budget for each in tallies),
-        cached_share=sum(each.cached for each in tallies) / tokens if tokens else 0.0,
-        cost=costs.get(pricing, 0.0),
-        costs=costs,
-        invalid=sum(each.invalid for each in tallies),
-        violations=_added(each.violations for each in tallies),
-        failed=sum(each.failed for each in tallies),
-        lost_identifiers=sum(each.lost for each in tallies),
-        identifiers=sum(each.needs for each in tallies),
-        repeated_calls=sum(each.repeated for each in tallies),
-        repeats=sum(each.repeats for each in tallies),
-        edits=sum(each.edits for each in tallies),
-        edits_seen=sum(each.edits_seen for each in tallies),
-        faulty=sum(each.faulty for each in tallies),
-        evidence_recall=(sum(each.answered for each in tallies) / questions if questions else None),
-        questions=questions,
-        ms_per_view=1000 * sum(each.seconds for each in tallies) / measured if measured else 0.0,
-        roles=_added(each.roles for each in tallies),
-        note=notes[-1] if notes else "",
-    )
-
-
-def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for each in counts:
-        for key, value in each.items():
-            total[key] = total.get(key, 0) + value
-    return dict(sorted(total.items()))
+from history_curator.report._layout import html_cells, html_table, many
 
 
 @dataclass(frozen=True, repr=False)
@@ -274,14 +129,10 @@ class ReplayResults:
 
     def frontier(self) -> list[str]:
         """Return the sound policies no other beats on both cost and regret, cheapest first."""
-        from history_curator.lab._recommend import frontier
-
         return [e.name for e in frontier([e for e in self.policies.values() if e.measured])]
 
     def recommend(self, max_regret: float | None = None) -> Recommendation:
         """Name the policy to use and say why; see `recommend`."""
-        from history_curator.lab._recommend import recommend
-
         return recommend(self, max_regret=max_regret)
 
     def columns(self, *, full: bool = False) -> list[str]:
@@ -306,7 +157,7 @@ class ReplayResults:
         """Return what was replayed and how, in one line."""
         return (
             f"{self.pricing} prices, {self.provider} rules, "
-            f"{_many(len(next(iter(self.tallies.values()), ())), 'conversation')} "
+            f"{many(len(next(iter(self.tallies.values()), ())), 'conversation')} "
             f"in {self.seconds:.1f} s"
         )
 
@@ -314,11 +165,11 @@ class ReplayResults:
         """Return what the table does not say: what was needed, and what went wrong."""
         talks = next(iter(self.tallies.values()), ())  # what is added up is the same for each
         needed = (
-            f"{_many(sum(each.calls for each in talks), 'call')} in "
-            f"{_many(len(talks), 'conversation')}; later calls used "
-            f"{_many(sum(each.said_before for each in talks), 'identifier')} said before, "
-            f"repeated {_many(sum(each.made_again for each in talks), 'call')} and edited "
-            f"{_many(sum(each.edited for each in talks), 'time')}"
+            f"{many(sum(each.calls for each in talks), 'call')} in "
+            f"{many(len(talks), 'conversation')}; later calls used "
+            f"{many(sum(each.said_before for each in talks), 'identifier')} said before, "
+            f"repeated {many(sum(each.made_again for each in talks), 'call')} and edited "
+            f"{many(sum(each.edited for each in talks), 'time')}"
         )
         wrong = [f"{each.name}: {each.note}" for each in self.policies.values() if each.note]
         return [needed, *wrong]
@@ -330,16 +181,9 @@ class ReplayResults:
         return "\n".join([*as_text(self.columns(), self.rows()), *self.notes()])
 
     def _repr_html_(self) -> str:
-        def row(cells: Sequence[str], tag: str) -> str:
-            return (
-                "<tr>" + "".join(f"<{tag}>{html.escape(each)}</{tag}>" for each in cells) + "</tr>"
-            )
-
-        body = "".join(row(cells, "td") for cells in self.rows())
+        rows = (f"<tr>{html_cells(row)}</tr>" for row in self.rows())
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
-        return (
-            f"<table><thead>{row(self.columns(), 'th')}</thead><tbody>{body}</tbody></table>{notes}"
-        )
+        return html_table(html_cells(self.columns(), "th"), rows) + notes
 
 
 def _name(each: PolicyResult) -> str:
@@ -348,5 +192,149 @@ def _name(each: PolicyResult) -> str:
     return each.name + (f" ({each.sampled:.0%} of calls)" if each.sampled < 1 else "")
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The policy to use, the frontier it was taken from, and why.
+
+    ``str(recommendation)`` is a paragraph for a person.
+    """
+
+    name: str
+    why: str
+    frontier: tuple[str, ...]
+    ruled_out: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return self.why
+
+
+def frontier(results: Sequence[PolicyResult]) -> list[PolicyResult]:
+    """Return the sound policies no other beats on both cost and regret, cheapest first.
+
+    A policy with a request that is refused, over the budget or missing cannot be used, so it is
+    not compared, unless every policy has one; then those that left no call without a view are.
+    """
+    results = (
+        [each for each in results if each.sound]
+        or [each for each in results if not each.failed]
+        or results
+    )
+    best: list[PolicyResult] = []
+    for each in sorted(results, key=lambda one: (one.cost, one.regret)):
+        if not best or each.regret < best[-1].regret:
+            best.append(each)
+    return best
+
+
+def recommend(results: ReplayResults, max_regret: float | None = None) -> Recommendation:
+    """Return the policy to use.
+
+    Only policies whose every request fits the budget and is accepted by the provider's rules are
+    candidates, unless none is. Among those on the cost/regret frontier, the cheapest within
+    ``max_regret`` wins, or when none is within it the one that loses least, and ``why`` says so;
+    without a limit, the one nearest to the best cost and the best regret at once.
+
+    Raises:
+        ConfigurationError: when nothing was measured.
+
+    Examples:
+        >>> from history_curator.lab import replay
+        >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+        >>> recommend(replay([talk], ["no curation"], progress=False, executor="serial")).name
+        'no curation'
+    """
+    measured = [each for each in results.policies.values() if each.measured and each.tokens_sent]
+    if not measured:
+        raise ConfigurationError(_why_nothing(results))
+    sound = [each for each in measured if each.sound]
+    ruled_out = tuple((each.name, _fault(each)) for each in measured if not each.sound)
+    candidates = sound or measured
+    line = frontier(candidates)
+    if max_regret is None:
+        chosen = min(line, key=lambda each: _distance(each, line))
+    else:
+        within = [each for each in line if each.regret <= max_regret]
+        chosen = within[0] if within else line[-1]
+    why = _why(chosen, line, ruled_out, sound=bool(sound), pricing=results.pricing)
+    if max_regret is not None and (not sound or chosen.regret > max_regret):
+        why = f"{_beyond(chosen, max_regret)} {why}"
+    return Recommendation(
+        name=chosen.name,
+        why=why,
+        frontier=tuple(each.name for each in line),
+        ruled_out=ruled_out,
+    )
+
+
+def _why_nothing(results: ReplayResults) -> str:
+    if not any(each.calls for each in results.policies.values()):
+        return (
+            "there was no call to replay: no message of the assistant follows another one. "
+            "Fix: pass conversations that a model has answered."
+        )
+    if refused := next((each for each in results.policies.values() if each.failed), None):
+        return f"no policy made a single request. {refused.name}: {refused.note}"
+    return "no policy was measured. Fix: install the peers, or add a curator of your own."
+
+
+def _beyond(chosen: PolicyResult, max_regret: float) -> str:
+    return (
+        f"No sound policy stays within a regret of {max_regret:.2%}; the closest is "
+        f"{chosen.name} ({chosen.regret:.2%})."
+    )
+
+
+def _distance(each: PolicyResult, line: Sequence[PolicyResult]) -> float:
+    """Return how far a policy is from the best cost and the best regret on the frontier."""
+    costs, regrets = [one.cost for one in line], [one.regret for one in line]
+    span_cost = max(costs) - min(costs) or 1.0
+    span_regret = max(regrets) - min(regrets) or 1.0
+    cost = (each.cost - min(costs)) / span_cost
+    regret = (each.regret - min(regrets)) / span_regret
+    return float((cost**2 + regret**2) ** 0.5)
+
+
+def _fault(each: PolicyResult) -> str:
+    faults = [
+        f"{count:,} {what}"
+        for count, what in (
+            (each.invalid, "requests the provider refuses"),
+            (each.over_budget, "requests over the budget"),
+            (each.failed, "calls without a view"),
+        )
+        if count
+    ]
+    return ", ".join(faults)
+
+
+def _why(
+    chosen: PolicyResult,
+    line: Sequence[PolicyResult],
+    ruled_out: Sequence[tuple[str, str]],
+    *,
+    sound: bool,
+    pricing: str,
+) -> str:
+    first = (
+        f"Use {chosen.name}: cost {chosen.cost:.3f} ({pricing}), regret {chosen.regret:.2%}, "
+        f"{chosen.cached_share:.0%} of its tokens repeat the request before."
+    )
+    said = [first]
+    for other in line:
+        if other is chosen:
+            continue
+        if other.cost < chosen.cost:
+            said.append(
+                f"{other.name} is cheaper ({other.cost:.3f}) but loses more ({other.regret:.2%})."
+            )
+        else:
+            said.append(f"{other.name} loses less ({other.regret:.2%}) but costs {other.cost:.3f}.")
+    if not sound:
+        said.append(
+            "No policy kept every request within budget and valid; this one is the least bad."
+        )
+    elif ruled_out:
+        said.append(
+            "Ruled out: " + "; ".join(f"{name} ({fault})" for name, fault in ruled_out) + "."
+        )
+    return " ".join(said)

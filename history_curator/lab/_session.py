@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from history_curator.caching import PriceSheet, get_prices
-from history_curator.errors import ConfigurationError, HistoryCuratorError
-from history_curator.lab._conversation import LabConversation, ReadConversation, searchable
-from history_curator.lab._measure import faults_in, repeated, shown_in
-from history_curator.lab._needs import Need, find_needs, is_met
+from history_curator.errors import ConfigurationError
+from history_curator.lab._conversation import LabConversation, ReadConversation
+from history_curator.lab._measure import requests
+from history_curator.lab._needs import find_needs, shown_in, unmet
 from history_curator.lab._policies import Policy, as_policies
 from history_curator.model import ConversationEntry, write_private
-from history_curator.rules import get_profile
+from history_curator.rules import ProviderProfile, get_profile
 from history_curator.tokens import TokenCounter, get_counter
 
 
@@ -52,7 +52,7 @@ class SessionPage:
             )
         record = LabConversation("session", messages, tools=tools).read()
         counting, sheet = get_counter(counter), get_prices(pricing)
-        replay = _Replay(record, counting, sheet, provider)
+        profile = get_profile(provider)
         self.data: dict[str, Any] = {
             "kind": "session",
             "provider": provider,
@@ -60,7 +60,10 @@ class SessionPage:
             "pricing": sheet.name,
             "entries": _entries(record, counting),
             "calls": _calls(record),
-            "policies": [{"name": name, **replay.under(policy)} for name, policy in chosen.items()],
+            "policies": [
+                {"name": name, **_replayed(record, policy, counting, sheet, profile)}
+                for name, policy in chosen.items()
+            ],
         }
 
     def to_html(self, path: str | Path) -> Path:
@@ -108,91 +111,48 @@ def _entry(
     return {key: value for key, value in data.items() if value not in (None, [], "")}
 
 
-class _Replay:
-    """A conversation call by call: views as what they keep and what they add."""
-
-    def __init__(
-        self, record: ReadConversation, counter: TokenCounter, sheet: PriceSheet, provider: str
-    ) -> None:
-        self._record, self._counter, self._sheet = record, counter, sheet
-        self._profile = get_profile(provider)
-        self._needs = find_needs(record)
-        self._index_of = {id(entry): index for index, entry in enumerate(record.entries)}
-        tools = counter.count_tools(record.tools) if record.tools else 0
-        self._overhead = counter.priming + record.hidden + tools
-
-    def under(self, policy: Policy) -> dict[str, Any]:
-        view = policy.start(self._record, self._counter)
-        forms = _Forms(self._index_of, self._counter)
-        views, lost = [], []
-        before: Sequence[ConversationEntry] = ()
-        answered = 0
-        for number, at in enumerate(_calls(self._record)):
-            try:
-                sent: Sequence[ConversationEntry] = view(at, None)
-            except (HistoryCuratorError, ValueError) as error:
-                views.append({"keep": 0, "add": [], "tokens": 0, "cached": 0, "cost": 0.0,
-                              "jumped": bool(before), "failed": str(error)[:200]})  # fmt: skip
-                before, sent = (), ()
-            else:
-                idle = self._record.idle(answered, at) if answered else None
-                views.append(self._call(before, sent, idle, policy.max_tokens, forms))
-                before = sent
-            answered = at
-            lost += self._lost(number, self._needs.get(at, ()), sent)
-        return {
-            "max_tokens": policy.max_tokens, "forms": forms.all, "views": views, "lost": lost,
-        }  # fmt: skip
-
-    def _call(
-        self,
-        before: Sequence[ConversationEntry],
-        sent: Sequence[ConversationEntry],
-        idle: float | None,
-        max_tokens: int | None,
-        forms: _Forms,
-    ) -> dict[str, Any]:
-        sizes = [self._counter.count_entry(entry) for entry in sent]
-        keep = repeated(before, sent)
-        total = sum(sizes) + self._overhead
-        cached = sum(sizes[:keep]) + (self._overhead - self._counter.priming if before else 0)
-        had, has = shown_in(before, self._index_of), shown_in(sent, self._index_of)
-        call = {
-            "keep": keep,
-            "add": [forms.reference(entry) for entry in sent[keep:]],
-            "tokens": total,
-            "cached": cached,
-            "cost": round(self._sheet.cost(total, cached, idle), 7),
+def _replayed(
+    record: ReadConversation,
+    policy: Policy,
+    counter: TokenCounter,
+    sheet: PriceSheet,
+    profile: ProviderProfile,
+) -> dict[str, Any]:
+    """Return a conversation call by call: views as what they keep and what they add."""
+    forms, needs = _Forms(record, counter), find_needs(record)
+    views, lost = [], []
+    view, budget = policy.start(record, counter), policy.max_tokens
+    calls = requests(record, view, counter, _calls(record), max_tokens=budget, profile=profile)
+    for number, request in enumerate(calls):
+        sent = request.sent
+        had, has = shown_in(request.before, record), shown_in(sent, record)
+        shown = {
+            "keep": request.kept,
+            "add": [forms.reference(entry) for entry in sent[request.kept :]],
+            "tokens": request.tokens,
+            "cached": request.cached,
+            "cost": round(sheet.cost(request.tokens, request.cached, request.idle), 7),
             "jumped": not had.keys() <= has.keys(),
         }
-        over, broken = faults_in(sent, total - self._record.hidden, max_tokens, self._profile)
-        faults = ["over the budget"] if over else []
-        if faults := faults + [each.message for each in broken[:3]]:
-            call["fault"] = "; ".join(faults)[:300]
-        return call
-
-    def _lost(
-        self, number: int, needs: Sequence[Need], sent: Sequence[ConversationEntry]
-    ) -> list[dict[str, Any]]:
-        if not needs:
-            return []
-        shown = shown_in(sent, self._index_of)
-        inserted = "\n".join(
-            searchable(entry) for entry in sent if id(entry.root) not in self._index_of
-        )
-        return [
+        faults = ["over the budget"] if request.over else []
+        if faults := faults + [each.message for each in request.broken[:3]]:
+            shown["fault"] = "; ".join(faults)[:300]
+        if request.failure is not None:
+            shown |= {"jumped": bool(request.before), "failed": str(request.failure)[:200]}
+        views.append(shown)
+        lost += [
             {"call": number, "kind": need.kind, "value": need.value, "sources": need.sources}
-            for need in needs
-            if not is_met(need, shown, self._record, inserted)
+            for need in unmet(needs.get(request.at, ()), sent, record)
         ]
+    return {"max_tokens": budget, "forms": forms.all, "views": views, "lost": lost}
 
 
 class _Forms:
     """What a policy sent that is not on record: edited messages and notes, each once."""
 
-    def __init__(self, index_of: Mapping[int, int], counter: TokenCounter) -> None:
+    def __init__(self, record: ReadConversation, counter: TokenCounter) -> None:
         self.all: list[dict[str, Any]] = []
-        self._index_of, self._counter = index_of, counter
+        self._index_of, self._counter = record.index_of, counter
         self._known: dict[tuple[Any, ...], int] = {}
 
     def reference(self, entry: ConversationEntry) -> int:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from history_curator.lab import LabConversation, sample_conversation
-from history_curator.lab._newest import NewestThatFit
 from history_curator.lab._peers import TrimMessagesPolicy
+from history_curator.lab._policies import NewestThatFit
 from history_curator.testing.strategies import conversations
 from history_curator.tokens import get_counter
 
