@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,12 +47,13 @@ def doctor(
     """Say what recorded sessions cost and on what, where the cache was lost, and what if."""
     from history_curator.doctor import diagnose
     from history_curator.doctor._diagnosis import BUDGETS, PEERS
+    from history_curator.lab._extra import progress_bar
 
     found = diagnose(
         paths,
         budgets=(budget or BUDGETS) if what_if else (),
         peers=peer if peer is not None else PEERS,
-        progress=_progress,
+        progress=progress_bar,
     )
     if html is not None:
         found.to_html(html)
@@ -66,16 +65,6 @@ def doctor(
     _show(found)
     if html is not None:
         console().print(f"\nPage written: {escape(str(html))}", soft_wrap=True)
-
-
-@contextmanager
-def _progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.advance(task, done)
 
 
 def _show(found: Diagnosis) -> None:

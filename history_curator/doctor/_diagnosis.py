@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +93,7 @@ class Diagnosis:
                 "p50": percentile(self.prediction_errors, 0.5),
                 "p95": percentile(self.prediction_errors, 0.95),
             },
-            "busts": [
-                {"session": each.session, "call": each.call, "reason": each.reason,
-                 "tokens": each.tokens, "cost": each.cost}
-                for each in self.busts
-            ],
+            "busts": [asdict(each) for each in self.busts],
             "tools": [
                 {"name": each.name, "tokens": each.tokens, "share": each.share}
                 for each in self.tools
@@ -227,11 +224,10 @@ def _diagnosis(
     )
 
 
-def _added(rows: Iterable[Any]) -> dict[str, int]:
-    total: dict[str, float] = {}
+def _added(rows: Iterable[Mapping[str, float]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
     for row in rows:
-        for key, value in row.items():
-            total[key] = total.get(key, 0.0) + value
+        total.update(row)
     ordered = sorted(total.items(), key=lambda item: (-item[1], item[0]))
     return {key: round(value) for key, value in ordered}
 
@@ -242,17 +238,9 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
 
 
-class _Silent:
-    def __enter__(self) -> Callable[[int], None]:
-        return lambda _done: None
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-
 def _bar(
     progress: Callable[[str, int], AbstractContextManager[Callable[[int], None]]] | None,
     title: str,
     total: int,
 ) -> AbstractContextManager[Callable[[int], None]]:
-    return progress(title, total) if progress is not None else _Silent()
+    return nullcontext(lambda _done: None) if progress is None else progress(title, total)

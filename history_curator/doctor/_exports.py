@@ -19,10 +19,8 @@ def from_langsmith(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]
             continue
         inputs, outputs = _object(row.get("inputs")), _object(row.get("outputs"))
         extra = _object(row.get("extra"))
-        metadata, invocation = (
-            _object(extra.get("metadata")),
-            _object(extra.get("invocation_params")),
-        )
+        metadata = _object(extra.get("metadata"))
+        invocation = _object(extra.get("invocation_params"))
         answer = _answer(outputs)
         session = metadata.get("thread_id") or metadata.get("session_id") or row.get("trace_id")
         yield {
@@ -45,9 +43,8 @@ def from_langsmith(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]
 
 def _batch(messages: Any) -> list[Any]:
     """Return the messages of a run: a list of them, or a batch that holds one list."""
-    if isinstance(messages, list) and messages and isinstance(messages[0], list):
-        return list(messages[0])
-    return messages if isinstance(messages, list) else []
+    found = messages if isinstance(messages, list) else []
+    return list(found[0]) if found and isinstance(found[0], list) else found
 
 
 def _answer(outputs: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -127,7 +124,7 @@ def _request(span: Mapping[str, Any]) -> dict[str, Any] | None:
     read = _used(attributes, "cache_read.input_tokens", "cache_read_input_tokens")
     write = _used(attributes, "cache_creation.input_tokens", "cache_creation_input_tokens")
     context = _object(span.get("context"))
-    said = _parsed(attributes.get("gen_ai.output.messages"))
+    said = _list(attributes.get("gen_ai.output.messages"))
     trace = span.get("traceId") or context.get("trace_id")
     start = span.get("startTimeUnixNano") or span.get("start_time")
     end = span.get("endTimeUnixNano") or span.get("end_time")
@@ -138,10 +135,10 @@ def _request(span: Mapping[str, Any]) -> dict[str, Any] | None:
         "end": _number(end),
         "model": attributes.get("gen_ai.response.model") or attributes.get("gen_ai.request.model"),
         "system": attributes.get("gen_ai.system_instructions"),
-        "tools": _parsed(attributes.get("gen_ai.tool.definitions")),
+        "tools": _list(attributes.get("gen_ai.tool.definitions")),
         "messages": [
             one
-            for each in _parsed(attributes.get("gen_ai.input.messages"))
+            for each in _list(attributes.get("gen_ai.input.messages"))
             for one in _from_parts(each)
         ],
         "response": next((one for each in said for one in _from_parts(each)), None),
@@ -209,21 +206,23 @@ def _from_parts(message: Any) -> Iterator[dict[str, Any]]:
 
 def _object(value: Any) -> dict[str, Any]:
     """Return a JSON object, also one that was stored as text; anything else is empty."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
+    value = _decoded(value)
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _parsed(value: Any) -> list[Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return []
+def _list(value: Any) -> list[Any]:
+    """Return a JSON list, also one that was stored as text; anything else is empty."""
+    value = _decoded(value)
     return value if isinstance(value, list) else []
+
+
+def _decoded(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return None
 
 
 def _number(value: Any) -> Any:

@@ -65,14 +65,23 @@ def cost_of(calls: Sequence[Call]) -> dict[str, Any]:
         usage, sheet = call.usage, sheet_of(call)
         price = sheet.input_per_million / 1e6 if priced else 1e-6
         long = usage.cache_write_1h
-        hour = sheet.lasting(3600).write if long and sheet.breakpoints else sheet.write
         total["input"] += usage.uncached * price
         total["cache_read"] += usage.cache_read * sheet.read * price
-        total["cache_write"] += ((usage.cache_write - long) * sheet.write + long * hour) * price
+        total["cache_write"] += (
+            (usage.cache_write - long) * sheet.write + long * _write_price(call)
+        ) * price
         if priced:
             total["output"] += usage.output * (sheet.output_per_million or 0.0) / 1e6
     unit = "USD" if priced else "million tokens at the plain input price, without answers"
     return {**total, "total": sum(total.values()), "unit": unit}
+
+
+def _write_price(call: Call) -> float:
+    """What writing to the cache costs; more where it is to last for an hour."""
+    sheet = sheet_of(call)
+    return (
+        sheet.lasting(_HOUR) if call.usage.cache_write_1h and sheet.breakpoints else sheet
+    ).write
 
 
 def simulate(session: Session) -> list[Simulated]:
@@ -150,8 +159,5 @@ def _bust(session: Session, number: int, before: Call, *, cold: bool, shared: in
         reason = "tools changed"
     else:
         reason = "prefix changed"
-    write = (
-        sheet.lasting(_HOUR).write if usage.cache_write_1h and sheet.breakpoints else sheet.write
-    )
-    cost = lost * (write - sheet.read) * sheet.input_per_million / 1e6
+    cost = lost * (_write_price(call) - sheet.read) * sheet.input_per_million / 1e6
     return Bust(session.id, number, reason, lost, cost)

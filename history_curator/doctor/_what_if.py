@@ -181,18 +181,13 @@ def _losses(pairs: Sequence[tuple[Session, Contents]], tallies: Sequence[Tally])
 def _costs(pairs: Sequence[tuple[Session, Contents]], tallies: Sequence[Tally]) -> list[float]:
     """Return what each session's replay cost, at the prices of the models that answered."""
     return [
-        _cost(session, inside.ratio, tally.costs)
+        input_cost(session, inside.ratio, tally.costs)
+        + sum(
+            call.usage.output * (sheet_of(call).output_per_million or 0.0) / 1e6
+            for call in session.calls
+        )
         for (session, inside), tally in zip(pairs, tallies, strict=True)
     ]
-
-
-def _cost(session: Session, ratio: float, costs: Mapping[str, float]) -> float:
-    """Return what a replay cost, at the prices of the models that answered."""
-    answers = sum(
-        call.usage.output * (sheet_of(call).output_per_million or 0.0) / 1e6
-        for call in session.calls
-    )
-    return input_cost(session, ratio, costs) + answers
 
 
 def input_cost(session: Session, ratio: float, costs: Mapping[str, float]) -> float:

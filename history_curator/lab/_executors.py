@@ -22,7 +22,7 @@ class RayExecutor(Executor):
 
     def __init__(self, **options: Any) -> None:
         """Take what ``ray.remote`` takes, such as ``num_cpus`` or ``max_retries``."""
-        self._ray = need("ray", None)
+        self._ray = need("ray", package="ray")
         self._options = options
 
     def submit(self, fn: Callable[..., Found], /, *args: Any, **kwargs: Any) -> Future[Found]:

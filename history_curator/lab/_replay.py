@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Literal
 from history_curator.caching import PriceSheet, get_prices, price_sheets
 from history_curator.errors import ConfigurationError, a_type
 from history_curator.lab._conversation import LabConversation, as_conversations
+from history_curator.lab._extra import progress_bar
 from history_curator.lab._finished import FinishedFolder
 from history_curator.lab._measure import Settings, Tally, measure_conversation
 from history_curator.lab._policies import Policy, as_policies
@@ -94,7 +95,10 @@ def replay(
         found = {number: tallies for number, tallies in known if tallies is not None}
     todo = [(number, talk) for number, talk in enumerate(talks) if number not in found]
     tasks = _tasks(todo, chosen, settings)
-    with _bar(len(talks), len(found), progress) as advance, _pool(executor, tasks) as pool:
+    bar: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda _done: None)
+    if progress and find_spec("rich"):
+        bar = progress_bar("conversations", len(talks), len(found))
+    with bar as advance, _pool(executor, tasks) as pool:
         for part in _run(tasks, pool):
             found.update(part)
             for number, tallies in part.items():
@@ -178,19 +182,3 @@ def _pool(
             'function that builds the curator, or executor="serial".'
         ) from error
     return ProcessPoolExecutor(max_workers=cores, mp_context=get_context("spawn"))
-
-
-@contextmanager
-def _bar(total: int, done: int, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """Hand out ``advance(n)``; silent without rich or when not wanted."""
-    if not (wanted and find_spec("rich")):
-        yield lambda _done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn(),
-               TimeRemainingColumn(), "left")  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("conversations", total=total, completed=done)
-        yield lambda done: progress.advance(task, done)

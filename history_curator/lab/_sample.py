@@ -7,6 +7,7 @@ tools return it names the kind, and that is written here.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from importlib.resources import files
 from random import Random
 from typing import Any
@@ -127,7 +128,7 @@ def _tests(_: Random, passed: int) -> str:
     return "\n".join([*lines, f"{passed} passed, {142 - passed} failed"])
 
 
-_TOOLS = {
+_TOOLS: dict[str, Callable[..., str]] = {
     "metrics": _metrics,
     "logs": _logs,
     "releases": _releases,

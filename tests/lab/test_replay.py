@@ -157,7 +157,7 @@ class Absent:
 
 
 def test_the_buffer_counts_joined_text_as_its_tokenizer_would() -> None:
-    from history_curator.lab._peer_messages import JoinedCounter
+    from history_curator.lab._peers import JoinedCounter
     from history_curator.tokens import get_counter
 
     counter = get_counter("o200k_base")
