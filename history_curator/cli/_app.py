@@ -9,12 +9,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from history_curator import __version__
-from history_curator.cli._doctor import doctor
 from history_curator.cli._files import read_conversations, read_file, write_text
-from history_curator.cli._friendly import friendly
 from history_curator.cli._options import (
     Budget,
     Config,
@@ -38,6 +35,10 @@ from history_curator.cli._show import (
     NARROW,
     console,
     decision_table,
+    friendly,
+    numbers,
+    print_diagnosis,
+    print_results,
     summary_panel,
     violation_table,
 )
@@ -80,13 +81,18 @@ def curate(
     config: Config = None,
     output: Output = None,
     history: Annotated[
-        bool, typer.Option("--history", help="The view may end on an answer; you append to it.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--history/--request",
+            help="Whether you append to the view, so that it may end on an answer, or send it.",
+            show_default="as the conversation ends",
+        ),
+    ] = None,
 ) -> None:
     """Write the view of every conversation in FILE, in the dialect it came in."""
     source = read_file(file)
     curator = curator_of(max_tokens, provider, counter, config)
-    tail = "history" if history else "request"
+    tail = {None: None, True: "history", False: "request"}[history]
     views = []
     for each in source.conversations:
         with about(each, source.conversations):
@@ -144,14 +150,20 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
     """Say what happens to each message of a conversation and why."""
-    stored = pick(read_file(file).conversations, which)
-    curator = curator_of(max_tokens, provider, counter, config)
-    report = curator.curate(stored.messages, tools=stored.tools, max_tokens=max_tokens).report
+    name, report = _report(
+        file, which, max_tokens, curator_of(max_tokens, provider, counter, config)
+    )
     if as_json:
         sys.stdout.write(report.to_json(indent=2) + "\n")
         return
-    console().print(summary_panel(report, stored.id))
+    console().print(summary_panel(report, name))
     console().print(decision_table(report, narrow=console().width < NARROW))
+
+
+def _report(file: str, which: int, max_tokens: int | None, curator: Any) -> tuple[str, Any]:
+    stored = pick(read_file(file).conversations, which)
+    curation = curator.curate(stored.messages, tools=stored.tools, max_tokens=max_tokens)
+    return stored.id, curation.report
 
 
 @app.command(epilog="Example: history-curator report talk.json -n 16000 -o page.html")
@@ -167,10 +179,8 @@ def report(
     which: Which = 0,
 ) -> None:
     """Write one self-contained page that shows the conversation as a timeline."""
-    stored = pick(read_file(file).conversations, which)
-    curator = curator_of(max_tokens, provider, counter, config)
-    curation = curator.curate(stored.messages, tools=stored.tools, max_tokens=max_tokens)
-    path = curation.report.to_html(output or Path("curation.html"))
+    _, found = _report(file, which, max_tokens, curator_of(max_tokens, provider, counter, config))
+    path = found.to_html(output or Path("curation.html"))
     console().print(f"Page written: {path}", soft_wrap=True)
 
 
@@ -231,10 +241,7 @@ def count(
             row = {"id": name, "messages": messages, "tokens": tokens}
             sys.stdout.write(json.dumps(row) + "\n")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("conversation", overflow="fold")
-    table.add_column("messages", justify="right")
-    table.add_column(f"tokens ({counter})", justify="right")
+    table = numbers(("conversation", "messages", f"tokens ({counter})"))
     for name, messages, tokens in rows:
         table.add_row(name, f"{messages:,}", f"{tokens:,}")
     if len(rows) > 1:
@@ -276,7 +283,6 @@ def compare(
     ] = None,
 ) -> None:
     """Replay recorded conversations under several policies and compare them."""
-    from history_curator.cli._compare import print_results
     from history_curator.lab import load_conversations, peer_names, replay
 
     policies = policies_of(policy or peer_names(), max_tokens, provider, counter)
@@ -348,6 +354,49 @@ def prune(
         prune_file(store, config, Path(store) if in_place else output, apply=apply)
 
 
-app.command(epilog="Example: history-curator doctor ~/.claude/projects --html cost.html")(
-    friendly(doctor)
-)
+@app.command(epilog="Example: history-curator doctor ~/.claude/projects --html cost.html")
+@friendly
+def doctor(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            help="Claude Code logs, JSON lines of requests with usage, LangSmith runs or "
+            "OpenTelemetry spans; files or folders."
+        ),
+    ],
+    *,
+    budget: Annotated[
+        list[int] | None,
+        typer.Option("--budget", "-b", min=1, help="For what-if; repeat for several."),
+    ] = None,
+    peer: Annotated[
+        list[str] | None, typer.Option(help="Another policy for what-if; repeat for several.")
+    ] = None,
+    what_if: Annotated[
+        bool, typer.Option("--what-if/--no-what-if", help="Replay the sessions under policies.")
+    ] = True,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, to standard output.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON to a file.")] = None,
+) -> None:
+    """Say what recorded sessions cost and on what, where the cache was lost, and what if."""
+    from history_curator.doctor import diagnose
+    from history_curator.doctor._diagnosis import BUDGETS, PEERS
+    from history_curator.lab._extra import progress_bar
+
+    found = diagnose(
+        paths,
+        budgets=(budget or BUDGETS) if what_if else (),
+        peers=peer if peer is not None else PEERS,
+        progress=progress_bar,
+    )
+    if html is not None:
+        found.to_html(html)
+    if output is not None:
+        found.to_json(output)
+    if as_json:
+        sys.stdout.write(found.to_json() + "\n")
+        return
+    print_diagnosis(found)
+    if html is not None:
+        console().print(f"\nPage written: {escape(str(html))}", soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from history_curator.cli._show import NARROW, budget_bar, console, decision_table
+from history_curator.cli._show import NARROW, budget_bar, console, decision_table, numbers
 from history_curator.curator import Curator
 from history_curator.lab import NoCuration, SessionPage, replay, sample_conversation
 from history_curator.lab._policies import NewestThatFit
@@ -92,13 +92,11 @@ def _left_out(report: CurationReport) -> list[str]:
 
 def _whole_session(results: ReplayResults, calls: int, *, narrow: bool) -> Table:
     """Return what the session costs, beside what one would do instead."""
-    table = Table(
-        title=f"\nThe whole session, {many(calls, 'call')}", title_justify="left", box=None,
-        pad_edge=False, header_style="bright_black",
+    heads = ("tokens", "cached", "cost", "lost", "faults")[2 * narrow :]
+    table = numbers(
+        ("", *heads), title=f"\nThe whole session, {many(calls, 'call')}", title_justify="left",
+        header_style="bright_black",
     )  # fmt: skip
-    table.add_column("", overflow="fold")
-    for head in ("tokens", "cached", "cost", "lost", "faults")[2 * narrow :]:
-        table.add_column(head, justify="right", no_wrap=True)
     for name, each in results.policies.items():
         needed = each.identifiers + each.repeats
         lost = each.lost_identifiers + each.repeated_calls

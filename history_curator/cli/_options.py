@@ -31,41 +31,31 @@ def policy_names(incomplete: str) -> list[str]:
     return [name for name in peer_names() if name.startswith(incomplete)]
 
 
-File = Annotated[
-    str, typer.Argument(metavar="FILE", help="JSON, JSON lines or gzip; - is standard input.")
-]
-Files = Annotated[
-    list[str],
-    typer.Argument(metavar="FILE", help="JSON, JSON lines or gzip; - is standard input."),
-]
-Budget = Annotated[int | None, typer.Option("--max-tokens", "-n", min=1, help="The budget.")]
-Provider = Annotated[
-    str,
-    typer.Option("--provider", "-p", help="Whose rules hold.", autocompletion=_providers),
-]
-Counter = Annotated[str, typer.Option("--counter", help="An encoding or a model name.")]
+_FILE = typer.Argument(metavar="FILE", help="JSON, JSON lines or gzip; - is standard input.")
+_BUDGET = typer.Option("--max-tokens", "-n", min=1, help="The budget.")
+_RULES, _TOKENS = "Whose rules hold.", "An encoding or a model name."
+
+File = Annotated[str, _FILE]
+Files = Annotated[list[str], _FILE]
+Budget = Annotated[int | None, _BUDGET]
+ReplayBudget = Annotated[int, _BUDGET]
+Provider = Annotated[str, typer.Option("--provider", "-p", help=_RULES, autocompletion=_providers)]
+Counter = Annotated[str, typer.Option("--counter", help=_TOKENS)]
 OwnProvider = Annotated[
     str | None,
     typer.Option(
-        "--provider",
-        "-p",
-        help="Whose rules hold.",
-        show_default="core, or --config",
-        autocompletion=_providers,
+        "--provider", "-p", help=_RULES, show_default="core, or --config", autocompletion=_providers
     ),
 ]
 OwnCounter = Annotated[
     str | None,
-    typer.Option(
-        "--counter", help="An encoding or a model name.", show_default="o200k_base, or --config"
-    ),
+    typer.Option("--counter", help=_TOKENS, show_default="o200k_base, or --config"),
 ]
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="YAML or TOML of a whole curator.")
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write.")]
 Which = Annotated[int, typer.Option("--which", "-w", min=0, help="Which conversation of the file.")]
-ReplayBudget = Annotated[int, typer.Option("--max-tokens", "-n", min=1, help="The budget.")]
 Pricing = Annotated[str, typer.Option(help="Price sheet behind the cost.", autocompletion=_sheets)]
 
 

@@ -8,10 +8,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from rich.markup import escape
-from rich.table import Table
 
 from history_curator.cli._files import naming, read_file, write_text
-from history_curator.cli._show import console
+from history_curator.cli._show import console, numbers
 from history_curator.dialects import detect, read_entries
 from history_curator.record.retention import apply_retention
 from history_curator.settings import RetentionConfig
@@ -55,9 +54,7 @@ def prune_file(path: str, config: Path | None, output: Path | None, *, apply: bo
     rules = rules_from(config)
     source = read_file(path)
     counter = get_counter(None)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("conversation", "messages", "tokens"):
-        table.add_column(name, justify="left" if name == "conversation" else "right")
+    table = numbers(("conversation", "messages", "tokens"))
     kept_messages = []
     for each in source.conversations:
         with naming(each.id) if len(source.conversations) > 1 else nullcontext():

@@ -145,12 +145,20 @@ class TestCurate:
         assert "The smallest view needs" in done.stderr
         assert "Traceback" not in done.output
 
-    def test_history_may_end_on_an_answer(self) -> None:
+    def test_a_conversation_that_ends_on_an_answer_is_a_history_unless_it_is_sent(self) -> None:
         said = json.dumps([user("hi"), assistant("hello")])
-        assert json.loads(run("curate", "-", "--history", stdin=said).stdout)[-1] == assistant(
-            "hello"
-        )
-        assert json.loads(run("curate", "-", stdin=said).stdout)[-1]["role"] == "user"
+        for options in ((), ("--history",)):
+            view = json.loads(run("curate", "-", *options, stdin=said).stdout)
+            assert view == [user("hi"), assistant("hello")]
+        assert json.loads(run("curate", "-", "--request", stdin=said).stdout)[-1]["role"] == "user"
+
+    def test_what_is_explained_is_what_is_written(self, tmp_path: Path) -> None:
+        talk = tmp_path / "talk.json"
+        talk.write_text(json.dumps([*sample_conversation(), assistant("done")]), encoding="utf-8")
+        view = json.loads(run("curate", talk, "-n", "6000").stdout)
+        report = json.loads(run("explain", talk, "-n", "6000", "--json").stdout)
+        assert report["curated_count"] == len(view)
+        assert view[-1] == assistant("done")
 
 
 class TestCheck:
