@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from history_curator.record._events import ConversationRecorded, EventBus, HistoryCurated
 from history_curator.record._runner import ConversationRunner, RunResult
-from history_curator.record._select import get_evaluation_history, select_all, select_where
-from history_curator.record._session import HistorySession
+from history_curator.record._session import (
+    HistorySession,
+    get_evaluation_history,
+    select_all,
+    select_where,
+)
 
 __all__ = [
     "ConversationRecorded",

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from history_curator.errors import without_text
 from history_curator.model import ConversationEntry
+from history_curator.report._deciding import absorbed
 
 if TYPE_CHECKING:
     from history_curator.report import CurationReport
@@ -97,15 +98,9 @@ class HistoryCurated:
     def to_dict(self) -> dict[str, Any]:
         """Return the event as JSON data, for logs and framework events."""
         return {
-            "prompt_name": self.prompt_name,
-            "original_count": self.original_count,
-            "curated_count": self.curated_count,
-            "strategy": self.strategy,
+            **{name: getattr(self, name) for name in self.__slots__},
             "session_id": None if self.session_id is None else str(self.session_id),
             "created_at": self.created_at.isoformat(),
-            "tokens": self.tokens,
-            "tokens_before": self.tokens_before,
-            "max_tokens": self.max_tokens,
             "actions": dict(self.actions),
         }
 
@@ -116,12 +111,8 @@ def action_totals(
     """Return how many entries met which fate, without tokenising anything."""
     given = {id(entry) for entry in before}
     totals = Counter("kept" if id(entry) in given else entry.action or "kept" for entry in after)
-    merged: set[int] = set()
-    for entry in after:
-        if entry.original is not None and entry.metadata and "merged" in entry.metadata:
-            merged.update(map(id, entry.metadata["merged"]))
-    present = {id(entry.root) for entry in after}
-    gone = {id(entry.root) for entry in before} - present
+    merged = absorbed(after).keys()
+    gone = {id(entry.root) for entry in before} - {id(entry.root) for entry in after}
     totals["merged"] += len(gone & merged)
     totals["dropped"] += len(gone - merged)
     return {action: count for action, count in sorted(totals.items()) if count}

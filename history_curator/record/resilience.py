@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from history_curator._drive import Body
-from history_curator.record._operations import Blocked, Operations
-from history_curator.record._outage import Outage
+from history_curator.record._operations import Blocked, Operations, Outage
 
 __all__ = ["DEFECTS", "WriteBehind"]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from history_curator.report._attribution import Step
-from history_curator.report._decision import Decision
+from history_curator.report._deciding import Decision, Step
 from history_curator.report._diff import LeftUnit, ViewDiff
 from history_curator.report._report import CurationReport
 

@@ -1,20 +1,73 @@
-"""Work out the decisions: one per recorded entry, one per invented one."""
+"""Work out the decisions, after the fact: one per recorded entry, one per invented one."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from history_curator.model import ConversationEntry, entry_to_dict
-from history_curator.report._attribution import (
-    KEPT,
-    Step,
-    absorbed,
-    dropped_by,
-    edited_by,
-    roots_of,
-)
-from history_curator.report._decision import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What happened to one entry and why.
+
+    Attributes:
+        index: position in the record, or None for an inserted entry.
+        position: position in the view, or None when it is not there.
+        role: who speaks.
+        action: kept, truncated, cleared, dropped, merged, moved, inserted, summarised, repaired.
+        reason: why, for a person.
+        manager: who decided.
+        tokens_before: tokens as recorded; 0 when inserted.
+        tokens_after: tokens in the view; 0 when it is not there.
+        handle: what the recall tool takes to return the original.
+        origin: why an inserted entry was invented.
+        name: the author or the tool.
+        change: for a touched or inserted entry, its fields as they stand in the view; what
+            `CurationReport.rebuild` needs.
+    """
+
+    index: int | None
+    position: int | None
+    role: str
+    action: str
+    reason: str
+    manager: str
+    tokens_before: int
+    tokens_after: int
+    handle: str | None = None
+    origin: str | None = None
+    name: str | None = None
+    change: Mapping[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+
+KEPT = "kept as it is"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one manager returned, and the reasons it gave for what it left out."""
+
+    manager: str
+    entries: Sequence[ConversationEntry]
+    reasons: Mapping[int, str] = field(default_factory=dict)
+
+
+def absorbed(entries: Sequence[ConversationEntry]) -> dict[int, int]:
+    """Recorded entries that were merged into another: id -> position of that other."""
+    found: dict[int, int] = {}
+    for position, entry in enumerate(entries):
+        for root in (entry.metadata or {}).get("merged", ()) if entry.original else ():
+            found[id(root)] = position
+    return found
+
 
 MOVED = {
     "system": "moved to the front, where system messages stand",
@@ -41,7 +94,7 @@ class Deciding:
         self._steps = steps
         self._count = count
         self._orphans = orphans
-        self._presence = [roots_of(step.entries) for step in steps]
+        self._presence = [{id(entry.root) for entry in step.entries} for step in steps]
         self._identities = [{id(entry) for entry in step.entries} for step in steps]
         self._merged = absorbed(view)
         self._places = self._find_places()
@@ -82,47 +135,23 @@ class Deciding:
         self, index: int, recorded: ConversationEntry, place: int, *, moved: bool
     ) -> Decision:
         entry = self._view[place]
-        touched = entry is not recorded
-        action, reason = "kept", KEPT
-        if touched:
+        action, reason, manager = "kept", KEPT, "seal"
+        if entry is not recorded:
             action, reason = entry.action or "kept", entry.reason or KEPT
+            manager = self._edited_by(entry)
         if moved and action == "kept":
             action, reason = "moved", MOVED.get(recorded.role.value, "moved")
-        return Decision(
-            index=index,
-            position=place,
-            role=recorded.role.value,
-            action=action,
-            reason=reason,
-            manager=edited_by(entry, self._steps, self._identities) if touched else "seal",
-            tokens_before=self._count(recorded),
-            tokens_after=self._count(entry),
-            handle=entry.handle,
-            origin=entry.origin,
-            name=recorded.tool_name or recorded.name,
-            change=entry_to_dict(entry) if touched else None,
-        )
+        return self._decision(index, recorded, place, entry, (action, reason, manager))
 
     def _absent(self, index: int, recorded: ConversationEntry) -> Decision:
-        root = recorded.root
-        action, manager = "dropped", "seal"
-        if id(root) in self._merged:
-            action, reason = "merged", "merged into its neighbour"
+        root = id(recorded.root)
+        if root in self._merged:
+            fate = ("merged", "merged into its neighbour", "seal")
         elif index in self._orphans:
-            reason = self._orphans[index]
+            fate = ("dropped", self._orphans[index], "seal")
         else:
-            manager, reason = dropped_by(root, self._steps, self._presence)
-        return Decision(
-            index=index,
-            position=self._merged.get(id(root)),
-            role=recorded.role.value,
-            action=action,
-            reason=reason,
-            manager=manager,
-            tokens_before=self._count(recorded),
-            tokens_after=0,
-            name=recorded.tool_name or recorded.name,
-        )
+            fate = ("dropped", *self._dropped_by(root))
+        return self._decision(index, recorded, self._merged.get(root), None, fate)
 
     def _inserted(self) -> dict[int, list[Decision]]:
         """Inventions, by the position of the recorded entry they follow."""
@@ -134,19 +163,44 @@ class Deciding:
             if id(entry.root) in known:
                 previous = max(previous, at_place.get(place, previous))
                 continue
-            decision = Decision(
-                index=None,
-                position=place,
-                role=entry.role.value,
-                action=entry.action or "inserted",
-                reason=entry.reason or "inserted",
-                manager=edited_by(entry, self._steps, self._identities),
-                tokens_before=0,
-                tokens_after=self._count(entry),
-                handle=entry.handle,
-                origin=entry.origin,
-                name=entry.tool_name or entry.name,
-                change=entry_to_dict(entry),
-            )
-            out.setdefault(previous, []).append(decision)
+            fate = (
+                entry.action or "inserted", entry.reason or "inserted", self._edited_by(entry),
+            )  # fmt: skip
+            out.setdefault(previous, []).append(self._decision(None, None, place, entry, fate))
         return out
+
+    def _decision(
+        self,
+        index: int | None,
+        recorded: ConversationEntry | None,
+        place: int | None,
+        entry: ConversationEntry | None,
+        fate: tuple[str, str, str],
+    ) -> Decision:
+        """Put down what was recorded, what is in the view, and the action, reason and manager."""
+        said = recorded or entry
+        assert said is not None
+        return Decision(
+            index,
+            place,
+            said.role.value,
+            *fate,
+            tokens_before=0 if recorded is None else self._count(recorded),
+            tokens_after=0 if entry is None else self._count(entry),
+            handle=None if entry is None else entry.handle,
+            origin=None if entry is None else entry.origin,
+            name=said.tool_name or said.name,
+            change=None if entry is None or entry is recorded else entry_to_dict(entry),
+        )
+
+    def _dropped_by(self, root: int) -> tuple[str, str]:
+        """Return why an entry was left out, and the manager that did it."""
+        for step, present in zip(self._steps, self._presence, strict=True):
+            if root not in present:
+                return step.reasons.get(root, f"left out by {step.manager}"), step.manager
+        return "left out", self._steps[-1].manager if self._steps else "seal"
+
+    def _edited_by(self, entry: ConversationEntry) -> str:
+        """Return the manager in whose output this very entry appears first."""
+        outputs = zip(self._steps, self._identities, strict=True)
+        return next((step.manager for step, known in outputs if id(entry) in known), "seal")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.report._decision import Decision
+from history_curator.report._deciding import Decision
 
 _GIST, _NAMES = 80, 20
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_curator.model import ConversationEntry, entry_from_dict, write_private
-from history_curator.report._attribution import Step
-from history_curator.report._deciding import Deciding
-from history_curator.report._decision import Decision
+from history_curator.report._deciding import Deciding, Decision, Step
 from history_curator.report._diff import ViewDiff, diff_views
 
 if TYPE_CHECKING:
@@ -134,10 +133,7 @@ class CurationReport:
     @cached_property
     def actions(self) -> dict[str, int]:
         """How often each action was taken."""
-        totals: dict[str, int] = {}
-        for decision in self.decisions:
-            totals[decision.action] = totals.get(decision.action, 0) + 1
-        return totals
+        return dict(Counter(decision.action for decision in self.decisions))
 
     @cached_property
     def reasoning_stripped(self) -> int:
@@ -158,11 +154,11 @@ class CurationReport:
                 shown = None if decision.position is None else self._view[decision.position]
                 data["before"] = None if entry is None else entry.content
                 data["after"] = None if shown is None else shown.content
-                calls = (shown or entry).tool_calls if (shown or entry) else None  # type: ignore[union-attr]
-                data["tool_call_id"] = (shown or entry).tool_call_id if (shown or entry) else None  # type: ignore[union-attr]
+                said = shown or entry
+                data["tool_call_id"] = said and said.tool_call_id
                 data["tool_calls"] = [
                     {"id": call.id, "name": call.name, "arguments": call.arguments}
-                    for call in calls or ()
+                    for call in (said and said.tool_calls) or ()
                 ]
             decisions.append(data)
         return {**self.summary(), "decisions": decisions}
@@ -207,10 +203,32 @@ class CurationReport:
         return diff_views(previous.decisions, self.decisions, self._record, self._view)
 
     def explain(self, *, limit: int | None = None) -> str:
-        """Return a table for a terminal, one line per decision."""
-        from history_curator.report._explain import explain
+        """Return a table for a terminal, one line per decision; the newest `limit`, if given."""
+        decisions = self.decisions if limit is None else self.decisions[-limit:]
+        rows = [("#", "role", "action", "tokens", "why", "by")]
+        for each in decisions:
+            number = "+" if each.index is None else str(each.index)
+            before, after = each.tokens_before, each.tokens_after
+            tokens = str(before) if before == after else f"{before}→{after}"
+            rows.append((number, each.role, each.action, tokens, each.reason, each.manager))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        table = (map(str.ljust, row, widths) for row in rows)
+        lines = [self._in_a_line(), *("  ".join(row).rstrip() for row in table)]
+        hidden = len(self.decisions) - len(decisions)
+        if hidden:
+            lines.insert(2, f"({hidden} earlier decisions not shown)")
+        lines.extend(f"warning: {warning}" for warning in self.warnings)
+        return "\n".join(lines)
 
-        return explain(self, limit=limit)
+    def _in_a_line(self) -> str:
+        budget = "" if self.max_tokens is None else f" of {self.max_tokens}"
+        actions = ", ".join(f"{count} {action}" for action, count in sorted(self.actions.items()))
+        return (
+            f"{self.curated_count} of {self.original_count} entries, "
+            f"{self.tokens}{budget} tokens ({self.counter}, {self.provider}); "
+            f"stable prefix {self.prefix_entries} entries, {self.prefix_tokens} tokens; "
+            f"{actions or 'nothing to decide'}"
+        )
 
     def _repr_html_(self) -> str:
         from history_curator.report._html import render_frame

@@ -9,8 +9,7 @@ from history_curator.model import (
     recall_hint,
     span_handle,
 )
-from history_curator.record.recall._recall import Recall
-from history_curator.record.recall._request import RECALL_DESCRIPTION, RecallRequest
+from history_curator.record.recall._recall import RECALL_DESCRIPTION, Recall, RecallRequest
 
 __all__ = [
     "RECALL_DESCRIPTION",
