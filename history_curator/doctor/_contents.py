@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from statistics import median
 
 from history_curator.doctor._session import Session
@@ -57,9 +59,9 @@ class Contents:
         problem: why the messages could not be read, when they could not.
     """
 
-    kinds: dict[str, float] = field(default_factory=dict)
-    tools: dict[str, float] = field(default_factory=dict)
-    idle_tools: dict[str, float] = field(default_factory=dict)
+    kinds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    tools: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    idle_tools: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     errors: list[float] = field(default_factory=list)
     ratio: float = 1.0
     hidden: int = 0
@@ -103,12 +105,8 @@ def look_into(session: Session, counter: TokenCounter, calibration: Calibration)
 
 def _before(record: ReadConversation, messages: int) -> list[int]:
     """Return, for each count of messages, how many entries they were read as."""
-    counts = [0] * (messages + 1)
-    for home in record.homes:
-        counts[home + 1] += 1
-    for at in range(messages):
-        counts[at + 1] += counts[at]
-    return counts
+    entries = Counter(record.homes)
+    return list(accumulate((entries[at] for at in range(messages)), initial=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +170,7 @@ def _counted(
     session: Session, sizes: Sequence[int], before: Sequence[int], windows: Sequence[_Window]
 ) -> list[int]:
     """Return our count of what the log shows of each prompt."""
-    upto = [0]
-    for size in sizes:
-        upto.append(upto[-1] + size)
+    upto = list(accumulate(sizes, initial=0))
     counted = [0] * len(session.calls)
     for window in windows:
         for number in window.calls:
@@ -217,7 +213,7 @@ def _attribute(inside: _Inside, found: Contents) -> None:
     names = _tool_names(record.entries)
     for window in inside.windows:
         positions = [before[session.calls[number].position] for number in window.calls]
-        _add(found.kinds, "summaries", window.summary * len(positions) * found.ratio)
+        found.kinds["summaries"] += window.summary * len(positions) * found.ratio
         waiting = 0
         for index in range(before[window.start], positions[-1]):
             while waiting < len(positions) and positions[waiting] <= index:
@@ -232,7 +228,7 @@ def _attribute(inside: _Inside, found: Contents) -> None:
                 after = sum(1 for at in positions[waiting:] if at > used)
                 # The call right after a result reads it: that one it is there for.
                 spare = min(after, carried - 1)
-                _add(found.idle_tools, names.get(index) or "tool", size * spare)
+                found.idle_tools[names.get(index) or "tool"] += size * spare
     total = sum(call.usage.input for call in session.calls)
     rest = total - sum(found.kinds.values())
     if rest >= 0:
@@ -245,14 +241,14 @@ def _attribute(inside: _Inside, found: Contents) -> None:
 
 def _charge(found: Contents, entry: ConversationEntry, tool: str | None, tokens: float) -> None:
     if entry.role is MessageRole.TOOL:
-        _add(found.kinds, "tool results", tokens)
-        _add(found.tools, tool or "tool", tokens)
+        found.kinds["tool results"] += tokens
+        found.tools[tool or "tool"] += tokens
     elif entry.tool_calls:
-        _add(found.kinds, "tool calls", tokens)
+        found.kinds["tool calls"] += tokens
         for call in entry.tool_calls:
-            _add(found.tools, call.name, tokens / len(entry.tool_calls))
+            found.tools[call.name] += tokens / len(entry.tool_calls)
     else:
-        _add(found.kinds, f"{entry.role.value} text", tokens)
+        found.kinds[f"{entry.role.value} text"] += tokens
 
 
 def _last_uses(needs: Mapping[int, Sequence[Need]]) -> dict[int, int]:
@@ -275,7 +271,3 @@ def _tool_names(entries: Sequence[ConversationEntry]) -> dict[int, str]:
         if entry.role is MessageRole.TOOL:
             found[index] = entry.tool_name or names.get(entry.tool_call_id or "", "tool")
     return found
-
-
-def _add(where: dict[str, float], key: str, tokens: float) -> None:
-    where[key] = where.get(key, 0.0) + tokens

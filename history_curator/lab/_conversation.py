@@ -77,7 +77,11 @@ class LabConversation:
             messages=list(self.messages),
             homes=tuple(at for at, span in enumerate(spans) for _ in span),
             entries=tuple(entries),
-            calls=tuple(_calls(entries)),
+            calls=tuple(
+                index
+                for index, entry in enumerate(entries)
+                if index and entry.role is MessageRole.ASSISTANT
+            ),
             questions=tuple(_questions(self.questions, spans)),
             tools=self.tools,
             times=tuple(self._times(entries, spans)),
@@ -205,12 +209,6 @@ def _as_conversation(item: Any, number: int) -> LabConversation:
         f"conversation {number} is {a_type(item)}.",
         fix='pass lists of messages, or mappings with a "messages" list.',
     )
-
-
-def _calls(entries: Sequence[ConversationEntry]) -> Iterable[int]:
-    for index, entry in enumerate(entries):
-        if index and entry.role is MessageRole.ASSISTANT:
-            yield index
 
 
 def _questions(labelled: Iterable[Mapping[str, Any]], spans: Sequence[range]) -> Iterable[Question]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from history_curator._drive import Ask, Body, adrive, drive
+from history_curator._drive import Ask, Body
 from history_curator.errors import ConfigurationError, a_type
 from history_curator.managers._protocol import CurationContext, HistoryManager
-from history_curator.managers._running import arun_manager, run_manager
+from history_curator.managers._running import Driven, arun_manager, run_manager
 from history_curator.model import ConversationEntry
 from history_curator.record._events import EventBus, HistoryCurated, action_totals
 
 
 @dataclass(frozen=True, slots=True)
-class ComposedManager:
+class ComposedManager(Driven):
     """Applies managers one after the other, each to what the one before returned.
 
     Examples:
@@ -37,18 +36,6 @@ class ComposedManager:
                     "a curate method. Fix: pass objects with curate(entries, *, context)."
                 )
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
-        """Return what the last manager returns."""
-        return drive(self._steps(entries, context))
-
-    async def acurate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
-        """Like `curate`, for managers that call a model."""
-        return await adrive(self._steps(entries, context))
-
     def _steps(
         self, entries: Sequence[ConversationEntry], context: CurationContext
     ) -> Body[list[ConversationEntry]]:
@@ -58,7 +45,7 @@ class ComposedManager:
 
 
 @dataclass(frozen=True, slots=True)
-class ObservableManager:
+class ObservableManager(Driven):
     """Wraps a manager and publishes `HistoryCurated` on a bus after each curation.
 
     The event describes what the wrapped manager did. A `Curator` with a bus publishes one for the
@@ -79,28 +66,18 @@ class ObservableManager:
     bus: EventBus
     prompt_name: str = "history"
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> Sequence[ConversationEntry]:
-        """Return what the wrapped manager returns."""
-        return drive(self._steps(entries, context))
-
-    async def acurate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> Sequence[ConversationEntry]:
-        """Like `curate`, for a manager that calls a model."""
-        return await adrive(self._steps(entries, context))
-
     def _steps(
         self, before: Sequence[ConversationEntry], context: CurationContext
     ) -> Body[Sequence[ConversationEntry]]:
+        from history_curator.settings._registry import snake_case
+
         after = yield Ask(run_manager, arun_manager, (self.inner, before, context))
         self.bus.publish(
             HistoryCurated(
                 prompt_name=self.prompt_name,
                 original_count=len(before),
                 curated_count=len(after),
-                strategy=_strategy(self.inner),
+                strategy=snake_case(type(self.inner).__name__),
                 session_id=getattr(context.session, "session_id", None),
                 created_at=datetime.now(timezone.utc),
                 actions=action_totals(before, after),
@@ -108,8 +85,3 @@ class ObservableManager:
             )
         )
         return list(after)
-
-
-def _strategy(manager: HistoryManager) -> str:
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(manager).__name__).lower()
-    return name.removesuffix("_manager")

@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from inspect import isawaitable, iscoroutinefunction, signature
 from typing import Any
 
+from history_curator._drive import Body, adrive, drive
 from history_curator.errors import ConfigurationError
 from history_curator.managers._protocol import CurationContext
 from history_curator.model import (
@@ -16,6 +17,23 @@ from history_curator.model import (
 )
 
 Entries = Sequence[ConversationEntry]
+
+
+class Driven:
+    """A manager whose ``_steps`` are written once, for callers that wait and callers that await."""
+
+    __slots__ = ()
+
+    def curate(self, entries: Entries, *, context: CurationContext) -> Entries:
+        """Return what the steps come to; a model they ask is called."""
+        return drive(self._steps(entries, context))
+
+    async def acurate(self, entries: Entries, *, context: CurationContext) -> Entries:
+        """Like `curate`; a model they ask is awaited."""
+        return await adrive(self._steps(entries, context))
+
+    def _steps(self, entries: Entries, context: CurationContext) -> Body[Entries]:
+        raise NotImplementedError
 
 
 def run_manager(manager: Any, entries: Entries, context: CurationContext) -> Entries:

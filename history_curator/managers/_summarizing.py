@@ -6,10 +6,11 @@ import logging
 from collections.abc import Generator, MutableMapping, Sequence
 from typing import Any
 
-from history_curator._drive import Ask, Body, adrive, drive
+from history_curator._drive import Ask, Body
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers._cut import fits, place_of, stopped_fitting, window_of
 from history_curator.managers._protocol import CurationContext
+from history_curator.managers._running import Driven
 from history_curator.managers.relevance._compose import marked_entry, quote
 from history_curator.managers.summaries import (
     DEFAULT_PROMPT,
@@ -30,7 +31,7 @@ SUMMARY_HEAD = "[Summary of earlier parts of this conversation, which are no lon
 _Steps = Generator[str | Ride, str, Sequence[ConversationEntry]]
 
 
-class SummarizingManager:
+class SummarizingManager(Driven):
     """Replaces what is cut by a summary, written by a model of your choice.
 
     Guaranteed: the model is called only when the history does not fit; everything that is cut
@@ -87,24 +88,12 @@ class SummarizingManager:
         self.low_water = low_water
         self._rolling = RollingSummary(check_prompt(prompt), chunk_tokens=chunk_tokens, cache=cache)
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> Sequence[ConversationEntry]:
-        """Return the window with a summary of what came before, or the entries when they fit."""
-        return drive(self._asked(entries, context))
-
-    async def acurate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> Sequence[ConversationEntry]:
-        """Like `curate`, awaiting the model."""
-        return await adrive(self._asked(entries, context))
-
-    def _asked(
+    def _steps(
         self, entries: Sequence[ConversationEntry], context: CurationContext
     ) -> Body[Sequence[ConversationEntry]]:
         """Ask the model what the steps want to know, whoever waits for it."""
         live = riding_now(self._given) if self._rides else None
-        steps = self._steps(entries, context, live)
+        steps = self._prompts(entries, context, live)
         answer: str | None = None
         while True:
             try:
@@ -127,7 +116,7 @@ class SummarizingManager:
         behind = Summarizer(live.ask, live.aask, self.summarizer.name)
         return Ask(behind.ask, behind.aask, (wanted.instruction,))
 
-    def _steps(
+    def _prompts(
         self, entries: Sequence[ConversationEntry], context: CurationContext, live: Live | None
     ) -> _Steps:
         """Yield prompts, take answers, return the view."""

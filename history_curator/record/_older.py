@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from history_curator.model import ConversationEntry, MessageRole, ToolCall
 from history_curator.timeline import pair
-
-
-@dataclass(slots=True)
-class _Exchange:
-    """A finished exchange of an older turn: where its call and its results stand."""
-
-    head: int
-    results: list[int]
 
 
 class Older:
@@ -25,7 +16,8 @@ class Older:
         self._entries = entries
         self._start = start
         places = {id(entry): place for place, entry in enumerate(entries)}
-        self._exchanges: dict[int, _Exchange] = {}
+        # Finished exchanges of older turns: where the call stands, and where its results do.
+        self._exchanges: dict[int, list[int]] = {}
         belongs: set[int] = set()
         self._names: dict[int, str] = {}
         for unit in pair(entries):
@@ -42,8 +34,8 @@ class Older:
             if None not in unit.results and not any(
                 place >= start or entries[place].pinned for place in members
             ):
-                self._exchanges[head] = _Exchange(head, results)
-        self._results = {at for each in self._exchanges.values() for at in each.results}
+                self._exchanges[head] = results
+        self._results = {at for results in self._exchanges.values() for at in results}
         if whole:
             # A result that no call waits for, or that another one replaced.
             self._results.update(
@@ -59,11 +51,11 @@ class Older:
     def in_words(self) -> list[ConversationEntry]:
         """Return everything but the finished exchanges, of which only words stay."""
         left: dict[int, ConversationEntry] = {}
-        waiting: list[_Exchange] = []
+        waiting: list[int] = []
         before: ConversationEntry | None = None
         for place, entry in enumerate(self._entries):
             if place in self._exchanges:
-                waiting.append(self._exchanges[place])
+                waiting.append(place)
             elif place not in self._results:
                 left[place] = entry
                 if entry.role is not MessageRole.SYSTEM:
@@ -74,13 +66,13 @@ class Older:
 
     def _leave_words(
         self,
-        gone: list[_Exchange],
+        gone: list[int],
         before: ConversationEntry | None,
         place: int | None,
         left: dict[int, ConversationEntry],
     ) -> None:
         """Say what is left of the exchanges between an entry and the one at `place`."""
-        heads = [self._entries[each.head] for each in gone]
+        heads = [self._entries[at] for at in gone]
         if not heads:
             return
         after = None if place is None else self._entries[place]
@@ -93,16 +85,13 @@ class Older:
         elif answered and place is not None and after is not None and self._may_take(place, heads):
             left[place] = _joined(after, [*said, after.content or ""])
         elif answered or any(entry.has_media for entry in heads) or _is_answer(before):
-            speaking = [each for each, head in zip(gone, heads, strict=True) if _speaks(head)]
-            self._keep_trimmed(speaking, left)
+            self._keep_trimmed([at for at in gone if _speaks(self._entries[at])], left)
         else:
-            left[gone[-1].head] = _without_calls(heads[-1], said)
+            left[gone[-1]] = _without_calls(heads[-1], said)
 
-    def _keep_trimmed(
-        self, exchanges: Sequence[_Exchange], left: dict[int, ConversationEntry]
-    ) -> None:
-        for each in exchanges:
-            for place in (each.head, *each.results):
+    def _keep_trimmed(self, exchanges: Sequence[int], left: dict[int, ConversationEntry]) -> None:
+        for head in exchanges:
+            for place in (head, *self._exchanges[head]):
                 left[place] = self._trim(place, self._entries[place])
 
     def _may_take(self, place: int, heads: Sequence[ConversationEntry]) -> bool:

@@ -13,6 +13,8 @@ import importlib
 import json
 import logging
 from collections.abc import Iterable, Iterator
+from operator import is_not
+from pathlib import Path
 from typing import Any
 
 from history_curator.errors import ConfigurationError, HistoryCuratorError
@@ -170,7 +172,7 @@ class _Pruning:
                 self._deletes.append(row)
                 reason = "tool details of older turns are not kept"
                 yield self._decision(row, str(before[0].role), "removed", reason, 0)
-            elif len(after) < len(before) or any(map(_differs, after, before)):
+            elif len(after) < len(before) or any(map(is_not, after, before)):
                 self._updates[row] = stored.written(after)
                 size = len(_text(self._updates[row]))
                 reason = next((one.reason for one in after if one.reason), "")
@@ -236,11 +238,9 @@ def _connect(sa: Any, url: str) -> Any:
             f"The store cannot be opened: {error}. Fix: use a URL such as sqlite:///chat.db."
         ) from error
     path = engine.url.database
-    if engine.dialect.name == "sqlite" and path and path != ":memory:":
-        from pathlib import Path
-
-        if not Path(path).exists() and not path.startswith("file:"):
-            raise ConfigurationError(f"There is no store at {path}. Fix: check the URL.")
+    is_file = path and path != ":memory:" and not path.startswith("file:")
+    if engine.dialect.name == "sqlite" and is_file and not Path(path).exists():
+        raise ConfigurationError(f"There is no store at {path}. Fix: check the URL.")
     return engine
 
 
@@ -306,10 +306,6 @@ def _sessions(
             f"Fix: use one of {_listed([str(session) for session in found[:10]])}."
         )
     return chosen
-
-
-def _differs(one: object, other: object) -> bool:
-    return one is not other
 
 
 def _text(payload: Any) -> str:
