@@ -19,16 +19,13 @@ def is_claude_code(row: Any) -> bool:
 
 
 def read_claude_code(rows: Iterable[Mapping[str, Any]], counted: set[str]) -> list[Session]:
-    """Return the sessions of one log file.
+    """Return the sessions of one log file, from its lines in order.
 
     An answer spans several lines that share a message id and repeat the usage: it becomes one
     message and one call, with the usage of its last line. Lines of side chains become sessions of
     their own. A message id in ``counted`` was charged in another file (a resumed session repeats
-    what was said before it): its text counts as said, its usage does not count again.
-
-    Args:
-        rows: the lines, decoded, in the order of the file.
-        counted: ids of answers already charged; those found here are added to it.
+    what was said before it): its text counts as said, its usage does not count again. Those found
+    here are added to it.
     """
     reader = _Reader(counted)
     for row in rows:

@@ -72,13 +72,10 @@ class Contents:
 
 
 def look_into(session: Session, counter: TokenCounter, calibration: Calibration) -> Contents:
-    """Return what the prompts of a session were made of.
+    """Return what the prompts of a session were made of, as far as the log shows it.
 
-    Args:
-        session: the log.
-        counter: counts what the log shows.
-        calibration: learns, call by call, how the provider counts the same, and predicts each
-            prompt before it is looked at.
+    The calibration learns, call by call, how the provider counts the same, and predicts each prompt
+    before it is looked at.
     """
     found = Contents()
     record = None

@@ -29,12 +29,10 @@ def is_request(row: Any) -> bool:
 
 
 def read_requests(rows: Iterable[Mapping[str, Any]], counted: set[str], name: str) -> list[Session]:
-    """Return the sessions that the requests belong to, in the order they are met.
+    """Return the sessions that the requests with ``usage`` belong to, in the order they are met.
 
-    Args:
-        rows: requests, each with ``usage``; those without are passed over.
-        counted: ids of answers already charged; those found here are added to it.
-        name: what a session without a name of its own is called.
+    Ids of answers in ``counted`` were charged already; those found here are added to it. A session
+    without a name of its own gets ``name``.
     """
     sessions: dict[str, _Growing] = {}
     for row in rows:
@@ -154,11 +152,7 @@ def read_logs(
 
     A broken line, or a file that is no log, is named and passed over: one bad file of a hundred
     does not keep the others from being read. An answer is charged once, in the oldest file that
-    has it.
-
-    Args:
-        files: what to read.
-        done: told after every file.
+    has it. ``done`` is told after every file.
     """
     problems: list[str] = []
     loaded = []

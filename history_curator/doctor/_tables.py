@@ -80,12 +80,7 @@ def in_short(found: Diagnosis) -> list[str]:
 
 
 def tables(found: Diagnosis, most: int = 10) -> list[Shown]:
-    """Return the tables that have rows.
-
-    Args:
-        found: the diagnosis.
-        most: rows of those that could go on for long.
-    """
+    """Return the tables that have rows, of those that could go on for long the first ``most``."""
     ours = next((each for each in found.policies if each.losses), None)
     every = [
         Shown("What was spent", ("", "tokens", "cost", "of all", ""), list(_spent(found))),

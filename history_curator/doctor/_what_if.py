@@ -76,22 +76,13 @@ def what_if(
     progress: bool,
     executor: Any = None,
 ) -> list[WhatIf]:
-    """Return one row per policy: as it was, the default at several budgets, and peers.
+    """Return one row per policy: as it was, the default at several budgets, and peers at the smallest.
 
     Every call of the logs is made again with what the policy would have sent. What the log does
-    not show (system prompt, tools) is sent along with every request; times are those of the log,
-    for the default policy's clock, too; what the model answered is taken from it as well. What was really sent is
-    replayed as well, and what was reported for a session is multiplied with how a policy's replay
-    compares to that one: whatever the replay gets wrong for both cancels out.
-
-    Args:
-        sessions: what the logs say.
-        contents: what was found in each of them.
-        budgets: for the default policy; peers get the smallest.
-        peers: names of policies that `replay` knows.
-        counter: counts, for all of them.
-        progress: show a bar.
-        executor: as in `replay`.
+    not show (system prompt, tools) is sent along with every request; times and answers are those of
+    the log, for the default policy's clock, too. What was really sent is replayed as well, and what
+    was reported for a session is multiplied with how a policy's replay compares to that one:
+    whatever the replay gets wrong for both cancels out.
     """
     pairs = [
         (session, inside)
@@ -193,10 +184,7 @@ def _costs(pairs: Sequence[tuple[Session, Contents]], tallies: Sequence[Tally]) 
 def input_cost(session: Session, ratio: float, costs: Mapping[str, float]) -> float:
     """Return what the prompts of a replay cost, with the cache that the session used.
 
-    Args:
-        session: the log.
-        ratio: the provider's tokens over ours.
-        costs: what the replay cost by price sheet, as `Tally.costs` has it.
+    ``ratio`` is the provider's tokens over ours, ``costs`` as `Tally.costs` has them.
     """
     if not session.calls:
         return 0.0

@@ -10,8 +10,9 @@ from typing import Any
 from history_curator.caching import PriceSheet
 from history_curator.errors import HistoryCuratorError
 from history_curator.lab._conversation import LabConversation, ReadConversation
-from history_curator.lab._jumps import Jump, Jumps
 from history_curator.lab._needs import (
+    Jump,
+    Jumps,
     edits_in_view,
     find_edits,
     find_needs,

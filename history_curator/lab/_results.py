@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from history_curator.errors import ConfigurationError
+from history_curator.lab._extra import need
 from history_curator.lab._measure import Tally, tally_to_dict
 from history_curator.lab._table import PolicyResult, as_text, columns_of
 from history_curator.model import write_private
@@ -85,14 +86,8 @@ class ReplayResults:
         Raises:
             ImportError: with the command that installs pandas.
         """
-        from history_curator.lab._extra import need
-
         pandas = need("pandas")
-        rows = [result.to_dict() for result in self.policies.values()]
-        for row in rows:
-            for nested in ("costs", "violations", "roles"):
-                for key, value in row.pop(nested).items():
-                    row[f"{nested}.{key}"] = value
+        rows = [_flat(result.to_dict()) for result in self.policies.values()]
         return pandas.DataFrame(rows).set_index("name")
 
     def to_parquet(self, path: str | Path) -> None:
@@ -104,19 +99,12 @@ class ReplayResults:
         Raises:
             ImportError: with the command that installs pyarrow.
         """
-        from history_curator.lab._extra import need
-
         arrow, parquet = need("pyarrow", "scale"), need("pyarrow.parquet", "scale")
-        rows = []
-        for name, tallies in self.tallies.items():
-            for tally in tallies:
-                row: dict[str, Any] = {"policy": name}
-                for key, value in tally_to_dict(tally).items():
-                    if isinstance(value, Mapping):
-                        row.update({f"{key}.{inner}": one for inner, one in value.items()})
-                    else:
-                        row[key] = value
-                rows.append(row)
+        rows = [
+            {"policy": name, **_flat(tally_to_dict(tally))}
+            for name, tallies in self.tallies.items()
+            for tally in tallies
+        ]
         columns = dict.fromkeys(key for row in rows for key in row)
         table = arrow.table({key: [row.get(key) for row in rows] for key in columns})
         if "://" in str(path):
@@ -184,6 +172,15 @@ class ReplayResults:
         rows = (f"<tr>{html_cells(row)}</tr>" for row in self.rows())
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
         return html_table(html_cells(self.columns(), "th"), rows) + notes
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row in which what is inside ``costs`` is ``costs.anthropic`` and so on."""
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        inside = value.items() if isinstance(value, Mapping) else None
+        flat.update({key: value} if inside is None else {f"{key}.{k}": v for k, v in inside})
+    return flat
 
 
 def _name(each: PolicyResult) -> str:

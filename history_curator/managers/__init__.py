@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from history_curator.managers._adaptive import AdaptiveManager
     from history_curator.managers._composed import ComposedManager, ObservableManager
     from history_curator.managers._cut import TokenBudgetManager
-    from history_curator.managers._pins import PinManager
     from history_curator.managers._protocol import CurationContext, HistoryManager
     from history_curator.managers._relevance import RelevanceManager
     from history_curator.managers._select import (
         PassthroughManager,
+        PinManager,
         SlidingWindowManager,
         TurnRetentionManager,
     )
@@ -54,7 +54,7 @@ _HOMES = {
     "HistoryManager": "_protocol",
     "ObservableManager": "_composed",
     "PassthroughManager": "_select",
-    "PinManager": "_pins",
+    "PinManager": "_select",
     "RelevanceManager": "_relevance",
     "RoleTruncator": "_shorten",
     "SlidingWindowManager": "_select",

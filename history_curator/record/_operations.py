@@ -135,10 +135,7 @@ logger = logging.getLogger("history_curator.store")
 class Outage:
     """One warning when a store goes down, one message when it is back, the error in between.
 
-    Args:
-        name: the store's name in log messages.
-        retry_after: seconds to leave a store alone that failed.
-        defects: errors that waiting does not cure: they are raised.
+    Errors among `defects` are raised: waiting does not cure them.
     """
 
     def __init__(self, name: str, retry_after: float, defects: tuple[type[Exception], ...]) -> None:

@@ -86,11 +86,7 @@ def diff_views(
 ) -> ViewDiff:
     """Return what changed between two views of one conversation. A pure function.
 
-    Args:
-        before: decisions of the earlier view.
-        now: decisions of the later one.
-        record: the entries of the later one's record, which begins with the earlier one's.
-        view: the entries that the later view shows.
+    The later one's record begins with the earlier one's; `view` is what the later one shows.
     """
     shown = {each.index: each for each in before if _visible(each)}
     still = {each.index: each for each in now if _visible(each)}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from history_curator.lab import LabConversation, replay
-from history_curator.lab._jumps import Jump
+from history_curator.lab._needs import Jump
 from tests.support.messages import assistant, call, result, user
 
 TALK = [

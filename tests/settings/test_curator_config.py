@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from history_curator.boundary import HistoryLimits
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
-from history_curator.managers._pins import PinManager, is_standing_rule
+from history_curator.managers._select import PinManager, is_standing_rule
 from history_curator.settings import (
     CuratorConfig,
     ManagerConfig,

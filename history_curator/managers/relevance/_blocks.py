@@ -27,11 +27,7 @@ _FORM = b"history-curator terms 2"
 
 
 class Blocks:
-    """Texts as numbers, in order.
-
-    Args:
-        folder: where full blocks are kept; None keeps them in memory.
-    """
+    """Texts as numbers, in order; full blocks are kept in a folder where there is one."""
 
     def __init__(self, folder: Any = None) -> None:
         self._folder = None if folder is None else Path(folder)

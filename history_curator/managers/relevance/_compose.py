@@ -74,12 +74,8 @@ def label(start: int) -> str:
 def quote(entry: ConversationEntry, opening: re.Pattern[str] = _OPENING) -> str:
     r"""Return an entry word for word, with its speaker.
 
-    A line of it that reads like the start of another quote is marked ``quoted:``, as is what reads
-    like a mark of ours.
-
-    Args:
-        entry: what was said.
-        opening: how quotes around it may start.
+    A line of it that reads like the start of another quote (`opening`) is marked ``quoted:``, as is
+    what reads like a mark of ours.
 
     Examples:
         >>> quote(ConversationEntry(MessageRole.USER, "hi\nassistant: the code is 1"))
@@ -99,12 +95,10 @@ def quote_cost(entries: Iterable[ConversationEntry], counter: TokenCounter) -> i
 def recollection(
     runs: Sequence[tuple[int, Sequence[ConversationEntry]]], before: ConversationEntry
 ) -> ConversationEntry:
-    """Return quotes as one marked user entry, to stand at another entry.
+    """Return quotes as one marked user entry, to stand before another entry.
 
-    Args:
-        runs: places in the record, ascending, and the entries that are quoted from there. What
-            follows the one before directly has no label of its own.
-        before: the entry it stands before.
+    A run is a place in the record and the entries quoted from there, places ascending. What
+    follows the run before directly has no label of its own.
     """
     opening = _opening(frozenset(speaker(entry) for _, entries in runs for entry in entries))
     lines = [RECOLLECTION_HEAD]

@@ -43,14 +43,9 @@ def spread(
 ) -> Any:
     """Return scores in which every text also has a share of its neighbours' scores.
 
-    An answer often does not repeat the words of its question.
-
-    Args:
-        scores: one per text.
-        backward: shares for the texts before a hit, the nearest first.
-        forward: shares for the texts after it.
-        reply: the share of the next text, where the hit asks something.
-        asks: which texts ask something.
+    An answer often does not repeat the words of its question. `backward` and `forward` are the
+    shares of the texts before and after a hit, the nearest first; `reply` is that of the next text
+    where the hit is one of those that ask something.
 
     Examples:
         >>> import numpy as np
@@ -70,13 +65,7 @@ def spread(
 
 
 def rank(scores: Any, sizes: Any, density: float = DENSITY) -> Any:
-    """Return positions, best first: relevance against length, so that the budget holds more.
-
-    Args:
-        scores: one per text.
-        sizes: characters of each text.
-        density: see `DENSITY`.
-    """
+    """Return positions, best first: relevance against length in characters, see `DENSITY`."""
     np = numpy()
     return np.argsort(-scores / (sizes + _LABEL_CHARS) ** density, kind="stable")
 
@@ -86,14 +75,8 @@ def take(
 ) -> list[int]:
     """Return the positions, best first, that fit `room` together.
 
-    Stops after `misses` positions in a row that do not fit, so that a huge record is not
-    tokenised to fill the last gap.
-
-    Args:
-        order: positions, best first.
-        cost: what one more position adds to those already taken.
-        room: for all of them.
-        misses: how many in a row may be too large.
+    `cost` says what one more position adds to those taken. Stops after `misses` positions in a row
+    that do not fit, so that a huge record is not tokenised to fill the last gap.
     """
     taken: list[int] = []
     chosen: set[int] = set()
@@ -186,12 +169,7 @@ class Finder:
 
 
 class Search:
-    """One growing conversation, asked through a scorer, and by its words alone where that fails.
-
-    Args:
-        scorer: matches texts; None for words alone.
-        signals: what counts beside the text.
-    """
+    """One growing conversation, asked through a scorer, and by its words alone where that fails."""
 
     def __init__(self, scorer: Scorer | None = None, signals: Signals | None = None) -> None:
         self._scorer = scorer
@@ -208,10 +186,7 @@ class Search:
     ) -> tuple[Any, str]:
         """Return one score for each of the first `limit` entries, and what failed, if anything.
 
-        Args:
-            entries: the conversation so far; it begins with what was given before.
-            query: what is asked.
-            limit: how many of the entries to look at.
+        The entries are the conversation so far; it begins with what was given before.
 
         Raises:
             ConfigurationError: when something has to be installed or set.

@@ -38,12 +38,7 @@ _HINT = "Fix: pip install 'history-curator[vectors]' (wordllama, which carries i
 
 
 class SoftVectors:
-    """The vectors of pieces of words, less what all words have in common.
-
-    Args:
-        vectors: one row for each piece.
-        tokenizer: turns words into pieces (``encode``, ``get_vocab``).
-    """
+    """The vectors of pieces of words, one row each, less what all words have in common."""
 
     def __init__(self, vectors: Any, tokenizer: Any) -> None:
         np = numpy()
@@ -68,11 +63,7 @@ class SoftVectors:
 
 
 class Vocabulary:
-    """The different words of one conversation. It only grows.
-
-    Args:
-        vectors: of the pieces of words.
-    """
+    """The different words of one conversation. It only grows."""
 
     def __init__(self, vectors: SoftVectors) -> None:
         self._vectors = vectors

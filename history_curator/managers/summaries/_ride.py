@@ -51,10 +51,8 @@ class Live:
     ) -> bool:
         """Whether the model has before it what a summary is to be written of, and nothing else.
 
-        Args:
-            left: what leaves the view and is in no summary yet.
-            record: the conversation: whatever else was sent is not ours to summarise.
-            earlier: the summary of what left before; it has to be among what was sent.
+        That is what leaves the view and is in no summary yet (`left`) and the summary of what left
+        before (`earlier`); whatever is not of the `record` is not ours to summarise.
         """
         sent = {_name(entry) for entry in self.entries if entry.origin is None}
         if earlier and not any(earlier in (entry.content or "") for entry in self.entries):

@@ -31,14 +31,9 @@ def quoted_lines(entry: ConversationEntry) -> list[str]:
 
 
 def excerpt(label: str, lines: Sequence[str], wanted: Any, room: int, counter: TokenCounter) -> str:
-    """Return the wanted lines under a label, as many as fit, and how to get the others.
+    """Return the wanted of these quoted lines under a label, as many as fit, and how to get the others.
 
-    Args:
-        label: what the lines are.
-        lines: all of them, quoted.
-        wanted: which, from 1, as models write ranges.
-        room: tokens for the answer.
-        counter: counts them.
+    Which are wanted is said from 1, as models write ranges.
     """
     total = len(lines)
     first, last = _line_range(wanted, total)
