@@ -16,8 +16,16 @@ from history_curator.errors import ConversionError, HistoryCuratorError, a_type
 from history_curator.model import write_private
 
 _NESTED = ("messages", "conversation", "conversation_history", "history", "chat_history")
-_REQUESTS = {"contents": ("systemInstruction", "system_instruction"), "input": ("instructions",)}
-"""Where Gemini and Responses requests keep their messages, and the system message beside them."""
+_REQUESTS = ("contents", "input")
+"""Where Gemini and Responses requests keep their messages."""
+_BESIDE = {
+    "messages": ("system",),
+    "contents": ("systemInstruction", "system_instruction"),
+    "input": ("instructions",),
+}
+"""Where the system message stands that is not among them."""
+_STORES = (("store",), ("chat_store", "store"))
+"""Where a chat store of LlamaIndex keeps its conversations, and a memory the store it holds."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +204,7 @@ def _looks_like_message(item: Any) -> bool:
 
 def _is_plain(item: Any) -> bool:
     """Return whether an object holds no conversation of its own."""
-    return isinstance(item, Mapping) and _find_key(item) is None and _find_store(item) is None
+    return isinstance(item, Mapping) and not _places(item)
 
 
 def _is_list(root: Any) -> bool:
@@ -208,24 +216,29 @@ def _is_named_lines(path: str) -> bool:
     return path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson"))
 
 
-def _find_key(holder: Mapping[str, Any]) -> str | None:
-    found = next((key for key in _NESTED if isinstance(holder.get(key), list)), None)
-    if found is None and "type" not in holder and "role" not in holder:
-        found = next((key for key in _REQUESTS if isinstance(holder.get(key), list)), None)
-    return found
+def _places(holder: Any) -> list[tuple[str, ...]]:
+    """Return where an object keeps messages: under one key, or one list for each key of a store."""
+    if not isinstance(holder, Mapping):
+        return []
+    is_request = "type" not in holder and "role" not in holder
+    for key in (*_NESTED, *(_REQUESTS if is_request else ())):
+        if isinstance(holder.get(key), list):
+            return [(key,)]
+    for path in _STORES:
+        store = _at(holder, path)
+        if (
+            isinstance(store, Mapping)
+            and store
+            and all(isinstance(r, list) for r in store.values())
+        ):
+            return [(*path, key) for key in store]
+    return []
 
 
-def _find_store(holder: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return where a LlamaIndex chat store keeps its conversations; a memory has one inside."""
-    for path in (("store",), ("chat_store", "store")):
-        found: Any = holder
-        for key in path:
-            found = found.get(key) if isinstance(found, Mapping) else None
-        if not isinstance(found, Mapping) or not found:
-            continue
-        if all(isinstance(rows, list) for rows in found.values()):
-            return path
-    return None
+def _at(holder: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        holder = holder.get(key) if isinstance(holder, Mapping) else None
+    return holder
 
 
 def _put(holder: Mapping[str, Any], path: Sequence[str], rows: list[Any]) -> dict[str, Any]:
@@ -235,53 +248,37 @@ def _put(holder: Mapping[str, Any], path: Sequence[str], rows: list[Any]) -> dic
 
 
 def _stored(item: Any, name: str) -> list[StoredConversation]:
-    if isinstance(item, list):
-        shape = shape_of(item)
-        with naming(name):
-            return [StoredConversation(name, shape.load(item), shape=shape)]
-    if isinstance(item, Mapping):
-        key, store = _find_key(item), _find_store(item)
-        if key is not None:
-            return [_held(item, key, str(item.get("id", name)))]
-        if store is not None:
-            return _from_store(item, store, name)
-    raise ConversionError(
-        f"{name} is no conversation.",
-        fix='each must be a list of messages, or an object with a "messages" list. Logs of Claude '
-        "Code, LangSmith runs and OpenTelemetry spans are read by `history-curator doctor`.",
-    )
+    places = [()] if isinstance(item, list) else _places(item)
+    if not places:
+        raise ConversionError(
+            f"{name} is no conversation.",
+            fix='each must be a list of messages, or an object with a "messages" list. Logs of '
+            "Claude Code, LangSmith runs and OpenTelemetry spans are read by `history-curator "
+            "doctor`.",
+        )
+    if len(places[0]) == 1:
+        name = str(item.get("id", name))
+    many = len(places) > 1
+    return [_held(item, path, f"{name}#{path[-1]}" if many else name) for path in places]
 
 
-def _held(holder: Mapping[str, Any], key: str, name: str) -> StoredConversation:
-    """Return the conversation under a key; a system message beside it becomes the first."""
-    shape = shape_of(holder[key])
+def _held(holder: Any, path: tuple[str, ...], name: str) -> StoredConversation:
+    """Return the conversation at a place; a system message beside it becomes the first."""
+    rows = _at(holder, path)
+    shape = shape_of(rows)
     with naming(name):
-        messages = shape.load(holder[key])
-    beside = ("system",) if key == "messages" else _REQUESTS.get(key, ())
-    lifted = next((name for name in beside if shape.can_lift(holder.get(name))), None)
+        messages = shape.load(rows)
+    if len(path) != 1:  # a list of messages, or one of a store
+        return StoredConversation(name, messages, None, holder if path else None, path, shape)
+    beside = _BESIDE.get(path[0], ())
+    lifted = next((each for each in beside if shape.can_lift(holder.get(each))), None)
     if lifted is not None and any(map(shape.is_system, messages)):
         lifted = None
     if lifted is not None:
         messages.insert(0, shape.system(holder[lifted]))
     return StoredConversation(
-        name, messages, holder.get("tools"), holder, (key,), shape, lifted=lifted
+        name, messages, holder.get("tools"), holder, path, shape, lifted=lifted
     )
-
-
-def _from_store(
-    holder: Mapping[str, Any], path: tuple[str, ...], name: str
-) -> list[StoredConversation]:
-    """Return one conversation per key of a chat store."""
-    store: Any = holder
-    for key in path:
-        store = store[key]
-    stored = []
-    for key, rows in store.items():
-        shape, one = shape_of(rows), name if len(store) == 1 else f"{name}#{key}"
-        with naming(one):
-            messages = shape.load(rows)
-        stored.append(StoredConversation(one, messages, None, holder, (*path, key), shape))
-    return stored
 
 
 def _lines(rows: Iterable[Any]) -> str:

@@ -17,6 +17,7 @@ from history_curator.doctor._simulate import Bust, cost_of, simulate
 from history_curator.doctor._what_if import WhatIf, what_if
 from history_curator.errors import ConversionError
 from history_curator.model import write_private
+from history_curator.report._layout import written
 from history_curator.tokens import Calibration, get_counter
 
 BUDGETS = (32_000, 64_000, 128_000)
@@ -107,10 +108,7 @@ class Diagnosis:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return `to_dict` as JSON text, and write it to ``path`` when one is given."""
-        text = json.dumps(self.to_dict(), indent=2)
-        if path is not None:
-            write_private(path, text + "\n")
-        return text
+        return written(json.dumps(self.to_dict(), indent=2), path)
 
     def to_html(self, path: str | Path) -> Path:
         """Write one self-contained page and return its path. Text from the logs stays text."""

@@ -16,19 +16,6 @@ if TYPE_CHECKING:
     from history_curator.doctor._diagnosis import Diagnosis
 
 _ROWS = 20
-_STYLE = """
-.text th:last-child,.text td:last-child{text-align:left}
-.text td:last-child{white-space:normal;overflow-wrap:anywhere;min-width:12rem;width:55%}
-td.bar{width:30%}svg{display:block;width:100%;min-width:4rem;height:.7rem;
-background:var(--track)}
-.blue{fill:var(--blue)}.green{fill:var(--green)}.yellow{fill:var(--yellow)}.red{fill:var(--red)}
-.cyan{fill:var(--cyan)}
-@media(max-width:40rem){body{font-size:13px}th,td{padding:.3rem .2rem}td.bar,th.bar{display:none}
-th:first-child,td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:6rem}
-.text tr{display:flex;flex-wrap:wrap;border-bottom:1px solid var(--line);padding:.2rem 0}
-.text th,.text td{flex:1;border:0;padding-block:.1rem;white-space:normal}
-.text th:last-child,.text td:last-child{flex:0 0 100%;padding-left:0}.text td:empty{display:none}}
-"""
 
 
 def render_page(found: Diagnosis) -> str:
@@ -43,7 +30,7 @@ def render_page(found: Diagnosis) -> str:
         + "".join(map(_section, tables(found, _ROWS)))
         + "".join(f'<p class="soft">{escape(note)}</p>' for note in notes if note)
     )
-    return html_page("Doctor", body, _STYLE)
+    return html_page("Doctor", body)
 
 
 def _section(table: Shown) -> str:

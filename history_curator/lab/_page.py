@@ -15,15 +15,6 @@ from history_curator.lab._table import PolicyResult
 
 _WIDTH, _HEIGHT = 760, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 18, 48
-_STYLE = """
-svg{width:100%;height:auto;font:13px system-ui,sans-serif}
-.axis{stroke:var(--line)}.tick{fill:var(--soft);font-size:12px}
-.front{fill:none;stroke:var(--soft);stroke-dasharray:4 3}
-.sound{fill:var(--blue)}.unsound{fill:none;stroke:var(--red);stroke-width:2}.name{fill:var(--ink)}
-tr.bad td{color:var(--soft)}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;color:var(--soft)}
-dt{color:var(--ink)}dd{margin:0}
-"""
 
 
 def render_comparison(results: ReplayResults) -> str:
@@ -48,7 +39,7 @@ def render_comparison(results: ReplayResults) -> str:
         '<p class="soft">Hollow points and grey rows: at least one request was refused, over the '
         f"budget or missing.</p><dl>{legend}</dl>{notes}"
     )
-    return html_page("Policies compared", body, _STYLE)
+    return html_page("Policies compared", body)
 
 
 def frontier_svg(results: ReplayResults) -> str:
@@ -73,7 +64,7 @@ def frontier_svg(results: ReplayResults) -> str:
         parts.append(_label(each.name, x, y, taken))
     said = "Cost and regret of each policy; lower left is better"
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{said}">'
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{said}">'
         f"<title>{said}</title>{''.join(parts)}</svg>"
     )
 

@@ -14,7 +14,7 @@ from history_curator.lab._extra import need
 from history_curator.lab._measure import Tally, tally_to_dict
 from history_curator.lab._table import PolicyResult, as_text, columns_of
 from history_curator.model import write_private
-from history_curator.report._layout import html_cells, html_table, many
+from history_curator.report._layout import html_cells, html_table, many, written
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,10 +58,7 @@ class ReplayResults:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return the results as JSON text, and write it to ``path`` when one is given."""
-        text = json.dumps(self.to_dict(), indent=2)
-        if path is not None:
-            write_private(path, text + "\n")
-        return text
+        return written(json.dumps(self.to_dict(), indent=2), path)
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """Return the table as Markdown, and write it to ``path`` when one is given."""
@@ -69,10 +66,7 @@ class ReplayResults:
         rules = ["---", *["---:"] * (len(heads) - 1)]
         lines = ["| " + " | ".join(row) + " |" for row in (heads, rules, *self.rows(full=True))]
         lines += ["", *(f"- {note}" for note in self.notes())]
-        text = "\n".join(lines)
-        if path is not None:
-            write_private(path, text + "\n")
-        return text
+        return written("\n".join(lines), path)
 
     def to_html(self, path: str | Path) -> Path:
         """Write one self-contained page with the frontier, the table and its legend."""

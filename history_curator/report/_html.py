@@ -75,7 +75,7 @@ def render_session(data: Mapping[str, Any], *, title: str | None = None) -> str:
             f"{len(data['entries']):,} messages · rules: {data['provider']} · counted by "
             f"{data['counter']} · {data['pricing']} prices"
         ),
-        summary=_asset("session.html"),
+        summary=asset("session.html"),
         warnings=_warnings(data),
         keys="<span><kbd>,</kbd> <kbd>.</kbd> call back, on</span>"
         "<span><kbd>[</kbd> <kbd>]</kbd> jump back, on</span>",
@@ -92,11 +92,11 @@ def _page(
     warnings: str,
     keys: str = "",
 ) -> str:
-    style = _asset("page.css")
-    script = "".join(map(_asset, ("page.js", "view.js", "session.js", "boot.js")))
+    style = asset("page.css")
+    script = "".join(map(asset, ("page.js", "view.js", "session.js", "boot.js")))
     embedded, encoding = _embed(data)
     return _fill("page.html", {
-        "CSP": _policy(style, script),
+        "CSP": policy(style, script),
         "TITLE": html.escape(title or f"{headline} · History Curator"),
         "HEADLINE": html.escape(headline),
         "SUBLINE": html.escape(subline),
@@ -112,7 +112,7 @@ def _page(
 
 def _fill(name: str, values: Mapping[str, str]) -> str:
     """Return a template with its ``@@NAMES@@`` replaced, once."""
-    return "".join(values.get(piece, piece) for piece in _asset(name).split("@@"))
+    return "".join(values.get(piece, piece) for piece in asset(name).split("@@"))
 
 
 def render_frame(report: Any, *, height: int = 640) -> str:
@@ -134,18 +134,21 @@ def as_frame(page: str, *, height: int = 640, title: str = "Curation report") ->
 
 
 @lru_cache(maxsize=16)
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     return (files("history_curator.report") / "page" / name).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str) -> str:
-    def source(text: str) -> str:
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        return f"'sha256-{digest}'"
-
+def policy(style: str, script: str = "") -> str:
+    """Return a content security policy that lets nothing load, and nothing run but the script."""
+    style_hash, script_hash = (
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in (style, script)
+    )
+    run = script_hash if script else "'none'"
     return (
-        f"default-src 'none'; script-src {source(script)}; style-src {source(style)}; "
-        "img-src 'none'; connect-src 'none'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {run}; "
+        f"style-src {style_hash}; img-src 'none'; connect-src 'none'; base-uri 'none'; "
+        "form-action 'none'"
     )
 
 

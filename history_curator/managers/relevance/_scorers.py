@@ -160,12 +160,11 @@ class EmbeddingScorer:
 class _EmbeddedTexts:
     def __init__(self, scorer: EmbeddingScorer) -> None:
         self._scorer = scorer
-        self._rows: Any = None
-        self._size = 0
+        self._rows: Any = ()
         self._queries: dict[str, Any] = {}
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._rows)
 
     def add(self, texts: Sequence[str]) -> None:
         if texts:
@@ -173,25 +172,14 @@ class _EmbeddedTexts:
             vectors = [_unit_vector(vector) for vector in self._scorer.embed_texts(heads)]
             if len(vectors) != len(heads):
                 raise ValueError(f"{len(vectors)} embeddings for {len(heads)} texts")
-            self._append(numpy().stack(vectors))
-
-    def _append(self, fresh: Any) -> None:
-        """Append rows to an array that is enlarged by half when it is full."""
-        np = numpy()
-        size = self._size + len(fresh)
-        if self._rows is None or size > len(self._rows):
-            larger = np.empty((max(size, size * 3 // 2), fresh.shape[1]), dtype=np.float32)
-            if self._rows is not None:
-                larger[: self._size] = self._rows[: self._size]
-            self._rows = larger
-        self._rows[self._size : size] = fresh
-        self._size = size
+            fresh = numpy().stack(vectors)
+            self._rows = numpy().concatenate((self._rows, fresh)) if len(self) else fresh
 
     def scores(self, query: Query, limit: int) -> Any:
         np = numpy()
-        if not limit or not self._size:
+        if not limit or not len(self):
             return np.zeros(limit)
-        matrix = self._rows[: min(limit, self._size)]
+        matrix = self._rows[:limit]
         total = np.zeros(len(matrix))
         for text, weight in query.items():
             if text not in self._queries:
