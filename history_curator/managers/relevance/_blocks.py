@@ -8,15 +8,14 @@ once, to a temporary file that is then moved, and only ever read after that.
 from __future__ import annotations
 
 import logging
-import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from history_curator.managers.relevance._text import numpy
+from history_curator.model import write_private
 
 logger = logging.getLogger("history_curator")
 
@@ -83,7 +82,8 @@ class Blocks:
         path = self._path()
         if path is not None:
             try:
-                _write(path, np.concatenate(block))
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                write_private(path, np.concatenate(block).astype("<u4").tobytes())
                 block = _opened(path) or block
             except OSError as error:
                 logger.warning("A block of the index stays in memory: %s", type(error).__name__)
@@ -119,17 +119,3 @@ def _opened(path: Path) -> tuple[Any, Any] | None:
     data = numpy().memmap(path, dtype="<u4", mode="r")
     ends, numbers = data[:BLOCK], data[BLOCK:]
     return (ends, numbers) if ends[-1] == len(numbers) else None
-
-
-def _write(path: Path, data: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # For its owner only, as temporary files are.
-    with NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        try:
-            file.write(data.astype("<u4").tobytes())
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    os.replace(file.name, path)

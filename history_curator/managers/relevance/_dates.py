@@ -20,21 +20,10 @@ SOON = 2.0
 """What a message counts that was said soon after: people tell what happened the other day."""
 SOON_DAYS = 7
 
-_NAMES = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-]
-_MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
+_NAMES = """
+january february march april may june july august september october november december
+"""
+_MONTHS = {name: number for number, name in enumerate(_NAMES.split(), 1)}
 _MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
 _MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b"

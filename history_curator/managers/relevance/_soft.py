@@ -8,7 +8,6 @@ question.
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -178,6 +177,7 @@ def soft_vectors() -> SoftVectors:
     found = find_spec("wordllama")
     if found is None or not found.submodule_search_locations:
         raise ConfigurationError(f"Soft words need vectors. {_HINT}")
+    from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 
     home = Path(next(iter(found.submodule_search_locations)))
@@ -185,23 +185,8 @@ def soft_vectors() -> SoftVectors:
     tokenizer = home / "tokenizers" / "l2_supercat_tokenizer_config.json"
     if not (weights.is_file() and tokenizer.is_file()):
         raise ConfigurationError(f"wordllama is installed without its files. {_HINT}")
-    return SoftVectors(_mapped(weights), Tokenizer.from_file(str(tokenizer)))
-
-
-def _mapped(path: Path) -> Any:
-    """The only array of a safetensors file: a length, a header in JSON, the numbers."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-    (stored,) = (value for name, value in header.items() if name != "__metadata__")
-    kinds = {"F16": "<f2", "F32": "<f4"}
-    return numpy().memmap(
-        path,
-        dtype=kinds[stored["dtype"]],
-        mode="r",
-        offset=8 + length + stored["data_offsets"][0],
-        shape=tuple(stored["shape"]),
-    )
+    (vectors,) = load_file(weights).values()
+    return SoftVectors(vectors, Tokenizer.from_file(str(tokenizer)))
 
 
 def _is_word(word: str) -> bool:
