@@ -31,6 +31,7 @@ class Conversation:
         seen: what each message was made of when it was read, as `Dialect.peek` shows it.
         record: the entries and their units.
         curated: what the managers made of the record on the last call.
+        between: what one of them was given after another had edited it.
         edits: the managers' edited copies by the entry they were made of, so that an equal copy
             is the same one on the next call.
         size: bytes held, about.
@@ -40,6 +41,7 @@ class Conversation:
         "_firsts",
         "_places",
         "_typed",
+        "between",
         "curated",
         "dialect",
         "edits",
@@ -53,6 +55,7 @@ class Conversation:
         self.seen: list[Any] = []
         self.record = Timeline()
         self.curated = Timeline()
+        self.between = Timeline()
         self.edits: dict[int, ConversationEntry] = {}
         self.size = 0
         self._firsts = array("L")  # for each message, the position of its first entry
@@ -144,7 +147,7 @@ class Conversation:
         del self.seen[at:], self._firsts[at:]
         self._places = {twin: place for twin, place in self._places.items() if place < at}
         self._typed = {place: typed for place, typed in self._typed.items() if place < at}
-        self.curated = Timeline()
+        self.curated, self.between = Timeline(), Timeline()
         self.edits.clear()
         self.size = sum(
             _held_for(self.entries_at(each), seen) for each, seen in enumerate(self.seen)
@@ -173,11 +176,12 @@ class Conversation:
         return low
 
     def timeline_of(self, entries: Sequence[ConversationEntry]) -> Timeline:
-        """Return the timeline of entries: the record's, or one that learns from it."""
+        """Return the timeline of entries: the record's, or one that goes on from the last call."""
         record = self.record
         if len(entries) == len(record.entries) and all(map(is_, entries, record.entries)):
             return record
-        return record.other(entries)
+        self.between = self.between.followed_by(entries)
+        return self.between
 
     def curate(self, entries: Sequence[ConversationEntry]) -> Timeline:
         """Return the timeline of what the managers returned, which may go on from the last call."""
