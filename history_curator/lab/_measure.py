@@ -13,6 +13,7 @@ from history_curator.lab._conversation import LabConversation, ReadConversation
 from history_curator.lab._needs import (
     Jump,
     Jumps,
+    Need,
     edits_in_view,
     find_edits,
     find_needs,
@@ -114,10 +115,7 @@ def measure_conversation(
             missed = unmet(asked, request.sent, record)
             for need in missed:
                 jumps.miss(need)
-            made = sum(need.kind == "repeat" for need in asked)
-            gone = sum(need.kind == "repeat" for need in missed)
-            tally.needs, tally.repeats = tally.needs + len(asked) - made, tally.repeats + made
-            tally.lost, tally.repeated = tally.lost + len(missed) - gone, tally.repeated + gone
+            _add_needs(tally, asked, missed)
             tally.edits += len(replaced)
             tally.edits_seen += edits_in_view(replaced, request.sent, record)
         _measure_questions(tally, record, view)
@@ -220,6 +218,14 @@ def _add(
     for entry, size in zip(request.sent, request.sizes, strict=True):
         role = entry.role.value
         tally.roles[role] = tally.roles.get(role, 0) + size
+
+
+def _add_needs(tally: Tally, needs: Sequence[Need], missed: Sequence[Need]) -> None:
+    again, lost = (sum(need.kind == "repeat" for need in some) for some in (needs, missed))
+    tally.needs += len(needs) - again
+    tally.repeats += again
+    tally.lost += len(missed) - lost
+    tally.repeated += lost
 
 
 def _measure_questions(tally: Tally, record: ReadConversation, view: View) -> None:

@@ -397,6 +397,15 @@ class TestCompareOnAScreen:
         return run("compare", path, "-n", "8000", "--policy", "curator", "--policy", "no curation",
                    "--html", tmp_path / "page.html", "-o", tmp_path / "r.parquet")  # fmt: skip
 
+    def test_every_column_on_a_screen_too_small_for_them_leaves_the_names(
+        self, talk: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "110")
+        done = run("compare", talk, "-n", "8000", "--full", "--policy", "curator")
+        assert any(
+            line.split()[:1] == ["curator"] and "%" in line for line in done.output.splitlines()
+        )
+
     def test_it_fits_80_columns_with_a_legend(self, shown: Any) -> None:
         assert shown.exit_code == 0, shown.output
         table = [line for line in shown.output.splitlines() if "curat" in line or "─" in line]
