@@ -77,9 +77,9 @@ class Memory:
             self.timeline, self.calls = Timeline(), 0
             del self._starts[:], self._offsets[:]
             known = self.timeline.entries
-        for entry in entries[len(known) :]:
-            self.timeline.add(entry)
-            self.calls += bool(entry.tool_calls)
+        fresh = entries[len(known) :]
+        self.timeline.extend(fresh)
+        self.calls += sum(bool(entry.tool_calls) for entry in fresh)
 
     def costs(self, position: int, counter: TokenCounter) -> tuple[int, int]:
         """Return what it costs to quote a unit, and its label; each is counted once."""
