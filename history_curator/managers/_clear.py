@@ -48,27 +48,33 @@ class ToolResultClearer:
     ) -> list[ConversationEntry]:
         """Return the entries with old tool results cleared."""
         answered = [
-            (unit, slot, result)
+            (unit, slot)
             for unit in pair(entries)
             for slot, result in enumerate(unit.results)
-            if result is not None and self._may_clear(unit, slot, result)
+            if result is not None and self._may_clear(unit, slot)
         ]
         old = max(0, len(answered) - self.keep) // self.batch * self.batch
         if not old:
             return list(entries)
         edited: dict[int, ConversationEntry] = {}
-        for unit, slot, result in answered[:old]:
+        for unit, slot in answered[:old]:
+            result = unit.results[slot]
+            if result is None:
+                continue
             edited[id(result.root)] = self._clear(result)
             if self.clear_inputs:
                 head = edited.get(id(unit.head.root), unit.head)
                 edited[id(unit.head.root)] = _without_input(head, slot)
         return [edited.get(id(entry.root), entry) for entry in entries]
 
-    def _may_clear(self, unit: Unit, slot: int, result: ConversationEntry) -> bool:
+    def _may_clear(self, unit: Unit, slot: int) -> bool:
+        result = unit.results[slot]
         calls = unit.head.tool_calls or ()
         name = calls[slot].name if slot < len(calls) else None
-        excluded = name in self.exclude_tools or result.tool_name in self.exclude_tools
-        return not excluded and not result.pinned
+        excluded = name in self.exclude_tools or (
+            result is not None and result.tool_name in self.exclude_tools
+        )
+        return result is not None and not excluded and not result.pinned
 
     def _clear(self, entry: ConversationEntry) -> ConversationEntry:
         text = entry.content or ""

@@ -121,7 +121,11 @@ class Pairing:
             return position
         groups: dict[str, list[int]] = {}
         for slot in range(len(calls) - 1, -1, -1):  # the first one last, to be taken first
-            groups.setdefault(calls[slot].id, [position]).append(slot)
+            known = groups.get(calls[slot].id)
+            if known is None:
+                groups[calls[slot].id] = [position, slot]
+            else:
+                known.append(slot)
         if len(groups) < len(calls) and len(unique := tuple(dict.fromkeys(calls))) < len(calls):
             again = "the same call was listed twice"
             entry = entry.evolve(tool_calls=unique, action="repaired", reason=again)
