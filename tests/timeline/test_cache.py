@@ -64,6 +64,21 @@ def test_messages_decoded_anew_are_known() -> None:
     assert entries_held(curator) == before
 
 
+def test_a_text_beside_a_number_is_held_once() -> None:
+    curator = Curator(max_tokens=1_000_000, counter=HeuristicCounter())
+    curator.curate([user("hello")])
+    said = [{**user("word " * 400_000), "usage": {"tokens": 7}}, user("and now?")]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        curator.curate(said)
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < len(said[0]["content"]) / 4, "what was read shares its text with what was given"
+
+
 def entries_held(curator: Curator) -> list[int]:
     """Who the entries of the one conversation are that is held."""
     ((conversation, _),) = curator._conversations._held.values()
