@@ -135,7 +135,7 @@ class Conversation:
         """System messages that differ, read anew; None for one that is a system message no more."""
         changed: dict[int, tuple[Any, ConversationEntry] | None] = {}
         for position, _ in self.record.pairing.system:
-            at = self._message_at(position)
+            at = bisect_right(self._firsts, position) - 1  # the message it was read from
             if at < shared and differ(self.seen[at], seen[at]):
                 (twin,) = _twins(self.dialect, messages[at : at + 1], [at])
                 entries = self.dialect.read(twin, at)
@@ -171,17 +171,6 @@ class Conversation:
         place = bisect_right(units, self._firsts[at], key=attrgetter("start"))
         return units[place - 1].offset if place else 0
 
-    def _message_at(self, position: int) -> int:
-        """The message an entry was read from."""
-        low, high = 0, len(self._firsts)
-        while low + 1 < high:
-            middle = (low + high) // 2
-            if self._firsts[middle] <= position:
-                low = middle
-            else:
-                high = middle
-        return low
-
     def timeline_of(self, entries: Sequence[ConversationEntry]) -> Timeline:
         """Return the timeline of entries: the record's, or one that learns from it."""
         record = self.record
@@ -197,7 +186,11 @@ class Conversation:
     def known_edit(self, entry: ConversationEntry) -> ConversationEntry:
         """Return the edited copy of the last call where this one is equal to it."""
         known = self.edits.get(id(entry.original))
-        if known is None or known.original is not entry.original or not _alike(known, entry):
+        if (
+            known is None
+            or known.original is not entry.original
+            or (known, known.reason, known.action) != (entry, entry.reason, entry.action)
+        ):
             self.edits[id(entry.original)] = known = entry
         return known
 
@@ -242,14 +235,3 @@ def _sort(values: Iterable[Any], texts: list[str | bytes], numbers: list[float])
 
 def _same(seen: Any) -> Any:
     return seen
-
-
-def _alike(one: ConversationEntry, other: ConversationEntry) -> bool:
-    return (
-        one == other
-        and one.reason == other.reason
-        and one.action == other.action
-        and one.handle == other.handle
-        and one.pinned == other.pinned
-        and one.parts == other.parts
-    )
