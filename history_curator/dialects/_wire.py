@@ -39,10 +39,11 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
         return "chat"
     content = source.get("content")
     if isinstance(content, (list, tuple)):
-        first = [each for each in content[:_LOOKED_AT] if isinstance(each, (dict, Mapping))]
-        if first and not any("type" in each for each in first):
+        first = content[:_LOOKED_AT]
+        typed = ["type" in each for each in first if isinstance(each, (dict, Mapping))]
+        if typed and not any(typed):
             return "bedrock"
-        if first and entry.role is MessageRole.TOOL:
+        if typed and entry.role is MessageRole.TOOL:
             return "anthropic"
     return _wire_of_calls(entry.tool_calls or ())
 
