@@ -6,7 +6,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from itertools import chain
 from operator import attrgetter, is_
 from sys import getsizeof
 from typing import Any
@@ -74,24 +73,28 @@ class Conversation:
         """
         # All are read before one is recorded: an error leaves everything as it was.
         changed = self._changed_system(messages, seen, shared)
-        if any(entries is None for entries in changed.values()):
-            shared = min(at for at, entries in changed.items() if entries is None)
+        if None in changed.values():
+            shared = min(at for at, read in changed.items() if read is None)
         places = [*range(shared, len(messages))]
         twins = _twins(self.dialect, messages[shared:], places)
-        fresh = [*map(self.dialect.read, twins, places)]
+        start = self._firsts[shared] if shared < len(self.seen) else len(self.record.entries)
+        entries: list[ConversationEntry] = []
+        firsts, sources = array("L"), dict[int, int]()
+        for twin, at in zip(twins, places, strict=True):
+            made = self.dialect.read(twin, at)
+            firsts.append(start + len(entries))
+            if made:
+                sources[id(made[0].source)] = at
+            entries += made
         for at, read in changed.items():
             if at < shared and read is not None:
                 self._swap(at, *read)
         if shared < len(self.seen):
             self._forget_from(shared)
         self.seen += self.dialect.peek(twins)
-        first = len(self.record.entries)
-        for at, entries in zip(places, fresh, strict=True):
-            self._firsts.append(first)
-            first += len(entries)
-            if entries:
-                self._places[id(entries[0].source)] = at
-        self.record.extend(chain.from_iterable(fresh))
+        self._firsts += firsts
+        self._places |= sources
+        self.record.extend(entries)
         self._weigh(shared)
 
     def shared(self, seen: Sequence[Any]) -> int:
@@ -112,12 +115,12 @@ class Conversation:
     def _weigh(self, start: int) -> None:
         """Take down what the texts of the messages from a place on take, and their numbers."""
         texts: list[str | bytes] = []
-        for at, seen in enumerate(self.seen[start:], start):
-            numbers: list[float] = []
-            _sort((seen,), texts, numbers)
-            if numbers and (typed := self._typed_at(seen)):
-                self._typed[at] = typed
+        numbers: list[float] = []
+        _sort(self.seen[start:], texts, numbers)
         self._texts += sum(map(getsizeof, texts))
+        for at, seen in enumerate(self.seen[start:] if numbers else (), start):
+            if typed := self._typed_at(seen):
+                self._typed[at] = typed
 
     def _typed_at(self, seen: Any) -> str:
         """Return what tells a message with numbers from one that is merely equal."""
