@@ -239,12 +239,6 @@ def type_of(block: Any) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def _inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, (dict, Mapping)):
-        return value.values()
-    return value if isinstance(value, (list, tuple)) else (value,)
-
-
 def _is_deep(value: Any) -> bool:
     level = [value]
     for _ in range(MAX_DEPTH + 1):
