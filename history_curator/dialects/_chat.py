@@ -72,6 +72,7 @@ KNOWN_KEYS = frozenset(
     ]
 )
 _PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id", "tool_calls"))
+_ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 _PLAIN_ROLES = {role.value: role for role in MessageRole}
 _BESIDE: dict[str, type | tuple[type, ...]] = {
     "refusal": str,
@@ -91,32 +92,24 @@ _REASONING_KEYS = ("reasoning_content", "reasoning", "thinking_blocks")
 
 def read_plain(message: Any, index: int) -> ConversationEntry | None:
     """Read the common case, text and calls; None when there is anything else to look at."""
-    if message.__class__ is not dict:
+    if message.__class__ is not dict or not _PLAIN_KEYS.issuperset(message):
         return None
     content, given, name = message.get("content"), message.get("role"), message.get("name")
     if content.__class__ is not str or given.__class__ is not str:
         return None
-    role = _PLAIN_ROLES.get(given)
-    if role is None or not message.keys() <= _PLAIN_KEYS:
-        return None
     if name is not None and name.__class__ is not str:
         return None
-    if role is MessageRole.ASSISTANT:
-        calls = message.get("tool_calls")
-        if not calls:
-            return new_entry(role, content, index, message, name=name)
-        read = plain_calls(calls)
-        if read is None:
+    role = _PLAIN_ROLES.get(given)
+    if role is _TOOL:
+        call_id = message.get("tool_call_id")
+        if "tool_calls" in message or (call_id is not None and call_id.__class__ is not str):
             return None
-        return new_entry(role, content, index, message, tool_calls=read, name=name)
-    if "tool_calls" in message:
+        return new_entry(role, content, index, message, tool_call_id=call_id, tool_name=name)
+    calls = message.get("tool_calls")
+    read = plain_calls(calls) if calls and role is _ASSISTANT else None
+    if role is None or (calls and read is None):
         return None
-    if role is not MessageRole.TOOL:
-        return new_entry(role, content, index, message, name=name)
-    call_id = message.get("tool_call_id")
-    if call_id is not None and call_id.__class__ is not str:
-        return None
-    return new_entry(role, content, index, message, tool_call_id=call_id, tool_name=name)
+    return new_entry(role, content, index, message, tool_calls=read, name=name)
 
 
 def read_role(message: Mapping[str, Any], reading: Reading) -> MessageRole:

@@ -85,11 +85,7 @@ class DictDialect:
 
     def twin(self, message: Any) -> Any:
         """Return a copy of the message that shares its texts."""
-        seen = dict(message)
-        for key, value in seen.items():
-            if value.__class__ is not str:
-                seen[key] = copied(value)
-        return seen
+        return copied(message if message.__class__ is dict else dict(message))
 
 
 def _is_plain(entry: ConversationEntry) -> bool:

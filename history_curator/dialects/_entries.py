@@ -31,7 +31,7 @@ class EntryDialect:
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """An entry is known by who it is: equal ones may differ in their metadata."""
-        return [(id(message), message) for message in messages]
+        return [(id(message), message, message.content) for message in messages]
 
     def typed(self, seen: Any) -> Any:
         """Nothing: the same entry has the same numbers, there is no need to spell them out."""

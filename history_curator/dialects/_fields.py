@@ -15,6 +15,10 @@ interpreter's stack holds, so that the answer is the same wherever we are called
 
 
 _PLAIN = frozenset((str, int, bool, type(None), bytes, bytearray))
+_TEXT = frozenset((str,))
+_NUMBER, _OTHER = "NaN or Infinity", "a key or a value"
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 
 
 class Reading:
@@ -96,33 +100,37 @@ class Reading:
         Raises:
             ConversionError: when it is nested deeper than `MAX_DEPTH`, or holds itself.
         """
-        finite = plain = True
-        level: list[Any] = [value]
-        for _ in range(MAX_DEPTH):
-            below: dict[int, Any] = {}
-            for held in level:
-                if isinstance(held, Mapping):
-                    plain = plain and all(isinstance(key, str) for key in held)
-                for item in _inside(held):
-                    kind = item.__class__
-                    if kind is float:
-                        finite = finite and math.isfinite(item)
-                    elif kind in _PLAIN:
-                        continue
-                    elif isinstance(item, (Mapping, list, tuple)):
-                        below[id(item)] = item
-                    else:
-                        plain = plain and isinstance(item, (str, int, float))
-            if not below:
-                break
-            level = list(below.values())
-        else:
-            raise too_deep(self.index, field)
-        if finite and (plain or not sent):
+        wrong: set[str] = set()
+        self._look_into((value,), field, wrong, MAX_DEPTH)
+        if not wrong or (not sent and _NUMBER not in wrong):
             return value
-        what = "a key or a value" if finite else "NaN or Infinity"
+        what = _NUMBER if _NUMBER in wrong else _OTHER
         self.repaired(f"{field}: {what}, which JSON has no words for")
         return _as_json(value)
+
+    def _look_into(self, items: Iterable[Any], field: str, wrong: set[str], left: int) -> None:
+        for item in items:
+            kind = item.__class__
+            if kind in _PLAIN:
+                continue
+            inside: Iterable[Any] | None = None
+            if kind is float:
+                if not math.isfinite(item):
+                    wrong.add(_NUMBER)
+            elif isinstance(item, (list, tuple)):
+                inside = item
+            elif isinstance(item, (dict, Mapping)):
+                inside = item.values()
+                if not (
+                    _TEXT.issuperset(map(type, item)) or all(isinstance(key, str) for key in item)
+                ):
+                    wrong.add(_OTHER)
+            elif not isinstance(item, (str, int, float)):
+                wrong.add(_OTHER)
+            if inside is not None:
+                if not left:
+                    raise too_deep(self.index, field)
+                self._look_into(inside, field, wrong, left - 1)
 
     def arguments(self, value: Any, field: str) -> str:
         """Return arguments that should have been JSON text as such."""
@@ -179,7 +187,7 @@ def arguments_text(arguments: Any) -> str:
     if arguments is None:
         return "{}"
     try:
-        return json.dumps(arguments, ensure_ascii=False, default=str)
+        return _ENCODER.encode(arguments)
     except (TypeError, ValueError):  # keys that JSON has no words for
         return repr(arguments)
 
@@ -195,7 +203,8 @@ def parse_json(text: str, constant: Callable[[str], None] | None = None) -> Any:
         ValueError: when it is not JSON, or nested deeper than `MAX_DEPTH`.
     """
     try:
-        value = json.loads(text, parse_constant=constant or (lambda _: None))
+        decoder = _DECODER if constant is None else json.JSONDecoder(parse_constant=constant)
+        value = decoder.decode(text)
         deep = text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value)
     except RecursionError:
         deep = True
@@ -228,12 +237,6 @@ def type_of(block: Any) -> str:
     """Return the type that a block or an item names, an empty text where it names none."""
     kind = block.get("type") if isinstance(block, Mapping) else None
     return kind if isinstance(kind, str) else ""
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, (list, tuple)) else (value,)
 
 
 def _is_deep(value: Any) -> bool:

@@ -80,15 +80,16 @@ def copied(value: Any, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise too_deep()
     if isinstance(value, dict):
-        return {
-            key: item if item.__class__ is str else copied(item, depth + 1)
-            for key, item in value.items()
-        }
+        made = dict(value)
+        for key, item in made.items():
+            if item.__class__ is not str:
+                made[key] = copied(item, depth + 1)
+        return made
     if isinstance(value, list):
         return [copied(item, depth + 1) for item in value]
     if isinstance(value, tuple):
-        made = [copied(item, depth + 1) for item in value]
-        return Gathered(made) if kind is Gathered else tuple(made)
+        items = [copied(item, depth + 1) for item in value]
+        return Gathered(items) if kind is Gathered else tuple(items)
     return bytes(value) if kind is bytearray else value
 
 

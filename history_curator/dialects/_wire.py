@@ -28,7 +28,7 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
     source: Any = entry.root.source
     if source.__class__ is Gathered:  # of Responses where any item has a type
         source = next((each for each in source if "type" in each), source[0])
-    if not isinstance(source, Mapping):
+    if not isinstance(source, (dict, Mapping)):
         return None
     if "parts" in source:
         return "gemini"
@@ -39,10 +39,11 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
         return "chat"
     content = source.get("content")
     if isinstance(content, (list, tuple)):
-        first = [each for each in content[:_LOOKED_AT] if isinstance(each, Mapping)]
-        if first and not any("type" in each for each in first):
+        first = content[:_LOOKED_AT]
+        typed = ["type" in each for each in first if isinstance(each, (dict, Mapping))]
+        if typed and not any(typed):
             return "bedrock"
-        if first and entry.role is MessageRole.TOOL:
+        if typed and entry.role is MessageRole.TOOL:
             return "anthropic"
     return _wire_of_calls(entry.tool_calls or ())
 

@@ -185,7 +185,8 @@ class ProviderProfile:
                 break
             for rule in self._in_unit_or_entry:
                 within = rule in self._in_unit and rule.look_across(entries)
-                if within or any(rule.look_at(entry) for entry in entries):
+                suspects = (entry for entry in entries if not self._judge(entry))
+                if within or any(map(rule.look_at, suspects)):
                     entries = tuple(rule.repair(entries))
         return entries
 

@@ -123,9 +123,7 @@ class ResultsFollowTheirCalls(Invariant):
         """Pair, then flatten: placeholders for what is missing, nothing that answers no call."""
         if not self.look_across(entries):
             return list(entries)
-        pairing = Pairing()
-        for index, entry in enumerate(entries):
-            pairing.add(entry, index)
+        pairing = Pairing(entries)
         before = _predecessors(entries, pairing)
         placed: dict[int, ConversationEntry] = {}
         for unit in pairing.units:

@@ -111,7 +111,7 @@ class Forms:
             if entry.role is _TOOL and not entry.pinned
         ]
         cap = _even(texts, room - form.tokens + sum(texts)) - 16  # the overhead of an entry
-        entries = self.profile.repair_unit(unit.entries)
+        entries = self.profile.repair_unit(unit.entries) if cap >= LEAST_CAP else ()
         while cap >= LEAST_CAP:
             squeezed = self.made(
                 self._capped(entries, cap, "to fit the newest exchange"), unit.entries

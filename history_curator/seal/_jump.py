@@ -8,7 +8,7 @@ where the question that it brings along as a head does not.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -107,7 +107,9 @@ class Jump:
                     break
                 cut, kept = cut - 1, kept + cost
             ledger = told(cut)
-        stay = sorted([*pins[first : bisect_left(pins, cut)], *heads(cut)])
+        stay = pins[first : bisect_left(pins, cut)]
+        for head in heads(cut):
+            insort(stay, head)
         if len(stay) == cut - barrier:
             ledger = 0  # nothing left
         return Cut(cut, tuple(stay), ledger, at, bare), kept + ledger + late + front(cut)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from operator import attrgetter, is_
 from sys import getsizeof
@@ -34,12 +34,12 @@ class Conversation:
         between: what one of them was given after another had edited it.
         edits: the managers' edited copies by the entry they were made of, so that an equal copy
             is the same one on the next call.
-        size: bytes held, about.
     """
 
     __slots__ = (
         "_firsts",
         "_places",
+        "_texts",
         "_typed",
         "between",
         "curated",
@@ -47,7 +47,6 @@ class Conversation:
         "edits",
         "record",
         "seen",
-        "size",
     )
 
     def __init__(self, dialect: Dialect) -> None:
@@ -57,10 +56,15 @@ class Conversation:
         self.curated = Timeline()
         self.between = Timeline()
         self.edits: dict[int, ConversationEntry] = {}
-        self.size = 0
         self._firsts = array("L")  # for each message, the position of its first entry
         self._places: dict[int, int] = {}  # by the identity of a twin, where its message stands
+        self._texts = 0  # bytes
         self._typed: dict[int, str] = {}  # messages with numbers: 1 and True are equal, not alike
+
+    @property
+    def size(self) -> int:
+        """Bytes held, about: what was read shares the texts of the twins."""
+        return _PER_ENTRY * len(self.record.entries) + self._texts
 
     def follow(self, messages: Sequence[Any], seen: Sequence[Any], shared: int) -> None:
         """Take over what is new or different.
@@ -72,27 +76,29 @@ class Conversation:
         """
         # All are read before one is recorded: an error leaves everything as it was.
         changed = self._changed_system(messages, seen, shared)
-        if any(entries is None for entries in changed.values()):
-            shared = min(at for at, entries in changed.items() if entries is None)
-        twins = [_twin(self.dialect, message, at) for at, message in _from(messages, shared)]
-        fresh = [self.dialect.read(twin, at) for at, twin in enumerate(twins, shared)]
+        if None in changed.values():
+            shared = min(at for at, read in changed.items() if read is None)
+        places = [*range(shared, len(messages))]
+        twins = _twins(self.dialect, messages[shared:], places)
+        start = self._firsts[shared] if shared < len(self.seen) else len(self.record.entries)
+        entries: list[ConversationEntry] = []
+        firsts, sources = array("L"), dict[int, int]()
+        for twin, at in zip(twins, places, strict=True):
+            made = self.dialect.read(twin, at)
+            firsts.append(start + len(entries))
+            if made:
+                sources[id(made[0].source)] = at
+            entries += made
         for at, read in changed.items():
             if at < shared and read is not None:
                 self._swap(at, *read)
         if shared < len(self.seen):
             self._forget_from(shared)
         self.seen += self.dialect.peek(twins)
-        for at in range(shared, len(self.seen)):
-            typed = self._typed_at(self.seen[at])
-            if typed is not None:
-                self._typed[at] = typed
-        for at, entries in enumerate(fresh, shared):
-            self._firsts.append(len(self.record.entries))
-            if entries:
-                self._places[id(entries[0].source)] = at
-            for entry in entries:
-                self.record.add(entry)
-            self.size += _held_for(entries, self.seen[at])
+        self._firsts += firsts
+        self._places |= sources
+        self.record.extend(entries)
+        self._weigh(shared)
 
     def shared(self, seen: Sequence[Any]) -> int:
         """Return how many leading messages are as they were read, system messages aside."""
@@ -104,18 +110,26 @@ class Conversation:
                 if differ(old, new) and not self._is_system(at):
                     shared = at
                     break
-        other = (
-            at
-            for at, typed in self._typed.items()
-            if at < shared and typed != self._typed_at(seen[at])
-        )
-        return min(shared, next(other, shared)) if self._typed and shared else shared
+        for at, typed in self._typed.items():
+            if at < shared and typed != self._typed_at(seen[at]):
+                return at
+        return shared
 
-    def _typed_at(self, seen: Any) -> str | None:
+    def _weigh(self, start: int) -> None:
+        """Take down what the texts of the messages from a place on take, and their numbers."""
+        texts: list[str | bytes] = []
+        numbers: list[float] = []
+        _sort(self.seen[start:], texts, numbers)
+        self._texts += sum(map(getsizeof, texts))
+        for at, seen in enumerate(self.seen[start:] if numbers else (), start):
+            if typed := self._typed_at(seen):
+                self._typed[at] = typed
+
+    def _typed_at(self, seen: Any) -> str:
         """Return what tells a message with numbers from one that is merely equal."""
-        typed = getattr(self.dialect, "typed", None)
-        found = seen if typed is None else typed(seen)
-        return repr(found) if _has_numbers(found) else None
+        numbers: list[float] = []
+        _sort((getattr(self.dialect, "typed", _same)(seen),), [], numbers)
+        return repr(numbers) if numbers else ""
 
     def _is_system(self, at: int) -> bool:
         entries = self.entries_at(at)
@@ -127,9 +141,9 @@ class Conversation:
         """System messages that differ, read anew; None for one that is a system message no more."""
         changed: dict[int, tuple[Any, ConversationEntry] | None] = {}
         for position, _ in self.record.pairing.system:
-            at = self._message_at(position)
+            at = bisect_right(self._firsts, position) - 1  # the message it was read from
             if at < shared and differ(self.seen[at], seen[at]):
-                twin = _twin(self.dialect, messages[at], at)
+                (twin,) = _twins(self.dialect, messages[at : at + 1], [at])
                 entries = self.dialect.read(twin, at)
                 alike = len(entries) == 1 and entries[0].role is MessageRole.SYSTEM
                 changed[at] = (twin, entries[0]) if alike else None
@@ -146,12 +160,11 @@ class Conversation:
         self.record = self.record.followed_by(entries)
         del self.seen[at:], self._firsts[at:]
         self._places = {twin: place for twin, place in self._places.items() if place < at}
-        self._typed = {place: typed for place, typed in self._typed.items() if place < at}
         self.curated, self.between = Timeline(), Timeline()
         self.edits.clear()
-        self.size = sum(
-            _held_for(self.entries_at(each), seen) for each, seen in enumerate(self.seen)
-        )
+        self._typed.clear()
+        self._texts = 0
+        self._weigh(0)
 
     def entries_at(self, at: int) -> list[ConversationEntry]:
         """Return the entries that a message was read as."""
@@ -163,17 +176,6 @@ class Conversation:
         units = self.record.pairing.units
         place = bisect_right(units, self._firsts[at], key=attrgetter("start"))
         return units[place - 1].offset if place else 0
-
-    def _message_at(self, position: int) -> int:
-        """The message an entry was read from."""
-        low, high = 0, len(self._firsts)
-        while low + 1 < high:
-            middle = (low + high) // 2
-            if self._firsts[middle] <= position:
-                low = middle
-            else:
-                high = middle
-        return low
 
     def timeline_of(self, entries: Sequence[ConversationEntry]) -> Timeline:
         """Return the timeline of entries: the record's, or one that goes on from the last call."""
@@ -191,7 +193,11 @@ class Conversation:
     def known_edit(self, entry: ConversationEntry) -> ConversationEntry:
         """Return the edited copy of the last call where this one is equal to it."""
         known = self.edits.get(id(entry.original))
-        if known is None or known.original is not entry.original or not _alike(known, entry):
+        if (
+            known is None
+            or known.original is not entry.original
+            or (known, known.reason, known.action) != (entry, entry.reason, entry.action)
+        ):
             self.edits[id(entry.original)] = known = entry
         return known
 
@@ -207,57 +213,32 @@ class Conversation:
         ]
 
 
-def _held_for(entries: Sequence[ConversationEntry], seen: Any) -> int:
-    """Return how many bytes are held for a message, about: what it was read as shares its texts."""
-    read = sum(
-        getsizeof(entry.content) + sum(len(call.arguments) for call in entry.tool_calls or ())
-        for entry in entries
-    )
-    return _PER_ENTRY * len(entries) + max(read, _size_of(seen))
-
-
-def _size_of(value: Any) -> int:
-    """Return how many bytes the texts in plain data take: also those of images and files."""
-    if isinstance(value, (str, bytes)):
-        return getsizeof(value)
-    if isinstance(value, dict):
-        return sum(map(_size_of, value.values()))
-    return sum(map(_size_of, value)) if isinstance(value, (list, tuple)) else 0
-
-
-def _from(messages: Sequence[Any], start: int) -> list[tuple[int, Any]]:
-    return list(enumerate(messages[start:], start))
-
-
-def _twin(dialect: Dialect, message: Any, index: int) -> Any:
-    """Return a copy of a message that nobody else has; it reads as the message does."""
+def _twins(dialect: Dialect, messages: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:
+    """Return copies of messages that nobody else has; they read as the messages do."""
     if getattr(dialect, "immutable", False):
-        return message
-    twin = getattr(dialect, "twin", deepcopy)
+        return messages
     try:
-        return twin(message)
+        return [*map(getattr(dialect, "twin", deepcopy), messages)]
     except (ConversionError, TypeError, ValueError, RecursionError):
-        dialect.read(message, index)  # where it cannot be read, this says so better
+        for message, at in zip(messages, places, strict=True):
+            dialect.read(message, at)  # where it cannot be read, this says so better
         raise
 
 
-def _has_numbers(value: Any) -> bool:
-    kind = value.__class__
-    if kind is str or value is None:
-        return False
-    if isinstance(value, dict):
-        return any(map(_has_numbers, value.values()))
-    if isinstance(value, (list, tuple)):
-        return any(map(_has_numbers, value))
-    return isinstance(value, (int, float))
+def _sort(values: Iterable[Any], texts: list[str | bytes], numbers: list[float]) -> None:
+    """Sort what plain data is made of: texts, also those of images and files, and numbers."""
+    for value in values:
+        if value.__class__ is str:
+            texts.append(value)
+        elif isinstance(value, dict):
+            _sort(value.values(), texts, numbers)
+        elif isinstance(value, (list, tuple)):
+            _sort(value, texts, numbers)
+        elif isinstance(value, (str, bytes)):
+            texts.append(value)
+        elif isinstance(value, (int, float)):
+            numbers.append(value)
 
 
-def _alike(one: ConversationEntry, other: ConversationEntry) -> bool:
-    return (
-        one == other
-        and one.reason == other.reason
-        and one.action == other.action
-        and one.handle == other.handle
-        and one.pinned == other.pinned
-        and one.parts == other.parts
-    )
+def _same(seen: Any) -> Any:
+    return seen

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from history_curator.model import ConversationEntry, MessageRole
-from history_curator.timeline._unit import Unit, weight
+from history_curator.timeline._unit import Unit, placeholder, weight
 
 _USER, _ASSISTANT, _TOOL = MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL
 
@@ -30,11 +31,18 @@ class Pairing:
         replaced: results that a later one for the same call took the place of.
         disturbed: positions in the record of results that joined or changed an older unit.
         size: cheap size of everything so far.
+
+    Examples:
+        >>> from history_curator.model import ConversationEntry as E, MessageRole as R, ToolCall
+        >>> asked = E(R.ASSISTANT, tool_calls=(ToolCall("c1", "look"),))
+        >>> [unit.kind for unit in Pairing([E(R.USER, "hi"), asked]).units]
+        ['user', 'exchange']
     """
 
     __slots__ = (
         "_groups",
-        "_next_slot",
+        "_latest",
+        "_results",
         "barriers",
         "disturbed",
         "open",
@@ -47,7 +55,7 @@ class Pairing:
         "users",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, entries: Iterable[ConversationEntry] = ()) -> None:
         self.units: list[Unit] = []
         self.users: list[int] = []
         self.pinned: list[int] = []
@@ -59,8 +67,10 @@ class Pairing:
         self.disturbed: list[int] = []
         self.size = 0
         # By id: the latest unit that carries it, and the slots with that id, those still free last.
-        self._groups: dict[str, tuple[int, list[int]]] = {}
-        self._next_slot: tuple[int, int] = (-1, 0)  # for results without an id
+        self._groups: dict[str, list[int]] = {}
+        self._latest: list[int] = []  # the same for results without an id
+        self._results: dict[int, list[ConversationEntry | None]] = {}  # of units not made yet
+        self.extend(entries, 0)
 
     @property
     def newest_answer(self) -> int:
@@ -70,8 +80,15 @@ class Pairing:
             at -= 1
         return at
 
-    def add(self, entry: ConversationEntry, index: int) -> int | None:
-        """Take the next entry of the record; return the position of the unit it joined."""
+    def extend(self, entries: Iterable[ConversationEntry], start: int) -> None:
+        """Take the next entries of the record; the first of them stands at `start`."""
+        for index, entry in enumerate(entries, start):
+            self._add(entry, index)
+        for position, results in self._results.items():
+            self._make(position, results)
+        self._results.clear()
+
+    def _add(self, entry: ConversationEntry, index: int) -> None:
         role = entry.role
         if role is _TOOL:
             position = self._add_result(entry, index)
@@ -81,16 +98,16 @@ class Pairing:
             position = len(self.units)
             if entry.is_real_user:
                 self.users.append(position)
-            self.units.append(Unit("user", entry, index, self.size, entries=(entry,)))
+            self.units.append(Unit("user", entry, index, self.size, (entry,)))
+            self._latest = []
         else:
             self.system.append((index, entry))
-            return None
+            return
         self.size += weight(entry)
         if entry.pinned and position is not None:
             self._pin(position)
         if entry.seldom is not None and entry.barrier and position is not None:
             self.barriers.append(position)
-        return position
 
     def _pin(self, position: int) -> None:
         place = bisect_left(self.pinned, position)
@@ -100,85 +117,72 @@ class Pairing:
     def _add_assistant(self, entry: ConversationEntry, index: int) -> int:
         calls, position = entry.tool_calls, len(self.units)
         if not calls:
-            self.units.append(Unit("assistant", entry, index, self.size, entries=(entry,)))
+            self.units.append(Unit("assistant", entry, index, self.size, (entry,)))
             return position
-        if len(calls) > 1:
-            unique = tuple(dict.fromkeys(calls))
-            if len(unique) < len(calls):
-                entry = entry.evolve(
-                    tool_calls=unique, action="repaired", reason="the same call was listed twice"
-                )
-                calls = unique
-        self.units.append(Unit("exchange", entry, index, self.size, (None,) * len(calls)))
-        self._next_slot = (position, 0)
-        self.open.add(position)
+        groups: dict[str, list[int]] = {}
         for slot in range(len(calls) - 1, -1, -1):  # the first one last, to be taken first
-            name = calls[slot].id
-            known = self._groups.get(name)
-            if known is not None and known[0] == position:
-                known[1].append(slot)
+            known = groups.get(calls[slot].id)
+            if known is None:
+                groups[calls[slot].id] = [position, slot]
             else:
-                self._groups[name] = (position, [slot])
+                known.append(slot)
+        if len(groups) < len(calls) and len(unique := tuple(dict.fromkeys(calls))) < len(calls):
+            again = "the same call was listed twice"
+            entry = entry.evolve(tool_calls=unique, action="repaired", reason=again)
+            return self._add_assistant(entry, index)
+        self._groups.update(groups)
+        self._latest = [position, *range(len(calls) - 1, -1, -1)]
+        self._results[position] = [None] * len(calls)
+        self.units.append(Unit("exchange", entry, index, self.size, ()))
         return position
 
     def _add_result(self, entry: ConversationEntry, index: int) -> int | None:
-        found = self._find(entry)
-        if found is None:
+        named = entry.tool_call_id
+        group = self._groups.get(named) if named else self._latest
+        if not group:
             self.orphans[index] = "tool result without a matching call"
             return None
-        position, slot = found
-        unit = self.units[position]
-        earlier = unit.results[slot]
+        position = group[0]
+        results = self._results.get(position)
+        if results is None:
+            results = self._results[position] = [*self.units[position].results]
+        while len(group) > 2 and results[group[-1]] is not None:
+            group.pop()
+        slot = group[-1]
+        earlier = results[slot]
         if earlier is not None:
+            if not named:
+                self.orphans[index] = "tool result without a matching call"
+                return None
             if earlier.content and not (entry.content or entry.parts):
                 self.orphans[index] = "second, empty result for the same call"
                 return position
             self.replaced.append(earlier)
         if earlier is not None or position != len(self.units) - 1:
             self.disturbed.append(index)
-        self.units[position] = answered = unit.answered(slot, entry)
-        if answered.complete:
-            self.open.discard(position)
+        results[slot] = entry
         return position
 
-    def _find(self, entry: ConversationEntry) -> tuple[int, int] | None:
-        """Return the unit and the slot a result belongs to."""
-        if not entry.tool_call_id:
-            return self._find_without_id()
-        group = self._groups.get(entry.tool_call_id)
-        if group is None:
-            return None
-        position, slots = group
-        results = self.units[position].results
-        while len(slots) > 1 and results[slots[-1]] is not None:
-            slots.pop()
-        return position, slots[-1]
-
-    def _find_without_id(self) -> tuple[int, int] | None:
-        """The first call still unanswered of the latest exchange, unless the user spoke since."""
-        position, slot = self._next_slot
-        if position < 0 or any(unit.kind == "user" for unit in self.units[position + 1 :]):
-            return None
-        results = self.units[position].results
-        while slot < len(results) and results[slot] is not None:
-            slot += 1
-        self._next_slot = (position, slot)
-        return None if slot == len(results) else (position, slot)
+    def _make(self, position: int, results: list[Any]) -> None:
+        """Make the unit of an exchange, anew where it has been seen; its placeholders stay."""
+        unit = self.units[position]
+        known, calls = unit.entries[1:], unit.head.tool_calls or ()
+        if unit.entries:
+            unit = self.units[position] = Unit("exchange", unit.head, unit.start, unit.offset, ())
+        waiting = [slot for slot, result in enumerate(results) if result is None]
+        for slot in waiting:
+            call = calls[slot]
+            results[slot] = known[slot] if known else placeholder(call.id, call.name)
+        unit.entries, unit.waiting = (unit.head, *results), tuple(waiting)
+        if waiting:
+            self.open.add(position)
+        else:
+            self.open.discard(position)
 
 
 def pair(entries: Iterable[ConversationEntry]) -> list[Unit]:
-    """Group entries into units; system entries are not units.
-
-    Examples:
-        >>> from history_curator.model import ConversationEntry as E, MessageRole as R, ToolCall
-        >>> asked = E(R.ASSISTANT, tool_calls=(ToolCall("c1", "look"),))
-        >>> [unit.kind for unit in pair([E(R.USER, "hi"), asked])]
-        ['user', 'exchange']
-    """
-    pairing = Pairing()
-    for index, entry in enumerate(entries):
-        pairing.add(entry, index)
-    return pairing.units
+    """Group entries into units; system entries are not units."""
+    return Pairing(entries).units
 
 
 def flatten(

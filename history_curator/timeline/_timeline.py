@@ -25,20 +25,19 @@ class Timeline:
         self.entries: list[ConversationEntry] = []
         self.pairing = Pairing()
         self.folds: dict[Hashable, Any] = {}
-        for entry in entries:
-            self.add(entry)
+        self.extend(entries)
 
-    def add(self, entry: ConversationEntry) -> None:
-        """Record one more entry."""
-        self.pairing.add(entry, len(self.entries))
-        self.entries.append(entry)
+    def extend(self, entries: Iterable[ConversationEntry]) -> None:
+        """Record more entries."""
+        start = len(self.entries)
+        self.entries += entries
+        self.pairing.extend(self.entries[start:], start)
 
     def followed_by(self, entries: Sequence[ConversationEntry]) -> Timeline:
         """Return the timeline of these entries: this one, grown, or another."""
         known = self.entries
         if len(known) <= len(entries) and all(map(is_, known, entries)):
-            for entry in entries[len(known) :]:
-                self.add(entry)
+            self.extend(entries[len(known) :])
             return self
         return self.other(entries)
 

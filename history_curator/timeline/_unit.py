@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from history_curator.model import ConversationEntry, MessageRole, ToolCall, new_entry
+from history_curator.model import ConversationEntry, MessageRole, new_entry
 
 UnitKind = Literal["user", "assistant", "exchange"]
 
@@ -20,14 +19,13 @@ _MISSING = {
 
 
 class Unit:
-    """A user entry, an answer, or an exchange. It never changes: a result makes a new one of it.
+    """A user entry, an answer, or an exchange. It never changes: a late result makes a new one of it.
 
     Attributes:
         kind: ``user``, ``assistant`` (no calls) or ``exchange``.
         head: the entry that opens the unit.
-        results: one result or None per call of the head.
         entries: the head and its results in call order, with a placeholder for each missing one.
-        missing: how many calls wait for their result.
+        waiting: the places of the calls that have no result yet.
         start: position of the head in the record.
         offset: cheap size, in characters, of everything recorded before the head.
         form: how it is shown, as its last maker made it; private to the seal.
@@ -41,11 +39,10 @@ class Unit:
         "form",
         "head",
         "kind",
-        "missing",
         "offset",
-        "results",
         "start",
         "told",
+        "waiting",
     )
 
     def __init__(
@@ -54,44 +51,33 @@ class Unit:
         head: ConversationEntry,
         start: int,
         offset: int,
-        results: tuple[ConversationEntry | None, ...] = (),
-        *,
-        entries: tuple[ConversationEntry, ...] | None = None,
+        entries: tuple[ConversationEntry, ...],
     ) -> None:
         self.kind = kind
         self.head = head
         self.start = start
         self.offset = offset
-        self.results = results
-        self.missing = results.count(None) if entries is None else 0
-        self.entries = (head, *_filled(head, results)) if entries is None else entries
+        self.entries = entries
+        self.waiting: tuple[int, ...] = ()
         self.form: Any = None
         self.told: Any = None
         self.facts: Any = None
 
     @property
-    def complete(self) -> bool:
-        """Whether every call has its result."""
-        return not self.missing
+    def missing(self) -> int:
+        """How many calls wait for their result."""
+        return len(self.waiting)
 
-    def answered(self, slot: int, result: ConversationEntry) -> Unit:
-        """Return the unit with a result in its place; the other placeholders stay who they are."""
-        results = (*self.results[:slot], result, *self.results[slot + 1 :])
-        entries = (*self.entries[: slot + 1], result, *self.entries[slot + 2 :])
-        unit = Unit(self.kind, self.head, self.start, self.offset, results, entries=entries)
-        unit.missing = self.missing - (self.results[slot] is None)
-        return unit
+    @property
+    def results(self) -> tuple[ConversationEntry | None, ...]:
+        """One result or None per call of the head."""
+        results: list[ConversationEntry | None] = [*self.entries[1:]]
+        for slot in self.waiting:
+            results[slot] = None
+        return tuple(results)
 
     def __repr__(self) -> str:
         return f"<Unit {self.kind} at {self.start}>"
-
-
-def _filled(
-    head: ConversationEntry, results: Sequence[ConversationEntry | None]
-) -> Iterable[ConversationEntry]:
-    calls: Sequence[ToolCall] = head.tool_calls or ()
-    for call, result in zip(calls, results, strict=True):
-        yield placeholder(call.id, call.name) if result is None else result
 
 
 def placeholder(call_id: str, tool_name: str | None) -> ConversationEntry:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from benchmarks._extremes import SHAPES, Shape, exchanges, text, users
 from history_curator import BudgetUnsatisfiableError, Curator, PinManager
+from history_curator.dialects import parse_object
 from history_curator.model import ConversationEntry
+from history_curator.rules import _arguments_are_objects
 
 SIZE = 50
 BLOCKS = 140
@@ -64,6 +67,24 @@ def test_twice_the_messages_cost_twice_as_much(name: str, budget: int | None) ->
     shape, full = SHAPES[name]
     size = BLOCKS if full < 5_000 else SIZE
     check_growth(lambda: Curator(max_tokens=budget), shape, size)
+
+
+@pytest.mark.parametrize("budget", [None, 500])
+@pytest.mark.parametrize("name", ["parallel calls", "Anthropic blocks", "Bedrock blocks"])
+def test_a_call_is_judged_once_however_its_message_is_shortened(
+    name: str, budget: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = 0
+
+    def counted(arguments: str) -> dict[str, Any] | None:
+        nonlocal parsed
+        parsed += 1
+        return parse_object(arguments)
+
+    monkeypatch.setattr(_arguments_are_objects, "parse_object", counted)
+    with suppress(BudgetUnsatisfiableError):
+        Curator(max_tokens=budget).curate(SHAPES[name][0](2 * BLOCKS))
+    assert parsed == 2 * BLOCKS
 
 
 @pytest.mark.parametrize("profile", PROFILES)

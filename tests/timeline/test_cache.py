@@ -64,6 +64,30 @@ def test_messages_decoded_anew_are_known() -> None:
     assert entries_held(curator) == before
 
 
+def test_a_text_beside_a_number_is_held_once() -> None:
+    curator = Curator(max_tokens=1_000_000, counter=HeuristicCounter())
+    curator.curate([user("hello")])
+    said = [{**user("word " * 400_000), "usage": {"tokens": 7}}, user("and now?")]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        curator.curate(said)
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < len(said[0]["content"]) / 4, "what was read shares its text with what was given"
+
+
+def test_what_is_forgotten_is_not_held_any_more() -> None:
+    curator, messages = Curator(max_tokens=8_000), talk("a", 6)
+    for at in range(5):
+        curator.curate([*messages, user(f"{at} " + "word " * 1_000)], key="one")
+    other = Curator(max_tokens=8_000)
+    other.curate([*messages, user("4 " + "word " * 1_000)], key="one")
+    assert curator._conversations._size == other._conversations._size
+
+
 def entries_held(curator: Curator) -> list[int]:
     """Who the entries of the one conversation are that is held."""
     ((conversation, _),) = curator._conversations._held.values()
