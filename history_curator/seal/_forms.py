@@ -9,6 +9,7 @@ from operator import is_
 from history_curator.dialects import Dialect
 from history_curator.model import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
 from history_curator.rules import ProviderProfile
+from history_curator.rules._features import features_in
 from history_curator.rules._invariant import remembered
 from history_curator.seal._proof import written_tokens
 from history_curator.timeline import Unit
@@ -36,18 +37,18 @@ class Form:
         maker: who made it; a form is of use to nobody else.
         entries: what is shown.
         tokens: what they cost, written.
-        concerned: which rules have to look at a view it stands in.
+        features: what its entries have that a rule may be about.
         bare: the same without reasoning, once somebody asked for it.
         cleared: the same with placeholders for its results, once somebody asked for it.
     """
 
-    __slots__ = ("bare", "cleared", "concerned", "entries", "maker", "tokens")
+    __slots__ = ("bare", "cleared", "entries", "features", "maker", "tokens")
 
     def __init__(self, maker: Forms, entries: Entries, tokens: int) -> None:
         self.maker = maker
         self.entries = entries
         self.tokens = tokens
-        self.concerned = maker.profile.concerned(entries)
+        self.features = features_in(entries)
         self.bare: Form | None = None
         self.cleared: Form | None = None
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from history_curator.caching import Along, State, Track
 from history_curator.model import ConversationEntry, MessageRole
+from history_curator.rules._features import ANY
 from history_curator.rules._invariant import remembered
 from history_curator.seal._fold import Fold, Reached
 from history_curator.seal._forms import Form
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 Tail = Literal["request", "history"]
 
-_concerned = attrgetter("concerned")
+_features = attrgetter("features")
 
 
 class Found(NamedTuple):
@@ -219,8 +220,8 @@ class View:
         flat = [entry for piece in pieces for entry in piece.entries]
         tokens = sum(piece.tokens for piece in pieces)
         entries = flat
-        concerned = reduce(or_, map(_concerned, pieces), 0)
-        if not profile.holds_across(flat, self.tail, concerned):
+        features = reduce(or_, map(_features, pieces), ANY)
+        if not profile.holds_across(flat, self.tail, features):
             entries = profile.repair(flat, self.tail)
         if self.edited:
             entries = profile.settle(entries, 0, edited=True)
