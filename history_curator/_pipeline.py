@@ -204,7 +204,7 @@ def explain(
     *,
     counter: TokenCounter,
     profile: ProviderProfile,
-    strategy: str,
+    managers: Sequence[Any],
     mode: str,
 ) -> CurationReport:
     """Return the report of a view."""
@@ -221,7 +221,7 @@ def explain(
         max_tokens=request.limit,
         overhead=request.priced + request.reserve,
         provider=profile.name,
-        strategy=strategy,
+        strategy="+".join(type(each).__name__ for each in managers) or "budget",
         settled=sealed.settled,
         cut=sealed.cut,
         jumped=sealed.jumped or bool(request.jumps),

@@ -214,7 +214,10 @@ class Curator:
             sealed = self._sealed(request, timeline, dialect, watch, edited=edited)
             view = conversation.write(sealed.entries, given)
             orphans = left_out(timeline)
-        report = partial(explain, request, sealed, steps, orphans, **self._described())
+        report = partial(
+            explain, request, sealed, steps, orphans,
+            counter=self.counter, profile=self.profile, managers=self.managers, mode=self.mode,
+        )  # fmt: skip
         return self._concluded(request, sealed, report, watch, (view, given))
 
     def _request(self, record: Timeline, options: Options) -> Request:
@@ -309,15 +312,6 @@ class Curator:
             raise refusal
         request.warnings.append(str(refusal))
         return self._seal(None, dialect).whole(timeline, request.tail, edited=edited)
-
-    def _described(self) -> dict[str, Any]:
-        """What a report says about its curator."""
-        return {
-            "counter": self.counter,
-            "profile": self.profile,
-            "strategy": "+".join(type(each).__name__ for each in self.managers) or "budget",
-            "mode": self.mode,
-        }
 
     def _concluded(
         self,

@@ -63,7 +63,11 @@ class DictDialect:
             is_tool = entry.role is _TOOL
             if not is_tool:
                 blocks = _anthropic.in_blocks(entry, others) if entry.tool_calls else None
-            behind = position + (1 if _is_plain(entry) else whole_source(entries, position))
+            if entry.seldom is None and entry.original is None and not (blocks and is_tool):
+                if entry.source is not None:  # one untouched message: most are
+                    out.append(entry.source)
+                    continue
+            behind = position + whole_source(entries, position)
             if behind > position and (not blocks or not is_tool or _in_block(entry)):
                 out.append(entry.source)
             elif is_tool and (_in_block(entry) if blocks is None else blocks):
@@ -90,11 +94,6 @@ class DictDialect:
             if value.__class__ is not str:
                 seen[key] = copied(value)
         return seen
-
-
-def _is_plain(entry: ConversationEntry) -> bool:
-    """Whether an entry is certain to be one untouched message: most are."""
-    return entry.seldom is None and entry.original is None and entry.source is not None
 
 
 def whole_source(entries: Sequence[ConversationEntry], position: int) -> int:
