@@ -149,20 +149,25 @@ class ProviderProfile:
         """
         return not any(look(entries) for look in self._looks(features).across[tail])
 
-    def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
-        """Return a unit after the rules that can be judged in it by itself.
+    def repair_unit(
+        self, entries: tuple[ConversationEntry, ...]
+    ) -> tuple[tuple[ConversationEntry, ...], int]:
+        """Return a unit after the rules that can be judged in it by itself, and its features.
 
         The very entries where nothing is wrong. What is left to `repair` is between units.
         """
         for _ in range(_ROUNDS):
-            within = self._looks(features_in(entries)).within
-            if all(map(self._judge, entries)) and not any(look(entries) for look in within):
-                break
+            features = features_in(entries)
+            looks = self._looks(features)
+            if not any(look(entries) for look in looks.within) and all(
+                self._judge(entry, looks) for entry in entries
+            ):
+                return entries, features
             for rule in self._in_unit_or_entry:
                 wrong = rule in self._in_unit and rule.look_across(entries)
                 if wrong or any(rule.look_at(entry) for entry in entries):
                     entries = tuple(rule.repair(entries))
-        return entries
+        return entries, features_in(entries)
 
     def without_reasoning(
         self, entries: tuple[ConversationEntry, ...]
@@ -213,11 +218,11 @@ class ProviderProfile:
             current = self.settle(current, since, edited=edited)
         return current
 
-    def _judge(self, entry: ConversationEntry) -> bool:
+    def _judge(self, entry: ConversationEntry, looks: _Looks | None = None) -> bool:
         checked = entry.checked
         if checked is self or (checked.__class__ is dict and self in checked):
             return True
-        for look in self._looks(features_of(entry)).at:
+        for look in (looks or self._looks(features_of(entry))).at:
             if look(entry):
                 return False
         if checked.__class__ is dict:

@@ -9,7 +9,6 @@ from operator import is_
 from history_curator.dialects import Dialect
 from history_curator.model import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
 from history_curator.rules import ProviderProfile
-from history_curator.rules._features import features_in
 from history_curator.rules._invariant import remembered
 from history_curator.seal._proof import written_tokens
 from history_curator.timeline import Unit
@@ -44,11 +43,11 @@ class Form:
 
     __slots__ = ("bare", "cleared", "entries", "features", "maker", "tokens")
 
-    def __init__(self, maker: Forms, entries: Entries, tokens: int) -> None:
+    def __init__(self, maker: Forms, entries: Entries, features: int, tokens: int) -> None:
         self.maker = maker
         self.entries = entries
+        self.features = features
         self.tokens = tokens
-        self.features = features_in(entries)
         self.bare: Form | None = None
         self.cleared: Form | None = None
 
@@ -84,13 +83,13 @@ class Forms:
         """Return the unit as it is first shown, and as long as it is shown."""
         form: Form | None = unit.form
         if form is None or form.maker is not self:
-            entries = self.profile.repair_unit(unit.entries)  # what a rule adds counts for the cap
-            capped = entries
+            # What a rule adds counts for the cap.
+            entries, features = self.profile.repair_unit(unit.entries)
             if self.cap is not None and unit.kind == "exchange":
                 capped = self._whole(tuple(map(self._arrived, entries)), entries)
                 if capped is not entries:
-                    capped = self.profile.repair_unit(capped)
-            form = unit.form = self._counted(capped, unit.entries)
+                    entries, features = self.profile.repair_unit(capped)
+            form = unit.form = self._counted(entries, features, unit.entries)
         return form
 
     def bare(self, unit: Unit) -> Form:
@@ -112,7 +111,7 @@ class Forms:
             if entry.role is _TOOL and not entry.pinned
         ]
         cap = _even(texts, room - form.tokens + sum(texts)) - 16  # the overhead of an entry
-        entries = self.profile.repair_unit(unit.entries)
+        entries, _ = self.profile.repair_unit(unit.entries)
         while cap >= LEAST_CAP:
             squeezed = self.made(
                 self._capped(entries, cap, "to fit the newest exchange"), unit.entries
@@ -134,12 +133,13 @@ class Forms:
 
     def made(self, entries: Entries, given: Entries) -> Form:
         """Return a form of these entries, after the rules that hold in a unit by itself."""
-        return self._counted(self.profile.repair_unit(entries), given)
+        return self._counted(*self.profile.repair_unit(entries), given)
 
-    def _counted(self, entries: Entries, given: Entries) -> Form:
+    def _counted(self, entries: Entries, features: int, given: Entries) -> Form:
         if entries is given:
-            return Form(self, entries, sum(map(self.counter.count_entry, entries)))
-        return Form(self, entries, written_tokens(entries, self._dialect, self.counter))
+            return Form(self, entries, features, sum(map(self.counter.count_entry, entries)))
+        tokens = written_tokens(entries, self._dialect, self.counter)
+        return Form(self, entries, features, tokens)
 
     def _arrived(self, entry: ConversationEntry) -> ConversationEntry:
         """An entry as it is first shown; once, also where its exchange still grows."""

@@ -199,16 +199,11 @@ class Seal:
         entries = tuple([entry for _, entry in system])
         known, form = timeline.folds.get(self, ((), None))
         if form is None or not _alike(known, entries):
-            form = self._heading(entries)
+            merged = tuple(self.profile.repair(entries, "history")) if entries[1:] else entries
+            form = self.forms.made(merged, entries)
             timeline.folds[self] = entries, form
         made: Form = form
         return made
-
-    def _heading(self, entries: tuple[ConversationEntry, ...]) -> Form:
-        if len(entries) > 1:
-            merged = tuple(self.profile.repair(entries, "history"))
-            return Form(self.forms, merged, written_tokens(merged, self.dialect, self.counter))
-        return self.forms.made(entries, entries)
 
     def _settled(
         self,
