@@ -63,10 +63,10 @@ class DictDialect:
             is_tool = entry.role is _TOOL
             if not is_tool:
                 blocks = _anthropic.in_blocks(entry, others) if entry.tool_calls else None
-            if entry.seldom is None and entry.original is None and not (blocks and is_tool):
-                if entry.source is not None:  # one untouched message: most are
-                    out.append(entry.source)
-                    continue
+            untouched = entry.original is None and entry.source is not None
+            if untouched and entry.seldom is None and not (blocks and is_tool):  # most are
+                out.append(entry.source)
+                continue
             behind = position + whole_source(entries, position)
             if behind > position and (not blocks or not is_tool or _in_block(entry)):
                 out.append(entry.source)

@@ -1,4 +1,12 @@
-"""What an entry has that a rule may be about, as bits: looked up once an entry, for all rules."""
+"""What an entry has that a rule may be about, as bits: looked up once an entry, for all rules.
+
+ANY: every entry has it, and so has a view without entries. SYSTEM: it instructs. RESULT: it is a
+tool result. BLANK: it has no text, or a blank one. CALLS: it lists calls, perhaps none. EXTRA: a
+provider keeps something beside one of them. PARTS: it is made of blocks. REASONING: it carries
+thoughts. SELDOM: it has what few have, such as the name of its author, keys nobody knows, or
+repairs it was read with. LISTED: its message has a list of calls, whoever speaks. TYPED: its
+message has a type, as the items of OpenAI Responses have.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +17,9 @@ from operator import or_
 from history_curator.dialects import Gathered
 from history_curator.model import ConversationEntry, MessageRole
 
-ANY = 1
-"""Every entry has it, and so has a view without entries."""
-SYSTEM = 2
-"""It instructs."""
-CALLS = 4
-"""It lists calls, perhaps none."""
-EXTRA = 8
-"""A provider keeps something beside one of its calls."""
-RESULT = 16
-"""It is a tool result."""
-REASONING = 32
-"""It carries thoughts."""
-PARTS = 64
-"""It is made of blocks."""
-BLANK = 128
-"""It has no text, or a blank one."""
-SELDOM = 256
-"""It has what few have: the name of its author, keys nobody knows, or it was read with repairs."""
-LISTED = 512
-"""Its message has a list of calls, whoever speaks."""
-TYPED = 1024
-"""Its message has a type, as the items of OpenAI Responses have."""
+ANY, SYSTEM, RESULT, BLANK, CALLS, EXTRA, PARTS, REASONING, SELDOM, LISTED, TYPED = (
+    1 << place for place in range(11)
+)
 EVERYTHING = -1
 
 _SYSTEM, _TOOL = MessageRole.SYSTEM, MessageRole.TOOL

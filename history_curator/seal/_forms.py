@@ -6,11 +6,10 @@ import json
 from collections.abc import Sequence
 from operator import is_
 
-from history_curator.dialects import Dialect
+from history_curator.dialects import Dialect, reread
 from history_curator.model import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
 from history_curator.rules import ProviderProfile
 from history_curator.rules._invariant import remembered
-from history_curator.seal._proof import written_tokens
 from history_curator.timeline import Unit
 from history_curator.tokens import TokenCounter, shorten
 from history_curator.tokens._cap import cap_text, keep_count
@@ -211,6 +210,15 @@ class Forms:
         if entry.handle is not None or not self.recall or entry.origin is not None:
             return entry.handle
         return handle_of(entry)
+
+
+def written_tokens(
+    entries: Sequence[ConversationEntry], dialect: Dialect | None, counter: TokenCounter
+) -> int:
+    """Return what entries cost once they are written: they are written, read again, and counted."""
+    if dialect is not None and not getattr(dialect, "immutable", False):
+        entries = reread(dialect, entries)
+    return sum(map(counter.count_entry, entries))
 
 
 def _even(sizes: Sequence[int], room: int) -> int:

@@ -11,9 +11,8 @@ from history_curator.dialects import Dialect
 from history_curator.model import ConversationEntry
 from history_curator.rules import ProviderProfile
 from history_curator.seal._fold import LOW_WATER, Fold
-from history_curator.seal._forms import CAP, LEAST_CAP, Form, Forms
+from history_curator.seal._forms import CAP, LEAST_CAP, Form, Forms, written_tokens
 from history_curator.seal._ledger import Ledger
-from history_curator.seal._proof import written_tokens
 from history_curator.seal._rungs import refusal, squeezed
 from history_curator.seal._view import Found, Tail, View
 from history_curator.timeline import Timeline, flatten

@@ -18,9 +18,8 @@ from history_curator.model import ConversationEntry, MessageRole
 from history_curator.rules._features import ANY
 from history_curator.rules._invariant import remembered
 from history_curator.seal._fold import Fold, Reached
-from history_curator.seal._forms import Form
+from history_curator.seal._forms import Form, written_tokens
 from history_curator.seal._jump import Cut
-from history_curator.seal._proof import written_tokens
 from history_curator.timeline import Timeline
 
 if TYPE_CHECKING:
