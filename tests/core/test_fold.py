@@ -267,3 +267,16 @@ def test_what_ends_a_view_is_not_among_what_the_next_one_repeats(provider: str) 
     following = Curator(max_tokens=BUDGET, provider=provider).curate(history, tail="request")
     promised = view.report.prefix_entries
     assert view.messages[:promised] == following.messages[:promised]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("count", [1, 3, 130])  # the last is more than one message may carry
+@pytest.mark.parametrize("after", [[], [assistant("meanwhile"), user("and now?")]])
+def test_calls_that_wait_for_a_result_are_not_promised(
+    provider: str, count: int, after: list[dict[str, Any]]
+) -> None:
+    ids = [f"c{place}" for place in range(count)]
+    history = [user("go"), call(*ids), *map(result, ids[1:]), *after]
+    curator = Curator(max_tokens=9_000, provider=provider)
+    assert curator.curate(history).report.prefix_entries == 1
+    assert curator.curate([*history, result(ids[0])]).report.prefix_entries > 1
