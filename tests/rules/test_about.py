@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from history_curator import Curator
 from history_curator.dialects import DictDialect, detect
 from history_curator.dialects._registry import read_entries
 from history_curator.errors import ConversionError
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.model import ConversationEntry, MessageRole, ToolCall
 from history_curator.rules import (
     PROVIDERS,
     ImagesFit,
@@ -144,3 +145,16 @@ def test_a_rule_of_ones_own_may_be_about_any_field(rules: Any, metadata: Any) ->
     assert profile.holds([good])
     assert not profile.holds([good, bad])
     assert [entry.status for entry in profile.repair([good, bad])] == [None, None]
+
+
+def test_a_call_that_names_a_program_that_is_not_here_becomes_a_direct_one() -> None:
+    """Nothing but what is kept beside the call tells of the program."""
+    kept = {"anthropic": {"caller": {"type": "code_execution_20250825", "tool_id": "srv_1"}}}
+    history = [
+        ConversationEntry(MessageRole.USER, "go"),
+        ConversationEntry(MessageRole.ASSISTANT, tool_calls=(ToolCall("t1", "look", "{}", kept),)),
+        ConversationEntry(MessageRole.TOOL, "seen", tool_call_id="t1"),
+    ]
+    view = Curator(max_tokens=1_000, provider="anthropic").curate(history).entries
+    assert view[1].tool_calls is not None
+    assert view[1].tool_calls[0].extra == {"anthropic": {}}
