@@ -16,7 +16,9 @@ from history_curator.rules._invariant import (
     is_blank,
 )
 from history_curator.rules._server_tools_stay_whole import is_running
-from history_curator.rules._synthetic import CONTINUE, OPENING, synthetic_user
+
+_CONTINUE = "Please continue."
+_OPENING = "[Start of the conversation.]"
 
 
 class SomeUserSpeaks(Invariant):
@@ -55,7 +57,7 @@ class SomeUserSpeaks(Invariant):
         """Append a neutral user entry."""
         if not self.look_across(entries):
             return list(entries)
-        return [*entries, synthetic_user(CONTINUE, "no user message was left to answer")]
+        return [*entries, _invented(_CONTINUE, "no user message was left to answer")]
 
 
 class UserSpeaksFirst(Invariant):
@@ -99,7 +101,7 @@ class UserSpeaksFirst(Invariant):
         if not found:
             return list(entries)
         first = found[0][0] or 0
-        opening = synthetic_user(OPENING, "the first message has to be the user's")
+        opening = _invented(_OPENING, "the first message has to be the user's")
         return [*entries[:first], opening, *entries[first:]]
 
 
@@ -142,4 +144,9 @@ class RequestEndsOnUserOrTool(Invariant):
         """Append a neutral user entry."""
         if not self.look_across(entries):
             return list(entries)
-        return [*entries, synthetic_user(CONTINUE, "a request has to end on user or tool")]
+        return [*entries, _invented(_CONTINUE, "a request has to end on user or tool")]
+
+
+def _invented(text: str, reason: str) -> ConversationEntry:
+    """A user entry that stands in for one a provider insists on."""
+    return ConversationEntry(USER, text, origin="user", action="inserted", reason=reason)

@@ -18,7 +18,7 @@ from history_curator.rules import (
     Violation,
 )
 from history_curator.rules._features import EVERYTHING, features_in, features_of
-from history_curator.rules._synthetic import bridge
+from history_curator.rules._roles_alternate import bridge
 
 Tail = Literal["request", "history"]
 
@@ -73,7 +73,6 @@ class ProviderProfile:
         "_bridge",
         "_bridging",
         "_in_unit",
-        "_in_unit_or_entry",
         "_known",
         "hoists",
         "invariants",
@@ -99,12 +98,7 @@ class ProviderProfile:
             for rule in self.invariants
         )
         self.reasoning: ReasoningMode = self._bound.mode if self._bound else "keep"
-        self._in_unit = tuple(
-            rule for rule in self.invariants if rule.looks_across and rule.within_unit
-        )
-        self._in_unit_or_entry = tuple(
-            rule for rule in self.invariants if rule.looks_at or rule in self._in_unit
-        )
+        self._in_unit = tuple(rule for rule in self.invariants if rule.within_unit)
         self._known: dict[int, _Looks] = {}
 
     @property
@@ -163,7 +157,7 @@ class ProviderProfile:
                 self._judge(entry, looks) for entry in entries
             ):
                 return entries, features
-            for rule in self._in_unit_or_entry:
+            for rule in self.invariants:
                 wrong = rule in self._in_unit and rule.look_across(entries)
                 if wrong or any(rule.look_at(entry) for entry in entries):
                     entries = tuple(rule.repair(entries))
@@ -251,13 +245,11 @@ class ProviderProfile:
         self, entries: list[ConversationEntry], since: int, *, edited: bool
     ) -> list[ConversationEntry]:
         """Answer an edit at or before a place: reasoning behind it goes, stays or is refused."""
-        if not any(map(_reasoning, entries)):
+        rule = self._bound
+        if rule is None or not any(map(_reasoning, entries)):
             return entries
-        for rule in self.invariants:
-            # A repair is not refused: without it nothing could be sent at all.
-            if isinstance(rule, ReasoningStaysBound) and (edited or rule.mode == "strip"):
-                return rule.settle(entries, since)
-        return entries
+        # A repair is not refused: without it nothing could be sent at all.
+        return rule.settle(entries, since) if edited or rule.mode == "strip" else entries
 
 
 def _first_change(before: Sequence[ConversationEntry], after: Sequence[ConversationEntry]) -> int:
