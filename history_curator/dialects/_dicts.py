@@ -74,17 +74,9 @@ class DictDialect:
                 behind = _end_of_results(entries, position)
                 out.append(_anthropic.write_results(entries[position:behind], known))
             else:
-                out.append(self._written(entry, others, known))
+                out.append(_written(entry, others, known))
                 behind = position + 1
         return out
-
-    def _written(self, entry: ConversationEntry, others: bool, known: Known) -> Any:
-        """The message of an edited entry: worked out once, and whoever asks gets a copy."""
-        if entry.source is None and entry.tool_calls:
-            return _write(entry, others, known)  # in the style of the other calls
-        if entry.written.__class__ is not dict:
-            object.__setattr__(entry, "written", _write(entry, others, known))
-        return self.twin(entry.written)
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return the messages as dicts."""
@@ -129,6 +121,15 @@ def _prefers_blocks(entries: Sequence[ConversationEntry]) -> bool:
         if entry.tool_calls and entry.source is not None:
             return _anthropic.in_blocks(entry)
     return False
+
+
+def _written(entry: ConversationEntry, others: bool, known: Known) -> Any:
+    """The message of an edited entry: worked out once, and whoever asks gets a copy."""
+    if entry.source is None and entry.tool_calls:
+        return _write(entry, others, known)  # in the style of the other calls
+    if entry.written.__class__ is not dict:
+        object.__setattr__(entry, "written", _write(entry, others, known))
+    return {key: copied(value) for key, value in entry.written.items()}
 
 
 def _write(entry: ConversationEntry, others: bool, known: Known) -> dict[str, Any]:
