@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from history_curator._curation import Curation
 from history_curator._drive import Ask, Body, adrive, drive
-from history_curator._pipeline import Managed, Options, Request, explain, left_out, tail_of
-from history_curator._watch import Watch
+from history_curator._managed import Managed
+from history_curator._request import Options, Request, explain, left_out
 from history_curator.dialects import Dialect, copied, detect, differ, gathered, scattered
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
 from history_curator.managers._protocol import CurationContext, HistoryManager
@@ -202,7 +202,7 @@ class Curator:
         given = gathered(messages if type(messages) is list else list(messages), dialect)
         with self._conversations.lend(dialect, given, options.key) as conversation:
             timeline, steps = conversation.record, list[Step]()
-            request = self._request(timeline, options)
+            request = Request(self, conversation, options, self._count_tools(options.tools))
             if self.managers:
                 managed = Managed(conversation, self._context(request, conversation, options))
                 for manager in self.managers:
@@ -210,29 +210,14 @@ class Curator:
                     managed.take(manager, (yield Ask(run_manager, arun_manager, asked)))
                 timeline, steps = managed.timeline(self.preserve_last_n), managed.steps
             edited = timeline is not conversation.record
-            watch = Watch(self, conversation, options)
-            sealed = self._sealed(request, timeline, dialect, watch, edited=edited)
+            sealed = self._sealed(request, timeline, dialect, edited=edited)
             view = conversation.write(sealed.entries, given)
             orphans = left_out(timeline)
-        report = partial(explain, request, sealed, steps, orphans, **self._described())
-        return self._concluded(request, sealed, report, watch, (view, given))
-
-    def _request(self, record: Timeline, options: Options) -> Request:
-        limit = self.max_tokens if options.max_tokens is None else options.max_tokens
-        usual = limit
-        if limit is not None and self.max_tokens is not None:
-            usual = max(limit, self.max_tokens)
-        return Request(
-            record.entries,
-            len(record.entries),
-            limit,
-            usual,
-            self.counter.priming + self._count_tools(options.tools),
-            options.reserve,
-            options.tail or tail_of(record.entries),
-            options.session,
-            [],
-        )
+        report = partial(
+            explain, request, sealed, steps, orphans,
+            counter=self.counter, profile=self.profile, managers=self.managers, mode=self.mode,
+        )  # fmt: skip
+        return self._concluded(request, sealed, report, (view, given))
 
     def _context(
         self, request: Request, conversation: Conversation, options: Options
@@ -286,7 +271,7 @@ class Curator:
         return seal
 
     def _sealed(
-        self, request: Request, timeline: Timeline, dialect: Dialect, watch: Watch, *, edited: bool
+        self, request: Request, timeline: Timeline, dialect: Dialect, *, edited: bool
     ) -> Sealed:
         limit, usual = request.limit, request.usual
         if limit is None or usual is None:
@@ -299,7 +284,7 @@ class Curator:
                 usual=usual - request.priced,
                 room=limit - overhead,
                 edited=edited,
-                along=watch.along(limit - request.reserve, request.priced),
+                along=request.along(limit),
             )
         except BudgetUnsatisfiableError as error:
             refusal = BudgetUnsatisfiableError(
@@ -310,21 +295,11 @@ class Curator:
         request.warnings.append(str(refusal))
         return self._seal(None, dialect).whole(timeline, request.tail, edited=edited)
 
-    def _described(self) -> dict[str, Any]:
-        """What a report says about its curator."""
-        return {
-            "counter": self.counter,
-            "profile": self.profile,
-            "strategy": "+".join(type(each).__name__ for each in self.managers) or "budget",
-            "mode": self.mode,
-        }
-
     def _concluded(
         self,
         request: Request,
         sealed: Sealed,
         report: Callable[[], CurationReport],
-        watch: Watch,
         messages: tuple[Sequence[Any], Sequence[Any]],
     ) -> Curation:
         """The outcome; ``messages`` are the view, and what was given for the shadow."""
@@ -334,8 +309,8 @@ class Curator:
             made[0] = made[0]()
             entries = request.record[: request.count]
             counted = made[0].tokens_before + request.priced
-        tokens, error = watch.predicted(sealed.state, counted, sealed.kept)
-        observe = watch.observing(counted + sealed.kept)
+        tokens, error = request.predicted(sealed.state, counted, sealed.kept)
+        observe = request.observing(counted + sealed.kept)
         shown = scattered(messages[self.mode == "shadow"])
         curation = Curation(shown, entries, tokens, made, error, observe)
         if self.bus is not None or logger.isEnabledFor(logging.DEBUG):

@@ -63,14 +63,18 @@ class DictDialect:
             is_tool = entry.role is _TOOL
             if not is_tool:
                 blocks = _anthropic.in_blocks(entry, others) if entry.tool_calls else None
-            behind = position + (1 if _is_plain(entry) else whole_source(entries, position))
+            untouched = entry.original is None and entry.source is not None
+            if untouched and entry.seldom is None and not (blocks and is_tool):  # most are
+                out.append(entry.source)
+                continue
+            behind = position + whole_source(entries, position)
             if behind > position and (not blocks or not is_tool or _in_block(entry)):
                 out.append(entry.source)
             elif is_tool and (_in_block(entry) if blocks is None else blocks):
                 behind = _end_of_results(entries, position)
                 out.append(_anthropic.write_results(entries[position:behind], known))
             else:
-                out.append(_write(entry, others, known))
+                out.append(_written(entry, others, known))
                 behind = position + 1
         return out
 
@@ -86,11 +90,6 @@ class DictDialect:
     def twin(self, message: Any) -> Any:
         """Return a copy of the message that shares its texts."""
         return copied(message if message.__class__ is dict else dict(message))
-
-
-def _is_plain(entry: ConversationEntry) -> bool:
-    """Whether an entry is certain to be one untouched message: most are."""
-    return entry.seldom is None and entry.original is None and entry.source is not None
 
 
 def whole_source(entries: Sequence[ConversationEntry], position: int) -> int:
@@ -118,6 +117,15 @@ def _prefers_blocks(entries: Sequence[ConversationEntry]) -> bool:
         if entry.tool_calls and entry.source is not None:
             return _anthropic.in_blocks(entry)
     return False
+
+
+def _written(entry: ConversationEntry, others: bool, known: Known) -> Any:
+    """The message of an edited entry: worked out once, and whoever asks gets a copy."""
+    if entry.source is None and entry.tool_calls:
+        return _write(entry, others, known)  # in the style of the other calls
+    if entry.written.__class__ is not dict:
+        object.__setattr__(entry, "written", _write(entry, others, known))
+    return {key: copied(value) for key, value in entry.written.items()}
 
 
 def _write(entry: ConversationEntry, others: bool, known: Known) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What every provider asks of a conversation, one claim per module.
+"""What every provider asks of a conversation, a claim per module, and those about its ends in one.
 
 Each invariant finds its violations and repairs them; a profile is a list of invariants.
 """
@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from history_curator.rules._answers_are_whole import AnswersAreWhole
 from history_curator.rules._arguments_are_objects import ArgumentsAreObjects
+from history_curator.rules._both_ends import (
+    RequestEndsOnUserOrTool,
+    SomeUserSpeaks,
+    UserSpeaksFirst,
+)
 from history_curator.rules._call_ids_are_unique import CallIdsAreUnique
 from history_curator.rules._images_fit import ImagesFit
 from history_curator.rules._invariant import Invariant, Violation
@@ -19,13 +24,10 @@ from history_curator.rules._reasoning_stays_bound import (
     ReasoningMode,
     ReasoningStaysBound,
 )
-from history_curator.rules._request_ends_on_user_or_tool import RequestEndsOnUserOrTool
 from history_curator.rules._results_follow_their_calls import ResultsFollowTheirCalls
 from history_curator.rules._roles_alternate import RolesAlternate
 from history_curator.rules._server_tools_stay_whole import ServerToolsStayWhole
-from history_curator.rules._some_user_speaks import SomeUserSpeaks
 from history_curator.rules._tool_names_are_accepted import ToolNamesAreAccepted
-from history_curator.rules._user_speaks_first import UserSpeaksFirst
 
 # isort: split
 from history_curator.rules._check import check_conversation, repair_conversation

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from history_curator.dialects import wire_of
 from history_curator.model import ConversationEntry
+from history_curator.rules import _features as has
 from history_curator.rules._invariant import ASSISTANT, Entries, Errors, Finding, Invariant
 from history_curator.rules._joining import join_entries
 
@@ -21,6 +22,7 @@ class AnswersAreWhole(Invariant):
     """
 
     code = "P5"
+    about = has.TYPED
     errors: ClassVar[Errors] = {"side by side": {}}
 
     def look_across(self, entries: Entries) -> list[Finding]:
@@ -31,11 +33,7 @@ class AnswersAreWhole(Invariant):
             if entry.role is ASSISTANT and before is not None and _stand_together(before, entry):
                 found.append((index, "side by side", "two answers that the list runs together"))
             before = entry
-        return found if found and any(map(self.concerns, entries)) else []
-
-    def concerns(self, entry: ConversationEntry) -> bool:
-        """Items of Responses."""
-        return wire_of(entry) == "responses"
+        return found if found and any(map(_is_item, entries)) else []
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Merge."""
@@ -58,6 +56,10 @@ def _stand_together(first: ConversationEntry, second: ConversationEntry) -> bool
     return _is_typed(first) or _is_typed(second)
 
 
+def _is_item(entry: ConversationEntry) -> bool:
+    return wire_of(entry) == "responses"
+
+
 def _is_typed(entry: ConversationEntry) -> bool:
     """Whether an answer is written with items that have a type; plain messages stay apart."""
-    return wire_of(entry) == "responses" or (entry.root.source is None and bool(entry.tool_calls))
+    return _is_item(entry) or (entry.root.source is None and bool(entry.tool_calls))

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from history_curator.dialects import keeps_objects, parse_object
 from history_curator.model import ConversationEntry, ToolCall
+from history_curator.rules import _features as has
 from history_curator.rules._exchanges import results_of
 from history_curator.rules._invariant import (
     Entries,
@@ -43,7 +44,7 @@ class ArgumentsAreObjects(Invariant):
     """
 
     code = "P9"
-    about = ("tool_calls",)
+    about = has.CALLS
     errors: ClassVar[Errors] = {
         "arguments": {
             "anthropic": "tool_use.input: Input should be a valid dictionary",

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from history_curator.dialects import names_its_calls, wire_of
 from history_curator.model import ConversationEntry
+from history_curator.rules import _features as has
 from history_curator.rules._exchanges import results_of
 from history_curator.rules._invariant import (
     TOOL,
@@ -49,7 +50,7 @@ class CallIdsAreUnique(Invariant):
     """
 
     code = "P7"
-    about = ("tool_calls", "tool_call_id")
+    about = has.CALLS | has.RESULT
     errors: ClassVar[Errors] = {
         "alphabet": {
             "openai": "string too long. Expected a string with maximum length 40",
@@ -98,10 +99,6 @@ class CallIdsAreUnique(Invariant):
         return [
             ("alphabet", f"the call id {given!r} does not match {self.pattern}") for given in odd
         ]
-
-    def concerns(self, entry: ConversationEntry) -> bool:
-        """Calls."""
-        return entry.tool_calls is not None
 
     def look_across(self, entries: Entries) -> list[Finding]:
         """Look for an id that was used before."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from history_curator.dialects import wire_of
 from history_curator.model import ContentPart, ConversationEntry, MessageRole
+from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     TOOL,
     USER,
@@ -50,7 +51,7 @@ class ImagesFit(Invariant):
     """
 
     code = "P12"
-    about = ("parts",)
+    about = has.PARTS
     errors: ClassVar[Errors] = {
         "role": {
             "openai": "Image URLs are only allowed for messages with role 'user'",
@@ -104,10 +105,6 @@ class ImagesFit(Invariant):
     def look_across(self, entries: Entries) -> list[Finding]:
         """Count and measure images."""
         return [(index, kind, message) for index, _, kind, message in self._excess(entries)]
-
-    def concerns(self, entry: ConversationEntry) -> bool:
-        """Entries with parts."""
-        return entry.parts is not None
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Replace what does not fit by a line of text."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 from history_curator.model import ConversationEntry, MessageRole
+from history_curator.rules import _features as has
 
 SYSTEM, USER = MessageRole.SYSTEM, MessageRole.USER
 ASSISTANT, TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
@@ -50,20 +51,19 @@ class Invariant:
         code: ``P1`` to ``P13``.
         requests_only: the claim holds for a view that is about to be sent, not for a history
             the caller will append to.
-        within: the claim holds for a conversation where it holds in each of its units. Only for
-            the `look_across` of the very class that says so; by default it is shown the whole
-            view, every time.
-        about: fields of an entry; where all of them are None, `look_at` finds nothing. Empty when
-            it has to look at every entry.
+        about: what an entry has that the claim is about, see `_features`; where no entry has any
+            of it, neither look finds anything. By default it is about everything, and both looks
+            are shown every entry and the whole view, every time.
+        within: the claim holds for a conversation where it holds in each of its units.
         errors: by kind of violation, what each provider answers.
     """
 
     code: ClassVar[str]
     requests_only: ClassVar[bool] = False
     within: ClassVar[bool] = False
-    about: ClassVar[tuple[str, ...]] = ()
     errors: ClassVar[Errors] = {}
 
+    about: int = has.EVERYTHING
     provider: str = "core"
 
     @property
@@ -78,14 +78,6 @@ class Invariant:
     def look_across(self, entries: Entries) -> list[Finding]:
         """Judge the sequence: ``(index, kind, message)`` for each violation."""
         return []
-
-    def concerns(self, entry: ConversationEntry) -> bool:
-        """Whether an entry can be why `look_across` finds something.
-
-        Where it is False for every entry, the sequence is not looked at. Like `within`, only for
-        the `look_across` of the very class that says so.
-        """
-        return True
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Return entries for which the claim holds."""
@@ -118,15 +110,18 @@ class Invariant:
     @property
     def within_unit(self) -> bool:
         """Whether the sequence can be judged unit by unit."""
-        return self.within and self._said_with_look_across("within")
+        return self.within and self._says("within", {"look_across"})
 
     @property
-    def looks_always(self) -> bool:
-        """Whether the sequence has to be judged whatever stands in it."""
-        return not self._said_with_look_across("concerns")
+    def watched(self) -> int:
+        """What an entry has to have for the claim to be looked into."""
+        return self.about if self._says("about", {"look_at", "look_across"}) else has.EVERYTHING
 
-    def _said_with_look_across(self, name: str) -> bool:
-        owner = next(cls for cls in type(self).__mro__ if "look_across" in vars(cls))
+    def _says(self, name: str, looks: set[str]) -> bool:
+        """Whether a class says this of its own looks, and not only of those it inherits."""
+        owner = next(
+            cls for cls in type(self).__mro__ if name in vars(cls) or looks & vars(cls).keys()
+        )
         return name in vars(owner)
 
     @property

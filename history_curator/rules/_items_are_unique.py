@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
-from history_curator.dialects import ANONYMOUS, Gathered, item_ids
+from history_curator.dialects import ANONYMOUS, item_ids
 from history_curator.model import ConversationEntry
+from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     ASSISTANT,
     Entries,
@@ -29,6 +30,7 @@ class ItemsAreUnique(Invariant):
     """
 
     code = "P7"
+    about = has.TYPED
     errors: ClassVar[Errors] = {
         "repeated": dict.fromkeys(
             ("openai-responses", "core"),
@@ -41,7 +43,7 @@ class ItemsAreUnique(Invariant):
         found: list[Finding] = []
         seen: set[str] = set()
         for index, entry in enumerate(entries):
-            if not self.concerns(entry):
+            if entry.role is not ASSISTANT:
                 continue
             ids = item_ids(entry)
             repeated = seen.intersection(ids)
@@ -49,13 +51,6 @@ class ItemsAreUnique(Invariant):
                 found.append((index, "repeated", "an item that is in the list already"))
             seen.update(ids)
         return found
-
-    def concerns(self, entry: ConversationEntry) -> bool:
-        """Answers whose items have ids."""
-        source = entry.root.source
-        return entry.role is ASSISTANT and (
-            source.__class__ is Gathered or (source.__class__ is dict and "type" in source)
-        )
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Take the ids off."""

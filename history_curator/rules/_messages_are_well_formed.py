@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from history_curator.dialects import ANONYMOUS, Gathered, sendable, sent_parts
 from history_curator.model import ConversationEntry, ToolCall
+from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     ASSISTANT,
     Entries,
@@ -49,6 +50,7 @@ class MessagesAreWellFormed(Invariant):
     """
 
     code = "P11"
+    about = has.CALLS | has.LISTED | has.SELDOM | has.PARTS
     errors: ClassVar[Errors] = {
         "empty calls": {"openai": "Invalid 'messages[].tool_calls': empty array."},
         "many calls": {"openai": "array too long. Expected an array with maximum length 128"},

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from history_curator.dialects import wire_of
 from history_curator.model import ContentPart, ConversationEntry
+from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     ASSISTANT,
     TOOL,
@@ -45,6 +46,7 @@ class NothingIsBlank(Invariant):
     """
 
     code = "P10"
+    about = has.BLANK | has.PARTS
     errors: ClassVar[Errors] = {
         "blank": {
             "openai": "Invalid value for 'content': expected a string, got null.",

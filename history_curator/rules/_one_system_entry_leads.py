@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from history_curator.model import ConversationEntry
+from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     ASSISTANT,
     SYSTEM,
@@ -47,6 +48,7 @@ class OneSystemEntryLeads(Invariant):
     """
 
     code = "P2"
+    about = has.SYSTEM
     errors: ClassVar[Errors] = {
         "late": {
             "portable": "System message must be at the beginning.",
@@ -70,10 +72,6 @@ class OneSystemEntryLeads(Invariant):
             elif 0 < index == rank and not self.run:
                 found.append((index, "late", "a second system message"))
         return found
-
-    def concerns(self, entry: ConversationEntry) -> bool:
-        """System entries."""
-        return entry.role is SYSTEM
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Merge the leading run and move the rest out of the way."""

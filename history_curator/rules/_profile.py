@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from history_curator.dialects import says_the_same
 from history_curator.model import ConversationEntry, MessageRole
@@ -17,16 +17,31 @@ from history_curator.rules import (
     RolesAlternate,
     Violation,
 )
-from history_curator.rules._synthetic import bridge
+from history_curator.rules._features import EVERYTHING, features_in, features_of
+from history_curator.rules._roles_alternate import bridge
 
 Tail = Literal["request", "history"]
 
+Entries = Sequence[ConversationEntry]
+
 _ROUNDS = 4
 """One is enough for the profiles that ship; the bound is for rules of your own."""
-ANYTHING, _ALWAYS = -1, 1
-"""Whatever a rule is about, and what those are about that always look."""
 _CLOSING = ConversationEntry(MessageRole.USER)
 _reasoning = attrgetter("reasoning")
+
+
+class _Looks(NamedTuple):
+    """What the rules look at where entries have certain features, as functions of the rules.
+
+    Attributes:
+        at: those that judge an entry by itself.
+        within: those that judge a unit.
+        across: those that judge a view, whether it is a history or about to be sent.
+    """
+
+    at: tuple[Callable[..., object], ...]
+    within: tuple[Callable[..., object], ...]
+    across: Mapping[Tail, tuple[Callable[..., object], ...]]
 
 
 class ProviderProfile:
@@ -54,18 +69,11 @@ class ProviderProfile:
     """
 
     __slots__ = (
-        "_about",
-        "_across",
-        "_asked",
-        "_at",
         "_bound",
         "_bridge",
         "_bridging",
         "_in_unit",
-        "_in_unit_or_entry",
-        "_kinds",
-        "_requests",
-        "_views",
+        "_known",
         "hoists",
         "invariants",
         "merges",
@@ -90,26 +98,8 @@ class ProviderProfile:
             for rule in self.invariants
         )
         self.reasoning: ReasoningMode = self._bound.mode if self._bound else "keep"
-        self._at = tuple(rule for rule in self.invariants if rule.looks_at)
-        fields = {field for rule in self._at for field in rule.about}
-        self._about = attrgetter("tool_calls", "tool_call_id", *sorted(fields))  # at least two
-        self._kinds: dict[tuple[bool, ...], tuple[Callable[..., object], ...]] = {}
-        across = [rule for rule in self.invariants if rule.looks_across]
-        self._requests = tuple(rule.look_across for rule in across)
-        self._across = tuple(rule.look_across for rule in across if not rule.requests_only)
-        self._in_unit = tuple(rule for rule in across if rule.within_unit)
-        self._in_unit_or_entry = tuple(
-            rule for rule in self.invariants if rule.looks_at or rule in self._in_unit
-        )
-        wide = [rule for rule in across if not rule.within_unit]
-        asked = [rule for rule in wide if not rule.looks_always]
-        self._asked = tuple((rule.concerns, 2 << place) for place, rule in enumerate(asked))
-        bits = {id(rule): 2 << place for place, rule in enumerate(asked)}
-        looks = [(rule, bits.get(id(rule), _ALWAYS), rule.look_across) for rule in wide]
-        self._views: dict[Tail, tuple[tuple[int, Callable[..., object]], ...]] = {
-            "request": tuple((bit, look) for _, bit, look in looks),
-            "history": tuple((bit, look) for rule, bit, look in looks if not rule.requests_only),
-        }
+        self._in_unit = tuple(rule for rule in self.invariants if rule.within_unit)
+        self._known: dict[int, _Looks] = {}
 
     @property
     def strips(self) -> bool:
@@ -134,61 +124,45 @@ class ProviderProfile:
         ]
         return sorted(found, key=lambda each: len(entries) if each.index is None else each.index)
 
-    def holds(self, entries: Sequence[ConversationEntry], tail: Tail = "request") -> bool:
+    def holds(self, entries: Entries, tail: Tail = "request") -> bool:
         """Whether `find` would find nothing. Verdicts on single entries are remembered."""
-        for entry in entries:
-            if entry.checked is not self and not self._judge(entry):
-                return False
-        for look in self._requests if tail == "request" else self._across:
-            if look(entries):
-                return False
-        return True
-
-    def concerned(self, entries: Sequence[ConversationEntry]) -> int:
-        """Return which rules that look further than one unit have to, for the sake of a unit.
-
-        A bit each, to be joined with those of the other units.
-        """
-        found = 0
-        for concerns, bit in self._asked:
-            if any(map(concerns, entries)):
-                found |= bit
-        return found
+        if not all(map(self._judge, entries)):
+            return False
+        looks = self._looks(EVERYTHING)
+        return not any(look(entries) for look in (*looks.within, *looks.across[tail]))
 
     def holds_across(
-        self,
-        entries: Sequence[ConversationEntry],
-        tail: Tail = "request",
-        concerned: int = ANYTHING,
+        self, entries: Entries, tail: Tail = "request", features: int = EVERYTHING
     ) -> bool:
         """Whether the rules hold that look further than one unit, in units that `repair_unit` made.
 
         Args:
             entries: the units.
             tail: whether they are about to be sent.
-            concerned: which rules have to look, see `concerned`; those that always do look anyway.
+            features: what their entries have, see `features_in`.
         """
-        for bit, look in self._views[tail]:
-            if bit & (concerned | _ALWAYS) and look(entries):
-                return False
-        return True
+        return not any(look(entries) for look in self._looks(features).across[tail])
 
-    def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
-        """Return a unit after the rules that can be judged in it by itself.
+    def repair_unit(
+        self, entries: tuple[ConversationEntry, ...]
+    ) -> tuple[tuple[ConversationEntry, ...], int]:
+        """Return a unit after the rules that can be judged in it by itself, and its features.
 
         The very entries where nothing is wrong. What is left to `repair` is between units.
         """
         for _ in range(_ROUNDS):
-            if all(map(self._judge, entries)) and not any(
-                rule.look_across(entries) for rule in self._in_unit
+            features = features_in(entries)
+            looks = self._looks(features)
+            if not any(look(entries) for look in looks.within) and all(
+                self._judge(entry, looks) for entry in entries
             ):
-                break
-            for rule in self._in_unit_or_entry:
-                within = rule in self._in_unit and rule.look_across(entries)
+                return entries, features
+            for rule in self.invariants:
+                wrong = rule in self._in_unit and rule.look_across(entries)
                 suspects = (entry for entry in entries if not self._judge(entry))
-                if within or any(map(rule.look_at, suspects)):
+                if wrong or any(map(rule.look_at, suspects)):
                     entries = tuple(rule.repair(entries))
-        return entries
+        return entries, features_in(entries)
 
     def without_reasoning(
         self, entries: tuple[ConversationEntry, ...]
@@ -239,13 +213,11 @@ class ProviderProfile:
             current = self.settle(current, since, edited=edited)
         return current
 
-    def _judge(self, entry: ConversationEntry) -> bool:
+    def _judge(self, entry: ConversationEntry, looks: _Looks | None = None) -> bool:
         checked = entry.checked
         if checked is self or (checked.__class__ is dict and self in checked):
             return True
-        kind = tuple([value is None for value in self._about(entry)])
-        looks = self._kinds.get(kind)
-        for look in self._looks(kind, entry) if looks is None else looks:
+        for look in (looks or self._looks(features_of(entry))).at:
             if look(entry):
                 return False
         if checked.__class__ is dict:
@@ -254,29 +226,31 @@ class ProviderProfile:
             object.__setattr__(entry, "checked", self)
         return True
 
-    def _looks(
-        self, kind: tuple[bool, ...], entry: ConversationEntry
-    ) -> tuple[Callable[..., object], ...]:
-        """The rules that may find something in an entry with just these of their fields set."""
-        looks = tuple(
-            rule.look_at
-            for rule in self._at
-            if not rule.about or any(getattr(entry, field) is not None for field in rule.about)
-        )
-        self._kinds[kind] = looks
+    def _looks(self, features: int) -> _Looks:
+        """Whose rules may find something where entries have these features."""
+        looks = self._known.get(features)
+        if looks is None:
+            rules = [rule for rule in self.invariants if rule.watched & features]
+            wide = [rule for rule in rules if rule.looks_across and rule not in self._in_unit]
+            looks = self._known[features] = _Looks(
+                tuple(rule.look_at for rule in rules if rule.looks_at),
+                tuple(rule.look_across for rule in rules if rule in self._in_unit),
+                {
+                    "request": tuple(rule.look_across for rule in wide),
+                    "history": tuple(rule.look_across for rule in wide if not rule.requests_only),
+                },
+            )
         return looks
 
     def settle(
         self, entries: list[ConversationEntry], since: int, *, edited: bool
     ) -> list[ConversationEntry]:
         """Answer an edit at or before a place: reasoning behind it goes, stays or is refused."""
-        if not any(map(_reasoning, entries)):
+        rule = self._bound
+        if rule is None or not any(map(_reasoning, entries)):
             return entries
-        for rule in self.invariants:
-            # A repair is not refused: without it nothing could be sent at all.
-            if isinstance(rule, ReasoningStaysBound) and (edited or rule.mode == "strip"):
-                return rule.settle(entries, since)
-        return entries
+        # A repair is not refused: without it nothing could be sent at all.
+        return rule.settle(entries, since) if edited or rule.mode == "strip" else entries
 
 
 def _first_change(before: Sequence[ConversationEntry], after: Sequence[ConversationEntry]) -> int:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from history_curator.dialects import is_same_model, model_of, sent_parts, unfollowed
 from history_curator.errors import HistoryCuratorError
 from history_curator.model import ConversationEntry, Reasoning
+from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     ASSISTANT,
     TOOL,
@@ -71,7 +72,7 @@ class ReasoningStaysBound(Invariant):
     """
 
     code = "P13"
-    about = ("reasoning",)
+    about = has.REASONING
     errors: ClassVar[Errors] = {
         "foreign": {
             "anthropic": "Invalid `signature` in `thinking` block",
@@ -95,6 +96,8 @@ class ReasoningStaysBound(Invariant):
     ) -> None:
         self.mode = mode
         self.family = family
+        if family == "gemini":
+            self.about |= has.CALLS  # they carry the signatures
         self.model = model
 
     def look_at(self, entry: ConversationEntry) -> list[tuple[str, str]]:
@@ -128,10 +131,6 @@ class ReasoningStaysBound(Invariant):
             for index, extra in steps
             if not extra.get(_SIGNATURE)
         ]
-
-    def concerns(self, entry: ConversationEntry) -> bool:
-        """Calls, for Gemini."""
-        return self.family == "gemini" and entry.tool_calls is not None
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Take off what no provider would take, sign what may be signed."""

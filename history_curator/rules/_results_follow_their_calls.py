@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from history_curator.dialects import answers_in_kind, spoken
 from history_curator.model import ConversationEntry, ToolCall
+from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     SYSTEM,
     TOOL,
@@ -45,6 +46,7 @@ class ResultsFollowTheirCalls(Invariant):
     """
 
     code = "P6"
+    about = has.CALLS | has.RESULT
     within = True
     errors: ClassVar[Errors] = {
         "orphan": {

@@ -17,7 +17,6 @@ from history_curator.rules._invariant import (
     remembered,
 )
 from history_curator.rules._joining import join_entries
-from history_curator.rules._synthetic import bridge
 
 
 class RolesAlternate(Invariant):
@@ -117,6 +116,17 @@ class RolesAlternate(Invariant):
         if entry.role is USER:
             return self.users
         return entry.role is ASSISTANT and self.assistants and not last.tool_calls
+
+
+def bridge() -> ConversationEntry:
+    """An assistant entry between a tool result and the user's next message."""
+    return ConversationEntry(
+        ASSISTANT,
+        "[No reply before the next message.]",
+        origin="bridge",
+        action="inserted",
+        reason="the user spoke before the assistant answered the tool result",
+    )
 
 
 def _is_one_message(result: ConversationEntry, entry: ConversationEntry) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from history_curator.model import ContentPart, ConversationEntry, ToolCall
+from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     ASSISTANT,
     USER,
@@ -43,6 +44,7 @@ class ServerToolsStayWhole(Invariant):
     """
 
     code = "P6"
+    about = has.PARTS | has.EXTRA
     errors: ClassVar[Errors] = {
         "orphan": {
             "anthropic": "unexpected `tool_use_id` found in `web_search_tool_result` blocks: each "
@@ -57,13 +59,6 @@ class ServerToolsStayWhole(Invariant):
     def look_across(self, entries: Entries) -> list[Finding]:
         """Walk over the blocks, remembering which uses are known and which are open."""
         return [(index, kind, message) for index, kind, _, message in _alone(entries)]
-
-    def concerns(self, entry: ConversationEntry) -> bool:
-        """Blocks of an answer, and calls that carry more than their name and arguments."""
-        calls = entry.tool_calls or ()
-        return entry.role is ASSISTANT and (
-            bool(entry.parts) or any(call.extra is not None for call in calls)
-        )
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Take off what is alone, then what was made by it."""

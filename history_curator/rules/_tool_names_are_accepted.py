@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from history_curator.model import ConversationEntry
+from history_curator.rules import _features as has
 from history_curator.rules._exchanges import results_of
 from history_curator.rules._invariant import (
     TOOL,
@@ -48,7 +49,7 @@ class ToolNamesAreAccepted(Invariant):
 
     code = "P8"
     within = True
-    about = ("tool_calls", "tool_name", "name")
+    about = has.CALLS | has.RESULT | has.SELDOM
     errors: ClassVar[Errors] = {
         "name": {
             "openai": "Invalid 'messages[].tool_calls[].function.name': string does not match "

@@ -83,7 +83,6 @@ class Fold:
         room: tokens for everything but the system entries.
         low_water: how full a jump leaves the view.
         preserve_last_n: the last n entries are never cut off.
-        tracked: whether a track goes along with it.
     """
 
     def __init__(
@@ -96,12 +95,10 @@ class Fold:
         room: int,
         low_water: float,
         preserve_last_n: int = 0,
-        tracked: bool = False,
     ) -> None:
         self.timeline = timeline
         self.forms = forms
         self.room = room
-        self.tracked = tracked
         self._ledger = ledger
         self._low_water = low_water
         self._track: Track | None = None
@@ -174,39 +171,40 @@ class Fold:
         barrier, restart = at > 0 and self._jump.barrier_at(at) == at, self._restarts(at)
         state = self._known(past, anew=barrier or restart)
         room = self.room if state is None else state.room
+        cut, size, first, whole = past.cut, past.size, past.first, past.whole
         if barrier:
-            past = past._replace(cut=Cut(at, known=at, bare=at), size=0, first=at, whole=0)
+            cut, size, first, whole = Cut(at, known=at, bare=at), 0, at, 0
         elif restart:
             newest, goal = self._jump.arrives(at - 1), int(room * self._low_water)
             cut, size = self._jump.lay(at - 1, newest, 0, room, goal)
-            first = self._jump.barrier_at(at)
-            past = past._replace(cut=cut, size=size + newest, first=first, whole=inf)
-        past = past._replace(end=at + 1, room=room, state=state, before=before)
-        return self._added(past, at, self._jump.arrives(at))
+            size, first, whole = size + newest, self._jump.barrier_at(at), inf
+        shown = Reached(at, cut, size, first, whole, room, state, before)
+        return self._added(shown, self._jump.arrives(at))
 
-    def _added(self, past: Reached, at: int, cost: int) -> Reached:
+    def _added(self, past: Reached, cost: int) -> Reached:
         """Put a unit behind what is shown; the cut jumps where it does not fit."""
-        cut, size, whole, state = past.cut, past.size, past.whole + cost, past.state
-        low, full = self._low_water, size + cost > past.room
+        at, cut, size, first, whole, room, state, before = past
+        low, full = self._low_water, size + cost > room
         if state is not None and state.cold and low < 1.0:
             low *= COLD
-        cold = low < self._low_water and size + cost > low * past.room
-        if past.first < at and (full or cold):
-            laid, left, after = self._laid(past, at, cost, int(past.room * low))
+        cold = low < self._low_water and size + cost > low * room
+        whole += cost
+        if first < at and (full or cold):
+            laid, left, after = self._laid(past, cost, int(room * low))
             if full or laid.at > cut.at:
                 if state is not None and after is not None:
                     state = after
                     if state.meter is not None or not full:
                         whole = inf  # it may seem to fit again; the cut does not move back
                 cut, size = laid, left
-        return past._replace(cut=cut, size=size + cost, whole=whole, state=state)
+        return Reached(at + 1, cut, size + cost, first, whole, room, state, before)
 
-    def _laid(self, past: Reached, at: int, cost: int, goal: int) -> tuple[Cut, int, State | None]:
+    def _laid(self, past: Reached, cost: int, goal: int) -> tuple[Cut, int, State | None]:
         """Where a jump lays the cut, the tokens it leaves, and what the track knows then.
 
         What leaves is as uncertain as what comes, so it goes deeper where the rest may not fit.
         """
-        track, state = self._track, past.state
+        at, track, state = past.end, self._track, past.state
         cut, left = self._jump.lay(at, cost, past.cut.at, past.room, goal)
         if track is None or state is None:
             return cut, left, None

@@ -6,11 +6,10 @@ import json
 from collections.abc import Sequence
 from operator import is_
 
-from history_curator.dialects import Dialect
+from history_curator.dialects import Dialect, reread
 from history_curator.model import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
 from history_curator.rules import ProviderProfile
 from history_curator.rules._invariant import remembered
-from history_curator.seal._proof import written_tokens
 from history_curator.timeline import Unit
 from history_curator.tokens import TokenCounter, shorten
 from history_curator.tokens._cap import cap_text, keep_count
@@ -36,18 +35,18 @@ class Form:
         maker: who made it; a form is of use to nobody else.
         entries: what is shown.
         tokens: what they cost, written.
-        concerned: which rules have to look at a view it stands in.
+        features: what its entries have that a rule may be about.
         bare: the same without reasoning, once somebody asked for it.
         cleared: the same with placeholders for its results, once somebody asked for it.
     """
 
-    __slots__ = ("bare", "cleared", "concerned", "entries", "maker", "tokens")
+    __slots__ = ("bare", "cleared", "entries", "features", "maker", "tokens")
 
-    def __init__(self, maker: Forms, entries: Entries, tokens: int) -> None:
+    def __init__(self, maker: Forms, entries: Entries, features: int, tokens: int) -> None:
         self.maker = maker
         self.entries = entries
+        self.features = features
         self.tokens = tokens
-        self.concerned = maker.profile.concerned(entries)
         self.bare: Form | None = None
         self.cleared: Form | None = None
 
@@ -83,13 +82,13 @@ class Forms:
         """Return the unit as it is first shown, and as long as it is shown."""
         form: Form | None = unit.form
         if form is None or form.maker is not self:
-            entries = self.profile.repair_unit(unit.entries)  # what a rule adds counts for the cap
-            capped = entries
+            # What a rule adds counts for the cap.
+            entries, features = self.profile.repair_unit(unit.entries)
             if self.cap is not None and unit.kind == "exchange":
                 capped = self._whole(tuple(map(self._arrived, entries)), entries)
                 if capped is not entries:
-                    capped = self.profile.repair_unit(capped)
-            form = unit.form = self._counted(capped, unit.entries)
+                    entries, features = self.profile.repair_unit(capped)
+            form = unit.form = self._counted(entries, features, unit.entries)
         return form
 
     def bare(self, unit: Unit) -> Form:
@@ -111,7 +110,9 @@ class Forms:
             if entry.role is _TOOL and not entry.pinned
         ]
         cap = _even(texts, room - form.tokens + sum(texts)) - 16  # the overhead of an entry
-        entries = self.profile.repair_unit(unit.entries) if cap >= LEAST_CAP else ()
+        if cap < LEAST_CAP:
+            return self.cleared(unit)
+        entries, _ = self.profile.repair_unit(unit.entries)
         while cap >= LEAST_CAP:
             squeezed = self.made(
                 self._capped(entries, cap, "to fit the newest exchange"), unit.entries
@@ -133,12 +134,13 @@ class Forms:
 
     def made(self, entries: Entries, given: Entries) -> Form:
         """Return a form of these entries, after the rules that hold in a unit by itself."""
-        return self._counted(self.profile.repair_unit(entries), given)
+        return self._counted(*self.profile.repair_unit(entries), given)
 
-    def _counted(self, entries: Entries, given: Entries) -> Form:
+    def _counted(self, entries: Entries, features: int, given: Entries) -> Form:
         if entries is given:
-            return Form(self, entries, sum(map(self.counter.count_entry, entries)))
-        return Form(self, entries, written_tokens(entries, self._dialect, self.counter))
+            return Form(self, entries, features, sum(map(self.counter.count_entry, entries)))
+        tokens = written_tokens(entries, self._dialect, self.counter)
+        return Form(self, entries, features, tokens)
 
     def _arrived(self, entry: ConversationEntry) -> ConversationEntry:
         """An entry as it is first shown; once, also where its exchange still grows."""
@@ -210,6 +212,15 @@ class Forms:
         if entry.handle is not None or not self.recall or entry.origin is not None:
             return entry.handle
         return handle_of(entry)
+
+
+def written_tokens(
+    entries: Sequence[ConversationEntry], dialect: Dialect | None, counter: TokenCounter
+) -> int:
+    """Return what entries cost once they are written: they are written, read again, and counted."""
+    if dialect is not None and not getattr(dialect, "immutable", False):
+        entries = reread(dialect, entries)
+    return sum(map(counter.count_entry, entries))
 
 
 def _even(sizes: Sequence[int], room: int) -> int:

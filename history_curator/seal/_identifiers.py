@@ -62,7 +62,9 @@ def identifiers_of(entry: ConversationEntry) -> Mentions:
     used = dict.fromkeys(value for call in calls for value in _leaves(call.arguments))
     found: dict[str, None] = {}
     if entry.content and entry.role is not MessageRole.ASSISTANT:
-        words = " ".join(dict.fromkeys(filter(_HINT.search, entry.content[:READ].split())))
+        spoken = entry.content[:READ].split()
+        hinted = [word for word in spoken if len(word) > SHORTEST and _HINT.search(word)]
+        words = " ".join(dict.fromkeys(hinted))
         pattern = _FOUND_WITH_MAIL if "@" in words else _FOUND
         for value in pattern.findall(words):
             if SHORTEST < len(value) <= LONGEST and value not in used:

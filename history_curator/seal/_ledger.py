@@ -52,21 +52,21 @@ _offset = attrgetter("offset")
 
 
 class Told(NamedTuple):
-    """What the ledger may say about a unit.
+    """What the ledger may say about a unit; of one that is shown, no more than the line is known.
 
     Attributes:
-        counter: whose count it is.
         line: what was said or done.
+        counter: whose count the cost is; None as long as only the line is known.
         cost: tokens of the line.
         mentions: the identifiers of each of its entries.
         names: those that the line does not name.
     """
 
-    counter: str
     line: str
-    cost: int
-    mentions: tuple[Mentions, ...]
-    names: tuple[str, ...]
+    counter: str | None = None
+    cost: int = 0
+    mentions: tuple[Mentions, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 class Ledger:
@@ -134,7 +134,7 @@ class Ledger:
             return None
         tools = _uses_tools(gone)
         left = room - self._heading
-        said = {self._told(unit).line for unit in shown}
+        said = set(map(_line_of, shown))
         lines: list[str] = []
         waiting = [unit for unit in reversed(gone) if tools or unit.kind == "user"]
         share = int(left * LINES) if tools else left
@@ -176,14 +176,11 @@ class Ledger:
     ) -> int:
         """Add identifiers that stand nowhere else while there is room; return what they cost."""
         spent, added = 0, ""
-        known = {
-            name for unit in shown for each in self._told(unit).mentions for name in each.found
-        }
         text = "\n".join([*map(_text, shown), *lines])
         for name in rank_identifiers([each for unit in gone for each in self._told(unit).mentions]):
             if room - spent < 3:
                 break
-            if name in known or name in added or name in text:
+            if name in added or name in text:
                 continue
             quoted = one_line(name)
             cost = self._counter.count(f"{quoted}\n")
@@ -232,16 +229,16 @@ class Ledger:
         return first if start <= 0 else bisect_left(units, start, first, cut, key=_offset)
 
     def _told(self, unit: Unit) -> Told:
-        told: Told | None = unit.told
-        if told is None or told.counter != self._counter.name:
-            line = one_line(_line(unit))
+        line, told = _line_of(unit), unit.told
+        if told.counter != self._counter.name:
             cost = self._counter.count(f"{line}\n")
             mentions = tuple(map(identifiers_of, unit.entries))
             names = tuple(
                 name for each in mentions for some in each for name in some if name not in line
             )
-            told = unit.told = Told(self._counter.name, line, cost, mentions, names)
-        return told
+            unit.told = Told(line, self._counter.name, cost, mentions, names)
+        found: Told = unit.told
+        return found
 
 
 def _forget_before(units: Sequence[Unit], begin: int) -> None:
@@ -264,8 +261,15 @@ def _text(unit: Unit) -> str:
     )
 
 
+def _line_of(unit: Unit) -> str:
+    """What was said or done in a unit, as one line; found out once."""
+    if unit.told is None:
+        unit.told = Told(one_line(_line(unit)))
+    line: str = unit.told.line
+    return line
+
+
 def _line(unit: Unit) -> str:
-    """One line for a unit that left the view."""
     head = unit.head
     text = head.content or ""
     if unit.kind == "user":

@@ -11,9 +11,8 @@ from history_curator.dialects import Dialect
 from history_curator.model import ConversationEntry
 from history_curator.rules import ProviderProfile
 from history_curator.seal._fold import LOW_WATER, Fold
-from history_curator.seal._forms import CAP, LEAST_CAP, Form, Forms
+from history_curator.seal._forms import CAP, LEAST_CAP, Form, Forms, written_tokens
 from history_curator.seal._ledger import Ledger
-from history_curator.seal._proof import written_tokens
 from history_curator.seal._rungs import refusal, squeezed
 from history_curator.seal._view import Found, Tail, View
 from history_curator.timeline import Timeline, flatten
@@ -23,7 +22,7 @@ STEP = 0.02
 """The room of a fold is rounded down to this share of the budget, so that a date in the system
 prompt moves nothing."""
 _FOLDS = 8
-"""How many rooms of one conversation are remembered."""
+"""How many rooms and headings of one conversation are remembered."""
 
 
 @dataclass(slots=True)
@@ -187,7 +186,6 @@ class Seal:
                 room=room,
                 low_water=self._low_water,
                 preserve_last_n=self.preserve,
-                tracked=tracked,
             )
         return fold
 
@@ -197,11 +195,14 @@ class Seal:
         if not self.profile.hoists and timeline.pairing.units:
             start = timeline.pairing.units[0].start
             system = [(at, entry) for at, entry in system if at < start]
-        entries = tuple(entry for _, entry in system)
-        if len(entries) > 1:
-            merged = tuple(self.profile.repair(entries, "history"))
-            return Form(self.forms, merged, written_tokens(merged, self.dialect, self.counter))
-        return self.forms.made(entries, entries)
+        entries = tuple([entry for _, entry in system])
+        known, form = timeline.folds.get(self, ((), None))
+        if form is None or not _alike(known, entries):
+            merged = tuple(self.profile.repair(entries, "history")) if entries[1:] else entries
+            form = self.forms.made(merged, entries)
+            timeline.folds[self] = entries, form
+        made: Form = form
+        return made
 
     def _settled(
         self,
@@ -216,10 +217,15 @@ class Seal:
         waiting = {id(entry.root) for at in pairing.open for entry in pairing.units[at].entries}
         if squeezed:
             waiting.update(id(entry.root) for entry in pairing.units[-1].entries)
-        repaired = len(entries) != len(flat) or not all(map(is_, entries, flat))
-        end = len(entries)
-        if waiting:
-            end = next((at for at, entry in enumerate(entries) if id(entry.root) in waiting), end)
+        repaired = not _alike(entries, flat)
+        end, left = len(entries), set(waiting)
+        for at in reversed(range(end) if waiting else ()):  # they are at the end, mostly
+            root = id(entries[at].root)
+            if root in waiting:
+                end = at
+                left.discard(root)
+            elif not left:
+                break
         if self.profile.strips and (edited or repaired) and pairing.units[-1:]:
             end = min(end, _first_thought(entries))
         if end == len(entries):
@@ -227,6 +233,10 @@ class Seal:
                 end -= 1
             end -= self.profile.merges
         return max(0, end)
+
+
+def _alike(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> bool:
+    return one is other or (len(one) == len(other) and all(map(is_, one, other)))
 
 
 def _first_thought(entries: Sequence[ConversationEntry]) -> int:

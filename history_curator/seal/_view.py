@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from itertools import chain
 from operator import attrgetter, or_
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from history_curator.caching import Along, State, Track
 from history_curator.model import ConversationEntry, MessageRole
+from history_curator.rules._features import ANY
 from history_curator.rules._invariant import remembered
 from history_curator.seal._fold import Fold, Reached
-from history_curator.seal._forms import Form
+from history_curator.seal._forms import Form, written_tokens
 from history_curator.seal._jump import Cut
-from history_curator.seal._proof import written_tokens
 from history_curator.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 Tail = Literal["request", "history"]
 
-_concerned = attrgetter("concerned")
+_entries, _features, _tokens = map(attrgetter, ("entries", "features", "tokens"))
 
 
 class Found(NamedTuple):
@@ -83,7 +84,7 @@ class View:
         self.left = 0  # tokens for the units, in the smallest room that was tried
         self.fixed = heading.tokens + self._behind()  # tokens of what is neither unit nor head
         self._usual = fold
-        self._track: Track | None = None
+        self._come = Reached()  # what the fold of the usual room comes to
 
     def _behind(self) -> int:
         """What system entries cost that keep their place behind the last unit."""
@@ -98,26 +99,26 @@ class View:
 
         Where that is too little even for what must stay, the provider may take it all the same.
         """
-        if along is not None and self.timeline.pairing.units:
-            self.along = along
-            reached = self._follow(along)
-            if along.is_cold(reached.state):
-                place = self.timeline.pairing.units[-1].head.root.sequence
-                reached = self._follow(along.went_cold(place))
-            self.state = reached.state
-            if reached.state is not None and reached.state.meter is not None:
-                meter = reached.state.meter
-                shown = self.conformed(self._pieces(self._usual, reached), reached.cut).tokens
-                self.kept = reached.size + self.fixed - shown
-                yield meter.room(along.limit) - along.priced - self.kept
-                room = meter.likely(along.limit) - along.priced
+        self.along = along
+        self._come = reached = self._usual.reach(self._track(along))
+        if along is not None and along.is_cold(reached.state):
+            place = self.timeline.pairing.units[-1].head.root.sequence
+            self._come = reached = self._usual.reach(self._track(along.went_cold(place)))
+        self.state = reached.state
+        if along is not None and reached.state is not None and reached.state.meter is not None:
+            meter = reached.state.meter
+            shown = self.conformed(self._pieces(self._usual, reached), reached.cut).tokens
+            self.kept = reached.size + self.fixed - shown
+            yield meter.room(along.limit) - along.priced - self.kept
+            room = meter.likely(along.limit) - along.priced
         yield room
 
-    def _follow(self, along: Along) -> Reached:
+    def _track(self, along: Along | None) -> Track | None:
+        if along is None:
+            return None
         assert self.seal.max_tokens is not None
         overhead = along.priced + self.heading.tokens
-        self._track = along.track(self.seal.max_tokens, overhead, self._usual.room)
-        return self._usual.reach(self._track)
+        return along.track(self.seal.max_tokens, overhead, self._usual.room)
 
     def find(self, room: int) -> Found | None:
         """Return the view of the first fold that fits; None where a jump does not help."""
@@ -140,7 +141,7 @@ class View:
         return None
 
     def _reached(self, fold: Fold, *, before: bool = False) -> Reached:
-        reached = fold.reach(self._track if fold.tracked else None)
+        reached = self._come if fold is self._usual else fold.reach()
         if before:
             reached = reached.before or Reached()
         return reached.shown(self.room - self.fixed)
@@ -153,7 +154,7 @@ class View:
     def usual_entries(self) -> list[ConversationEntry]:
         """Return what the usual room shows, whether it fits this time or not."""
         pieces = self._pieces(self._usual, self._reached(self._usual))
-        return [entry for piece in pieces for entry in piece.entries]
+        return list(chain.from_iterable(map(_entries, pieces)))
 
     def jumped(self, found: Found) -> bool:
         """Whether a view does not simply go on from that of the request before.
@@ -216,11 +217,11 @@ class View:
     def conformed(self, pieces: Sequence[Form], cut: Cut) -> Found:
         """Return the view of these pieces, after the rules that look at all of it."""
         profile, count = self.seal.profile, self.seal.counter.count_entry
-        flat = [entry for piece in pieces for entry in piece.entries]
-        tokens = sum(piece.tokens for piece in pieces)
+        flat = list(chain.from_iterable(map(_entries, pieces)))
+        tokens = sum(map(_tokens, pieces))
         entries = flat
-        concerned = reduce(or_, map(_concerned, pieces), 0)
-        if not profile.holds_across(flat, self.tail, concerned):
+        features = reduce(or_, map(_features, pieces), ANY)
+        if not profile.holds_across(flat, self.tail, features):
             entries = profile.repair(flat, self.tail)
         if self.edited:
             entries = profile.settle(entries, 0, edited=True)

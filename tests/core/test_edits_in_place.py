@@ -8,6 +8,7 @@ import pytest
 
 from history_curator import Curator
 from history_curator.dialects import DictDialect
+from history_curator.model import ConversationEntry, MessageRole, ToolCall
 from tests.support.messages import assistant, call, result, system, user
 
 
@@ -178,3 +179,31 @@ def test_entries_are_not_copied() -> None:
     curator = Curator(max_tokens=5_000)
     view = curator.curate(entries).messages
     assert all(shown is given for shown, given in zip(view, entries, strict=True))
+
+
+@pytest.mark.parametrize("text", ["found " * 600, [{"type": "text", "text": "found " * 600}]])
+def test_what_was_handed_out_may_be_edited(text: Any) -> None:
+    history = [user("go")]
+    for turn in range(6):
+        history += [call(f"c{turn}"), result(f"c{turn}", text)]
+    curator = Curator(max_tokens=1_500, provider="portable")
+    given = {id(message) for message in history}
+    for _ in range(2):
+        view = curator.curate(history, tail="history").messages
+        edited = [message for message in view if id(message) not in given]
+        assert edited
+        assert agrees(curator, history)
+        for message in edited:
+            if isinstance(message["content"], list):
+                message["content"][0]["text"] = "mine"
+            message["content"] = "mine"
+
+
+def test_calls_are_written_in_the_style_of_the_view_they_are_in() -> None:
+    """An entry of somebody's own, with calls, that stands in two conversations."""
+    called = ConversationEntry(MessageRole.ASSISTANT, tool_calls=(ToolCall("mine", "look"),))
+    answered = ConversationEntry(MessageRole.TOOL, "seen", tool_call_id="mine")
+    for history in ([user("go"), call("c1"), result("c1")], in_blocks(1)):
+        entries = [e for at, each in enumerate(history) for e in DictDialect().read(each, at)]
+        written = DictDialect().write([*entries, called, answered])
+        assert ("tool_calls" in written[-2]) is ("tool_calls" in history[1])

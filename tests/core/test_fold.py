@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from benchmarks._shapes import KINDS, chat, fills, longest_run, loop, repeated, word_loop
 from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curation, Curator
+from history_curator.dialects import DictDialect
 from history_curator.rules import PROVIDERS
-from history_curator.seal._ledger import IDENTIFIERS
+from history_curator.seal._ledger import IDENTIFIERS, Ledger
+from history_curator.timeline import Timeline
+from history_curator.tokens import HeuristicCounter, get_counter
 from tests.support.messages import assistant, call, result, system, user
 
 BUDGET = 3_000
@@ -267,3 +270,26 @@ def test_what_ends_a_view_is_not_among_what_the_next_one_repeats(provider: str) 
     following = Curator(max_tokens=BUDGET, provider=provider).curate(history, tail="request")
     promised = view.report.prefix_entries
     assert view.messages[:promised] == following.messages[:promised]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("count", [1, 3, 130])  # the last is more than one message may carry
+@pytest.mark.parametrize("after", [[], [assistant("meanwhile"), user("and now?")]])
+def test_calls_that_wait_for_a_result_are_not_promised(
+    provider: str, count: int, after: list[dict[str, Any]]
+) -> None:
+    ids = [f"c{place}" for place in range(count)]
+    history = [user("go"), call(*ids), *map(result, ids[1:]), *after]
+    curator = Curator(max_tokens=9_000, provider=provider)
+    assert curator.curate(history).report.prefix_entries == 1
+    assert curator.curate([*history, result(ids[0])]).report.prefix_entries > 1
+
+
+def test_what_one_ledger_found_out_does_not_mislead_one_that_counts_otherwise() -> None:
+    entries = [e for at, each in enumerate(session(3)) for e in DictDialect().read(each, at)]
+    counters, shared = (get_counter("o200k_base"), HeuristicCounter(factor=2)), Timeline(entries)
+    for room in range(100, 400, 7):
+        for counter in counters:
+            ledger = Ledger(counter, BUDGET)
+            told = [ledger.entry(one, 9, (), 12, room) for one in (shared, Timeline(entries))]
+            assert told[0] == told[1]

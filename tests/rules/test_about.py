@@ -1,14 +1,18 @@
-"""A rule that is only about some fields has nothing to say where none of them is set."""
+"""A rule that is only about some features has nothing to say where no entry has one of them."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 
-from history_curator.dialects import DictDialect
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator import Curator
+from history_curator.dialects import DictDialect, detect
+from history_curator.dialects._registry import read_entries
+from history_curator.errors import ConversionError
+from history_curator.model import ConversationEntry, MessageRole, ToolCall
 from history_curator.rules import (
     PROVIDERS,
     ImagesFit,
@@ -17,23 +21,39 @@ from history_curator.rules import (
     ProviderProfile,
     get_profile,
 )
+from history_curator.rules._features import EVERYTHING, features_of
 from history_curator.testing.strategies import broken_conversations
 from tests.support.messages import assistant, call, result, user
+from tests.wire.generators import FORMATS, draw
 
 DIALECT = DictDialect()
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @given(messages=broken_conversations())
-def test_nothing_is_found_where_the_fields_are_not_set(
+def test_nothing_is_found_where_no_entry_has_what_a_rule_is_about(
     provider: str, messages: list[dict[str, Any]]
 ) -> None:
-    for index, message in enumerate(messages):
-        for entry in DIALECT.read(message, index):
-            for rule in get_profile(provider).invariants:
-                unset = all(getattr(entry, field) is None for field in rule.about)
-                if rule.about and unset:
-                    assert not list(rule.look_at(entry))
+    _nothing_is_found_in_others(provider, read_entries(messages, DIALECT))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("wire", FORMATS)
+def test_nor_in_any_format(provider: str, wire: str) -> None:
+    for number in range(40):
+        messages = draw(wire, number)
+        with suppress(ConversionError):  # what cannot be read is judged by nobody
+            _nothing_is_found_in_others(provider, _read(messages, provider))
+
+
+def _read(messages: list[Any], provider: str) -> list[ConversationEntry]:
+    return read_entries(messages, detect(messages, provider))
+
+
+def _nothing_is_found_in_others(provider: str, entries: list[ConversationEntry]) -> None:
+    for rule in get_profile(provider).invariants:
+        others = [entry for entry in entries if not features_of(entry) & rule.watched]
+        assert rule.watched == EVERYTHING or not rule.find(others)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -46,18 +66,6 @@ def test_a_profile_judges_an_entry_as_all_of_its_rules_do(
         for entry in DIALECT.read(message, index):
             found = any(list(rule.look_at(entry)) for rule in profile.invariants)
             assert profile._judge(entry) is not found
-
-
-@pytest.mark.parametrize("provider", PROVIDERS)
-@given(messages=broken_conversations())
-def test_nothing_is_found_across_entries_that_do_not_concern_a_rule(
-    provider: str, messages: list[dict[str, Any]]
-) -> None:
-    entries = [e for at, message in enumerate(messages) for e in DIALECT.read(message, at)]
-    for rule in get_profile(provider).invariants:
-        if rule.looks_across and not rule.looks_always:
-            others = [entry for entry in entries if not rule.concerns(entry)]
-            assert not list(rule.look_across(others))
 
 
 class NoShouting(ImagesFit):
@@ -73,8 +81,31 @@ def test_a_rule_that_is_made_of_another_always_looks() -> None:
         ConversationEntry(MessageRole.USER, "a"),
         ConversationEntry(MessageRole.USER, "b!"),
     )
-    assert profile.holds_across([quiet], "request", profile.concerned([quiet]))
-    assert not profile.holds_across([loud], "request", profile.concerned([loud]))
+    assert profile.holds_across([quiet], "request", features_of(quiet))
+    assert not profile.holds_across([loud], "request", features_of(loud))
+
+
+class NoQuestions(ImagesFit):
+    """A rule of somebody's own that looks at other entries than the one it is made of."""
+
+    def look_at(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+        return [("asked", "a question")] if "?" in (entry.content or "") else []
+
+
+def test_an_entry_is_judged_by_a_rule_that_is_made_of_another() -> None:
+    profile = ProviderProfile("mine", [NoQuestions()])
+    assert not profile.holds([ConversationEntry(MessageRole.USER, "so?")])
+    assert profile.holds([ConversationEntry(MessageRole.USER, "so.")])
+
+
+def test_a_rule_that_is_made_of_another_may_say_what_it_is_about() -> None:
+    class Few(ImagesFit):
+        about = ImagesFit.about
+
+        def look_across(self, entries: Any) -> list[Any]:
+            return []
+
+    assert Few().watched == ImagesFit().watched != NoShouting().watched == EVERYTHING
 
 
 def test_every_kind_of_entry_is_looked_at_by_its_rules() -> None:
@@ -95,7 +126,6 @@ class NoFailures(Invariant):
     """A rule of somebody's own, about a field no rule that ships is about."""
 
     code = "X1"
-    about = ("status",)
 
     def look_at(self, entry: ConversationEntry) -> list[tuple[str, str]]:
         return [("failed", "it failed")] if entry.status == "error" else []
@@ -115,3 +145,16 @@ def test_a_rule_of_ones_own_may_be_about_any_field(rules: Any, metadata: Any) ->
     assert profile.holds([good])
     assert not profile.holds([good, bad])
     assert [entry.status for entry in profile.repair([good, bad])] == [None, None]
+
+
+def test_a_call_that_names_a_program_that_is_not_here_becomes_a_direct_one() -> None:
+    """Nothing but what is kept beside the call tells of the program."""
+    kept = {"anthropic": {"caller": {"type": "code_execution_20250825", "tool_id": "srv_1"}}}
+    history = [
+        ConversationEntry(MessageRole.USER, "go"),
+        ConversationEntry(MessageRole.ASSISTANT, tool_calls=(ToolCall("t1", "look", "{}", kept),)),
+        ConversationEntry(MessageRole.TOOL, "seen", tool_call_id="t1"),
+    ]
+    view = Curator(max_tokens=1_000, provider="anthropic").curate(history).entries
+    assert view[1].tool_calls is not None
+    assert view[1].tool_calls[0].extra == {"anthropic": {}}

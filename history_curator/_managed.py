@@ -1,75 +1,15 @@
-"""What happens to one request on its way from messages to view."""
+"""The managers at work on one request."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any
 
-from history_curator.dialects import Dialect
 from history_curator.managers._protocol import CurationContext
-from history_curator.model import ConversationEntry, MessageRole
-from history_curator.report import CurationReport, Step
-from history_curator.rules import ProviderProfile
-from history_curator.seal import Sealed, Tail
+from history_curator.model import ConversationEntry
+from history_curator.report import Step
 from history_curator.timeline import Conversation, Timeline
-from history_curator.tokens import TokenCounter
-
-
-class Options(NamedTuple):
-    """What `curate` was called with, beside the messages."""
-
-    tools: Sequence[Mapping[str, Any]] | None
-    reserve: int
-    tail: Tail | None
-    session: Any
-    max_tokens: int | None
-    dialect: Dialect | None
-    query: str | None
-    key: Hashable
-    idle: float | None = None
-
-
-@dataclass(slots=True)
-class Request:
-    """One call of `curate`, after reading.
-
-    Attributes:
-        record: what was recorded; the list may grow on behind `count`.
-        count: how many entries there are.
-        limit: the budget of this call.
-        usual: the budget that the cut is laid for.
-        priced: tokens of tools and priming.
-        reserve: tokens that are left free.
-        tail: whether the view is about to be sent.
-        session: what the caller passed for managers and events.
-        warnings: what the report shows.
-        jumps: managers whose cut moved.
-    """
-
-    record: list[ConversationEntry]
-    count: int
-    limit: int | None
-    usual: int | None
-    priced: int
-    reserve: int
-    tail: Tail
-    session: Any
-    warnings: list[str]
-    jumps: list[str] = field(default_factory=list)
-
-
-def tail_of(record: Sequence[ConversationEntry]) -> Tail:
-    """Return what a caller who does not say so is about to do.
-
-    A conversation in which the assistant had the last word is a record, not a request.
-    """
-    for entry in reversed(record):
-        if entry.role is not MessageRole.SYSTEM:
-            answered = entry.role is MessageRole.ASSISTANT and not entry.tool_calls
-            return "history" if answered else "request"
-    return "history"
 
 
 class Managed:
@@ -167,65 +107,3 @@ class Managed:
 
 def _same(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> bool:
     return one is other or (len(one) == len(other) and all(map(is_, one, other)))
-
-
-class ConstantReason(dict[int, str]):
-    """One reason for whatever is asked."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__()
-        self._reason = reason
-
-    def get(self, key: int, default: Any = None) -> Any:
-        return self._reason
-
-
-_OLD = ConstantReason("before the cut: the budget is reached")
-
-
-def left_out(timeline: Timeline) -> dict[int, str]:
-    """Return positions of what pairing could not use, with the reasons."""
-    pairing = timeline.pairing
-    if not pairing.orphans and not pairing.replaced:
-        return {}
-    left = dict(pairing.orphans)
-    replaced = {id(entry.root) for entry in pairing.replaced}
-    for index, entry in enumerate(timeline.entries):
-        if id(entry.root) in replaced:
-            left[index] = "a later result for the same call took its place"
-    return left
-
-
-def explain(
-    request: Request,
-    sealed: Sealed,
-    steps: Sequence[Step],
-    orphans: dict[int, str],
-    *,
-    counter: TokenCounter,
-    profile: ProviderProfile,
-    strategy: str,
-    mode: str,
-) -> CurationReport:
-    """Return the report of a view."""
-    mine = [Step("seal", sealed.entries)]
-    if request.limit is not None:
-        mine.insert(0, Step("budget", sealed.fitted, _OLD))
-    return CurationReport(
-        record=request.record,
-        count=request.count,
-        view=sealed.entries,
-        steps=[*steps, *mine],
-        counter=counter,
-        tokens=sealed.tokens + request.priced,
-        max_tokens=request.limit,
-        overhead=request.priced + request.reserve,
-        provider=profile.name,
-        strategy=strategy,
-        settled=sealed.settled,
-        cut=sealed.cut,
-        jumped=sealed.jumped or bool(request.jumps),
-        orphans=orphans,
-        mode=mode,
-        warnings=request.warnings,
-    )
