@@ -48,15 +48,14 @@ class Watch:
             limit: the provider's limit, less what is to be left free.
             priced: tokens of tools and priming.
         """
-        observed: dict[int, Report] = {}
-        cold: list[int] = []
-        if len(self._reports):
-            observed, cold = self._reports.of(self.name, self._mark)
-        known = None if self._calibration is None else self._calibration.known
-        return Along(
-            known, limit, priced, self._ttl, observed, cold,
-            self._options.idle, self._note_cold, self._asked,
+        along = Along(
+            None if self._calibration is None else self._calibration.known, limit, priced,
+            self._ttl, idle=self._options.idle, note=self._note_cold, asked=self._asked,
         )  # fmt: skip
+        if not len(self._reports):
+            return along
+        observed, cold, shorter = self._reports.of(self.name, self._mark)
+        return along._replace(observed=observed, cold=cold, shorter=shorter)
 
     @property
     def name(self) -> Hashable:
@@ -77,6 +76,17 @@ class Watch:
             return counted, None
         meter = state.meter
         return round(meter.tokens(counted + kept)), math.ceil(meter.error(counted + kept))
+
+    def note(self, counted: int, *, shorter: bool) -> None:
+        """Remember what a view takes that is shorter than the cut leaves it.
+
+        The message that answers it may carry what was reported, but not what that was for.
+        """
+        if self._calibration is None or self._last is None:
+            return
+        if shorter or len(self._reports):
+            place = (self._place, self._last)
+            self._reports.add_shorter(self.name, place, counted if shorter else None)
 
     def observing(self, counted: int) -> Callable[[Any, str | None], None] | None:
         """Return what takes the report for a view that we count so."""
