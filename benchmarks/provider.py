@@ -138,7 +138,6 @@ def table() -> str:
 
 
 SEEDS = range(1_000, 1_600)
-"""Others than those that anything was chosen on."""
 DRAWN: dict[str, tuple[Any, dict[str, Any]]] = {
     "core": (windows.Core, {}),
     "core, reports carried by messages": (windows.Core, {"tell": "carried"}),
