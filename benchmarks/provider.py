@@ -4,6 +4,11 @@ A scripted provider counts with a tokenizer of its own, some of them with a syst
 sees; another version of the model may answer from some request on, and may or may not say so. Each
 socket makes its requests until the window was full several times.
 
+Then conversations drawn from seeds: limits from 1,000 to 32,000 tokens, other tokenizers, hidden
+prompts, silent changes, tools, late system messages, budgets lowered for one call, reports that
+messages carry or that are observed, and that get lost. Each request over the limit is told apart by
+whether anybody could have known.
+
     python -m benchmarks.provider [--write]
 """
 
@@ -19,6 +24,7 @@ from history_curator import Curator
 from history_curator.tokens import Calibration
 from tests.langchain import test_usage as langchain
 from tests.llamaindex import test_window as llamaindex
+from tests.support import windows
 from tests.support.providers import Provider
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "generated" / "provider.md"
@@ -128,7 +134,44 @@ def table() -> str:
             cells.append(f"{len(over)}{known}, {least:.1%}")
         lines.append(f"| {case.name} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *drawn()]) + "\n"
+
+
+SEEDS = range(1_000, 1_600)
+DRAWN: dict[str, tuple[Any, dict[str, Any]]] = {
+    "core": (windows.Core, {}),
+    "core, reports carried by messages": (windows.Core, {"tell": "carried"}),
+    "core, a limit of 1,000": (windows.Core, {"limit": 1_000, "hidden": 50}),
+    "core, `low_water=0.5`": (windows.Core, {"low_water": 0.5}),
+    "core, carried, late system messages, every third budget lowered": (
+        windows.Core,
+        {"tell": "carried", "late": 0.06, "lowered": 0.33},
+    ),
+    "LangChain chain": (windows.LangChain, {"tell": "carried", "lowered": 0.0}),
+    "LlamaIndex LLM": (windows.LlamaIndex, {"lowered": 0.0}),
+}
+
+
+def drawn() -> list[str]:
+    """Have the conversations that are drawn from seeds, and return their table."""
+    lines = [
+        f"{len(SEEDS)} conversations drawn from seeds, in each row. Over the limit were:",
+        "",
+        (
+            "| | requests | though foretold | beyond the stated error | nothing reported yet | "
+            "reported once, by a message | nothing smaller there | refused by us | needlessly |"
+        ),
+        f"|---{'|---:' * 8}|",
+    ]
+    columns = (windows.KNOWN, windows.BEYOND, windows.UNHEARD, windows.DOUBTED, windows.LEAST)
+    for name, (socket, changes) in DRAWN.items():
+        found = windows.outcomes(SEEDS, socket, **changes)
+        refused = found[windows.REFUSED] + found[windows.NEEDLESS]
+        cells = [found.total(), *(found[each] for each in columns)]
+        cells += [refused, found[windows.NEEDLESS]]
+        lines.append(f"| {name} | {' | '.join(f'{each:,}' for each in cells)} |")
+        print(lines[-1], flush=True)
+    return lines
 
 
 def main() -> None:

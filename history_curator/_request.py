@@ -91,15 +91,15 @@ class Request:
 
     def along(self, limit: int) -> Along:
         """Return what goes along with the fold, in a limit."""
-        observed: dict[int, Report] = {}
-        cold: list[int] = []
-        if len(self._reports):
-            observed, cold = self._reports.of(self.name, self._mark)
-        known = None if self._calibration is None else self._calibration.known
-        return Along(
-            known, limit - self.reserve, self.priced, self._ttl, observed, cold,
-            self._idle, self._note_cold, self._asked,
+        along = Along(
+            None if self._calibration is None else self._calibration.known,
+            limit - self.reserve, self.priced, self._ttl,
+            idle=self._idle, note=self._note_cold, asked=self._asked,
         )  # fmt: skip
+        if not len(self._reports):
+            return along
+        observed, cold, shorter = self._reports.of(self.name, self._mark)
+        return along._replace(observed=observed, cold=cold, shorter=shorter)
 
     def predicted(self, state: State | None, counted: int, kept: int) -> tuple[int, int | None]:
         """Return what the provider will count for a view, and by how much it may be more.
@@ -113,6 +113,18 @@ class Request:
             return counted, None
         meter = state.meter
         return round(meter.tokens(counted + kept)), math.ceil(meter.error(counted + kept))
+
+    def note(self, counted: int, *, shorter: bool) -> None:
+        """Remember what a view takes that is shorter than the cut leaves it.
+
+        The message that answers it may carry what was reported, but not what that was for.
+        """
+        if self._calibration is None or self._last is None:
+            return
+        if shorter or len(self._reports):
+            last, size = self._last
+            place = (self._place, mark_of(last) ^ size)
+            self._reports.add_shorter(self.name, place, counted if shorter else None)
 
     def observing(self, counted: int) -> Callable[[Any, str | None], None] | None:
         """Return what takes the report for a view that we count so."""

@@ -310,7 +310,10 @@ class Curator:
             entries = request.record[: request.count]
             counted = made[0].tokens_before + request.priced
         tokens, error = request.predicted(sealed.state, counted, sealed.kept)
-        observe = request.observing(counted + sealed.kept)
+        shorter = sealed.shorter and self.mode != "shadow"
+        taken = counted if shorter else counted + sealed.kept
+        request.note(taken, shorter=shorter)
+        observe = request.observing(taken)
         shown = scattered(messages[self.mode == "shadow"])
         curation = Curation(shown, entries, tokens, made, error, observe)
         if self.bus is not None or logger.isEnabledFor(logging.DEBUG):

@@ -27,6 +27,7 @@ from history_curator.managers.summaries import Live, Sent, riding
 from history_curator.model import recall_tool_name
 from history_curator.settings import SharedOptions, check_options
 from history_curator.sockets import (
+    RETRIES,
     SHRINK,
     Ask,
     ConfigSource,
@@ -56,13 +57,6 @@ from langchain_history_curator._summaries import (
     behind_the_scenes,
     merge_summaries,
 )
-
-try:
-    from langchain_core.exceptions import ContextOverflowError
-except ImportError:  # pragma: no cover - langchain-core before it had the error
-
-    class ContextOverflowError(Exception):  # type: ignore[no-redef]
-        """Never raised."""
 
 
 class CuratedState(AgentState[ResponseT]):
@@ -131,7 +125,7 @@ class HistoryCuratorMiddleware(
         *managers: Any,
         max_tokens: float | None = None,
         reserve: int = 0,
-        retries: int = 2,
+        retries: int = RETRIES,
         shrink: float = SHRINK,
         mark_cache: bool = False,
         stream_events: bool = True,
@@ -309,7 +303,6 @@ class HistoryCuratorMiddleware(
                 "key": key,
             },
             send=send,
-            too_long=(ContextOverflowError,),
             retries=self.retries,
             shrink=self.shrink,
             curating=curating,

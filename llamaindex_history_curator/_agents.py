@@ -7,7 +7,7 @@ has done so far, which reaches the memory only when the run ends.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar, TypeVar
 
@@ -30,7 +30,8 @@ from llamaindex_history_curator._events import span
 from llamaindex_history_curator._memory import CuratedMemory
 from llamaindex_history_curator._options import check_keywords
 from llamaindex_history_curator._recall import recall_tool
-from llamaindex_history_curator._socket import Socket, View
+from llamaindex_history_curator._socket import Socket
+from llamaindex_history_curator._view import View
 
 Answer = TypeVar("Answer")
 
@@ -144,16 +145,40 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
     async def _get_llm_response(
         self, ctx: Context, llm_input: list[ChatMessage], llm: LLM | None = None
     ) -> ChatResponse:
-        view = await self.curate_step(llm_input)
-        return _observed(await super()._get_llm_response(ctx, view, llm))
+        view, ask = await self.curate_step(llm_input), super()._get_llm_response
+        return await self._asks(view, lambda messages: ask(ctx, messages, llm))
 
     # Every kind of agent asks its LLM in one of these, for a view made just before.
 
-    async def _get_response(self, *args: Any) -> Any:
-        return _observed(await super()._get_response(*args))  # type: ignore[misc]
+    async def _get_response(self, messages: list[ChatMessage], *rest: Any) -> Any:
+        ask = super()._get_response  # type: ignore[misc]
+        return await self._asks(messages, lambda messages: ask(messages, *rest))
 
-    async def _get_streaming_response(self, *args: Any) -> Any:
-        return _observed(await super()._get_streaming_response(*args))  # type: ignore[misc]
+    async def _get_streaming_response(
+        self, ctx: Any, messages: list[ChatMessage], *rest: Any
+    ) -> Any:
+        ask = super()._get_streaming_response  # type: ignore[misc]
+        return await self._asks(messages, lambda messages: ask(ctx, messages, *rest))
+
+    async def _asks(
+        self, messages: list[ChatMessage], ask: Callable[[list[ChatMessage]], Awaitable[Answer]]
+    ) -> Answer:
+        """Return what an LLM answered, once what it reports for the view is noted."""
+        first = _asked.get()
+        if first is None:
+            return await ask(messages)
+        _asked.set(None)
+
+        async def answered(view: View) -> Answer:
+            answer = await ask(messages if view is first else self._spoken(view))
+            view.observe(answer[0] if isinstance(answer, tuple) else answer)
+            return answer
+
+        return await first.asent(answered)
+
+    def _spoken(self, view: list[ChatMessage]) -> list[ChatMessage]:
+        """Return a view in the words of this kind of agent."""
+        return view
 
     async def _remember_run(self, ctx: Any, memory: BaseMemory) -> None:
         """Put the steps of the run into the memory."""
@@ -170,7 +195,8 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
 class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
     """A `FunctionAgent` whose every model call is a curated view of everything so far.
 
-    The scratchpad stays whole and reaches the memory when the run ends. Works with and without
+    The scratchpad stays whole and reaches the memory when the run ends. A call that the provider
+    refuses as too long is repeated with a smaller view, at most twice. Works with and without
     streaming, in an `AgentWorkflow`, and with any memory; without one it gets a `CuratedMemory`.
 
     Args:
@@ -207,15 +233,6 @@ class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
 
 
 _asked: ContextVar[View | None] = ContextVar("curated_view", default=None)
-
-
-def _observed(answer: Answer) -> Answer:
-    """Return what an LLM answered, once what it reports for the view is noted."""
-    view = _asked.get()
-    if view is not None:
-        _asked.set(None)
-        view.observe(answer[0] if isinstance(answer, tuple) else answer)
-    return answer
 
 
 class _StepContext:

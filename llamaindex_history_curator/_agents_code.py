@@ -78,7 +78,9 @@ class CuratedCodeActAgent(CuratedAgent, CodeActAgent):
         self, messages: list[ChatMessage], tools: Sequence[Any]
     ) -> list[ChatMessage]:
         handoffs = [tool for tool in tools if tool.metadata.name == "handoff"]
-        view = await self.curate_step(_as_exchanges(messages), handoffs)
+        return self._spoken(await self.curate_step(_as_exchanges(messages), handoffs))
+
+    def _spoken(self, view: list[ChatMessage]) -> list[ChatMessage]:
         return _SPOKEN.as_text(view)
 
 

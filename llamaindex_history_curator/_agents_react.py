@@ -63,7 +63,9 @@ class CuratedReActAgent(CuratedAgent, ReActAgent):
         return answer
 
     async def _react_view(self, messages: list[ChatMessage]) -> list[ChatMessage]:
-        view = await self.curate_step(as_exchanges(messages, _steps.get()))
+        return self._spoken(await self.curate_step(as_exchanges(messages, _steps.get())))
+
+    def _spoken(self, view: list[ChatMessage]) -> list[ChatMessage]:
         return SPOKEN.as_text(view, self.formatter.observation_role)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from llama_index.core.base.llms.types import (
@@ -25,7 +25,8 @@ from pydantic import BaseModel
 from llamaindex_history_curator._events import span
 from llamaindex_history_curator._llm_prompt import ReadyPrompt
 from llamaindex_history_curator._options import check_keywords
-from llamaindex_history_curator._socket import Socket, View
+from llamaindex_history_curator._socket import Socket
+from llamaindex_history_curator._view import View
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -47,7 +48,8 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     chat engine whose retrieved text must stay within the budget as well. Answers, streams and
     errors of the wrapped LLM pass through untouched, structured answers are asked for its own
     way, and whatever else it has, such as its ``model``, is there. What a chat reports as its
-    usage is noted, and the next view is counted from there.
+    usage is noted, and the next view is counted from there. A chat that the provider refuses as
+    too long is repeated with a smaller view, at most twice.
 
     Args:
         llm: the LLM to wrap.
@@ -128,24 +130,24 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """Chat from a curated view."""
         view = self.curate_call(messages, kwargs.get("tools"))
-        return view.answered(self.llm.chat(view, **kwargs))
+        return view.asked(lambda view: self.llm.chat(view, **kwargs))
 
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """Chat from a curated view."""
         view = await self.acurate_call(messages, kwargs.get("tools"))
-        return view.answered(await self.llm.achat(view, **kwargs))
+        return await view.aasked(lambda view: self.llm.achat(view, **kwargs))
 
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
         """Chat from a curated view."""
         view = self.curate_call(messages, kwargs.get("tools"))
-        return view.streamed(self.llm.stream_chat(view, **kwargs))
+        return view.streamed(lambda view: self.llm.stream_chat(view, **kwargs))
 
     async def astream_chat(
         self, messages: Sequence[ChatMessage], **kwargs: Any
     ) -> ChatResponseAsyncGen:
         """Chat from a curated view."""
         view = await self.acurate_call(messages, kwargs.get("tools"))
-        return view.astreamed(await self.llm.astream_chat(view, **kwargs))
+        return await view.astreamed(lambda view: self.llm.astream_chat(view, **kwargs))
 
     # Chat with tools: the wrapped LLM's own way, from a view that leaves room for the schemas.
     # Options go through as they come, since older adapters do not take all of them.
@@ -159,7 +161,8 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     ) -> ChatResponse:
         """Chat with tools from a curated view."""
         view = self.curate_call(_joined(chat_history, user_msg), tools)
-        return view.answered(self._calling.chat_with_tools(tools, chat_history=view, **kwargs))
+        ask = self._calling.chat_with_tools
+        return view.asked(lambda view: ask(tools, chat_history=view, **kwargs))
 
     async def achat_with_tools(  # type: ignore[override]
         self,
@@ -170,8 +173,8 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     ) -> ChatResponse:
         """Chat with tools from a curated view."""
         view = await self.acurate_call(_joined(chat_history, user_msg), tools)
-        answer = await self._calling.achat_with_tools(tools, chat_history=view, **kwargs)
-        return view.answered(answer)
+        ask = self._calling.achat_with_tools
+        return await view.aasked(lambda view: ask(tools, chat_history=view, **kwargs))
 
     def stream_chat_with_tools(  # type: ignore[override]
         self,
@@ -182,8 +185,8 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     ) -> ChatResponseGen:
         """Chat with tools from a curated view."""
         view = self.curate_call(_joined(chat_history, user_msg), tools)
-        chunks = self._calling.stream_chat_with_tools(tools, chat_history=view, **kwargs)
-        return view.streamed(chunks)
+        ask = self._calling.stream_chat_with_tools
+        return view.streamed(lambda view: ask(tools, chat_history=view, **kwargs))
 
     async def astream_chat_with_tools(  # type: ignore[override]
         self,
@@ -194,8 +197,8 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     ) -> ChatResponseAsyncGen:
         """Chat with tools from a curated view."""
         view = await self.acurate_call(_joined(chat_history, user_msg), tools)
-        chunks = await self._calling.astream_chat_with_tools(tools, chat_history=view, **kwargs)
-        return view.astreamed(chunks)
+        ask = self._calling.astream_chat_with_tools
+        return await view.astreamed(lambda view: ask(tools, chat_history=view, **kwargs))
 
     def get_tool_calls_from_response(
         self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
@@ -227,8 +230,8 @@ class CuratedLLM(Socket, FunctionCallingLLM):
     ) -> Model:
         """Return an answer of a class, from a curated view."""
         view = self.curate_call(self._formatted(prompt, prompt_args), [_schema(output_cls)])
-        answer: Model = self.llm.structured_predict(output_cls, _ready(view), llm_kwargs=llm_kwargs)
-        return answer
+        ask: Callable[..., Model] = self.llm.structured_predict
+        return view.sent(lambda view: ask(output_cls, _ready(view), llm_kwargs=llm_kwargs))
 
     async def astructured_predict(
         self,
@@ -240,10 +243,8 @@ class CuratedLLM(Socket, FunctionCallingLLM):
         """Return an answer of a class, from a curated view."""
         messages = self._formatted(prompt, prompt_args)
         view = await self.acurate_call(messages, [_schema(output_cls)])
-        answer: Model = await self.llm.astructured_predict(
-            output_cls, _ready(view), llm_kwargs=llm_kwargs
-        )
-        return answer
+        ask = self.llm.astructured_predict
+        return await view.asent(lambda view: ask(output_cls, _ready(view), llm_kwargs=llm_kwargs))
 
     def stream_structured_predict(
         self,

@@ -82,6 +82,7 @@ class ViewMemory(RecordMemory):
     def _changed(self, name: str) -> None:
         fields = self.__dict__
         if name == "token_limit":
+            check_options({"max_tokens": self.token_limit}, max_tokens=name)
             fields["curator"] = rebuilt(self.curator, max_tokens=self.token_limit)
         elif name == "curator":
             fields["token_limit"] = limit_of(self.curator)

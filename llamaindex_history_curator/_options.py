@@ -13,7 +13,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
-from history_curator.settings import check_names
+from history_curator.settings import check_names, check_options
 from history_curator.sockets import Asked, ConfigSource, load_settings, rules_for
 from history_curator.tokens._base import CachingCounter
 from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
@@ -77,6 +77,7 @@ def settings_for(
             "objects: they stand for the '@name' options of a config, and no config is given. "
             "Fix: pass config= as well, or leave objects out."
         )
+    check_options({"max_tokens": token_limit}, max_tokens="token_limit")
     named = {
         "max_tokens": token_limit,
         "counter": counter,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms import LLM
@@ -11,9 +12,8 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
-from history_curator.managers.summaries import Live, riding
+from history_curator.managers.summaries import riding
 from history_curator.settings import CuratorConfig
-from history_curator.tokens import read_usage
 from llamaindex_history_curator._budget import tool_schemas
 from llamaindex_history_curator._cache import mark_curation, marks_for
 from llamaindex_history_curator._dialect import DIALECT
@@ -21,8 +21,7 @@ from llamaindex_history_curator._events import publish
 from llamaindex_history_curator._llm_messages import Wire
 from llamaindex_history_curator._options import check_alone, make_curator
 from llamaindex_history_curator._summaries import Rides
-
-Answer = TypeVar("Answer")
+from llamaindex_history_curator._view import Request, View
 
 
 def limit_of(curator: Curator) -> int:
@@ -50,56 +49,6 @@ def check_reserve(reserve: int, limit: int) -> None:
             f"reserve is {reserve}, which leaves nothing of {limit} tokens. "
             "Fix: a smaller reserve, or a larger token_limit."
         )
-
-
-class View(list[ChatMessage]):
-    """The messages of a view; told what the provider reported, the next view is counted from there.
-
-    Args:
-        messages: what is sent.
-        curation: where they come from.
-        model: who is asked, where it is known.
-    """
-
-    __slots__ = ("_curation", "_model")
-
-    def __init__(
-        self, messages: Sequence[ChatMessage], curation: Curation, model: str | None = None
-    ) -> None:
-        super().__init__(messages)
-        self._curation = curation
-        self._model = model
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return list, (list(self),)  # a copy is messages, not somebody's view
-
-    def observe(self, answer: Any) -> None:
-        """Take what was reported: a `ChatResponse`, or the usage of any provider."""
-        self._curation.observe(answer, model=self._model)
-
-    def answered(self, answer: Answer) -> Answer:
-        """Return an answer, once what it reports is noted."""
-        self.observe(answer)
-        return answer
-
-    def streamed(self, chunks: Iterator[Answer]) -> Generator[Answer, None, None]:
-        """Pass chunks on, and note the last report.
-
-        Only that of a stream read to its end: before, a provider may say less than it will.
-        """
-        usage = None
-        for chunk in chunks:
-            usage = read_usage(chunk) or usage
-            yield chunk
-        self.observe(usage)
-
-    async def astreamed(self, chunks: AsyncIterator[Answer]) -> AsyncGenerator[Answer, None]:
-        """Pass chunks on; see `streamed`."""
-        usage = None
-        async for chunk in chunks:
-            usage = read_usage(chunk) or usage
-            yield chunk
-        self.observe(usage)
 
 
 class Viewer:
@@ -138,44 +87,49 @@ class Viewer:
         self, messages: Sequence[ChatMessage], *, tools: Sequence[Any] | None = None, **options: Any
     ) -> View:
         """Return the view of the messages, to be sent unless the options of `curate` differ."""
-        given, options = self._asked(messages, tools, options)
-        with riding(self._live(tools, options)):
-            curation = self.curator.curate(given, **options)
-        return self._finish(curation, tools, options)
+        asked = self._asked(messages, tools, options)
+        with self.riding(asked):
+            curation = self.curator.curate(asked.messages, **asked.options)
+        return self.finished(curation, asked)
 
     async def aview(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[Any] | None = None, **options: Any
     ) -> View:
         """Return the view of the messages; see `view`."""
-        given, options = self._asked(messages, tools, options)
-        with riding(self._live(tools, options)):
-            curation = await self.curator.acurate(given, **options)
-        return self._finish(curation, tools, options)
+        asked = self._asked(messages, tools, options)
+        with self.riding(asked):
+            curation = await self.curator.acurate(asked.messages, **asked.options)
+        return self.finished(curation, asked)
 
-    def _live(self, tools: Sequence[Any] | None, options: dict[str, Any]) -> Live | None:
-        return None if self._rides is None else self._rides.live(options.get("key"), tools)
+    @property
+    def model(self) -> str | None:
+        """Who is asked, where it is known."""
+        return None if self._llm is None else self._llm.metadata.model_name
+
+    def riding(self, asked: Request) -> AbstractContextManager[None]:
+        """Open around a curation: a summary may go behind the request that was sent last."""
+        rides = self._rides
+        return riding(None if rides is None else rides.live(asked.options.get("key"), asked.tools))
 
     def _asked(
         self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None, options: dict[str, Any]
-    ) -> tuple[list[ChatMessage], dict[str, Any]]:
+    ) -> Request:
         usual = {"tail": "request", "tools": tool_schemas(tools), "dialect": DIALECT}
-        return list(messages), {**usual, **options}
+        return Request(self, list(messages), tools, {**usual, **options})
 
-    def _finish(
-        self, curation: Curation, tools: Sequence[Any] | None, options: dict[str, Any]
-    ) -> View:
+    def finished(self, curation: Curation, asked: Request) -> View:
+        """Return a curation as it is sent."""
         publish(curation, self.socket)
-        model = None if self._llm is None else self._llm.metadata.model_name
         messages = curation.messages
         if self._copy is not None:
             messages = list(map(self._copy, messages))
         if self.curator.mode != "shadow":
             messages = self._wire(messages)
             if self._marks:
-                messages = self._wire(mark_curation(messages, curation, model))
+                messages = self._wire(mark_curation(messages, curation, self.model))
         if self._rides is not None:
-            self._rides.note(options.get("key"), curation, messages, tools)
-        return View(messages, curation, model)
+            self._rides.note(asked.options.get("key"), curation, messages, asked.tools)
+        return View(messages, curation, asked)
 
 
 class Socket(BaseModel):

@@ -49,28 +49,29 @@ class Counting:
         known: returns what is known about a model before this history, to be learned further.
         asked: the model that gets the view, where it is known.
         limit: the provider's limit.
-        overhead: what is sent beside the units, as we count it.
     """
 
     def __init__(
-        self, known: Callable[[str | None], Learned], asked: str | None, limit: int, overhead: int
+        self, known: Callable[[str | None], Learned], asked: str | None, limit: int
     ) -> None:
         self._known = known
         self._asked = asked
         self._limit = limit
-        self._overhead = overhead
 
     def start(self) -> Counts:
         """Return what is known before anything was reported."""
         known = self._known(None)
         return Counts(Meter(known)) if known.calls else Counts()
 
-    def restart(self, first: Counts, before: Iterable[tuple[int, Report | None]]) -> Counts:
+    def restart(
+        self, first: Counts, before: Iterable[tuple[int, Report | None]], beside: int
+    ) -> Counts:
         """Return what is known at a place, from how the prompts grew in the stretch before it.
 
         Args:
             first: what the first report of the history said; what is hidden follows from it.
             before: counted tokens of each unit of that stretch, and what was reported for it.
+            beside: counted tokens of what is sent beside the units.
         """
         if first.meter is None:
             return Counts(model=first.model)
@@ -78,42 +79,40 @@ class Counting:
         for cost, report in before:
             if report is not None and report.usage.input <= self._limit:
                 if grown and report.usage.input > last > 0:
-                    learned.learn((0, last), (grown, report.usage.input), grown)
+                    learned.learn((0, last), (grown, report.usage.input))
                 last, grown = report.usage.input, 0
             grown += cost
-        bare = learned.ratio * self._overhead + learned.hidden
-        return Counts(Meter(learned, self._overhead, bare), first.model)
+        bare = learned.ratio * beside + learned.hidden
+        return Counts(Meter(learned, beside, bare), first.model)
 
-    def heard(self, counts: Counts, report: Report, size: int, *, sure: bool) -> Counts:
+    def heard(self, counts: Counts, report: Report, shown: int, *, sure: bool) -> Counts:
         """Return what is known after a report.
 
         Args:
             counts: before it.
             report: what was reported.
-            size: counted tokens of the units that were shown.
+            shown: counted tokens of the view, where the report does not say.
             sure: whether it is about a view of ours for certain.
         """
-        shown, model = self._overhead + size, report.model
+        model = report.model
         if self._asked is not None and model is not None:
             kin = kinship(self._asked, model)
             if kin != "same":
                 warned = kin == "version" and counts.meter is None
                 return self._warned(counts, report, shown) if warned else counts
-        if counts.meter is None or model not in (None, counts.model):
-            meter = Meter(self._known(model))
-        else:
-            meter = counts.meter.copy()
+        last = counts.meter if model in (None, counts.model) else None
+        meter = Meter(self._known(model)) if last is None else last.copy()
         reported = report.usage.input
-        beyond = not sure and reported > self._limit
-        if beyond and counts.before is not None and counts.gone:  # ours was cut: it was not ours
-            return counts.before._replace(foreign=True)
-        if not sure and not self._ours(counts, meter, reported, shown):
-            return counts._replace(odd=(shown, reported))
         counted = shown if report.counted is None else report.counted
+        beyond = not sure and reported > self._limit
+        if beyond and counts.before is not None and _uncut(counts, meter, reported, counted):
+            return counts.before._replace(foreign=True)  # ours was cut: it was not ours
+        if not sure and not self._ours(counts, meter, reported, counted):
+            return counts._replace(odd=(counted, reported))
         if not meter.observe(counted, reported, sure=sure):
             return counts
         if counted != shown:
-            meter.place(shown)
+            meter = _nearer(last, meter, counted, shown)
         return Counts(meter, model or counts.model, before=counts if beyond else None)
 
     def jumped(self, counts: Counts, before: int, after: int) -> Counts:
@@ -124,8 +123,8 @@ class Counting:
         if counts.meter is None or not counts.meter.anchored:
             return counts
         meter = counts.meter.copy()
-        meter.place(self._overhead + before)
-        meter.place(self._overhead + after)
+        meter.place(before)
+        meter.place(after)
         return counts._replace(meter=meter)
 
     def _warned(self, counts: Counts, report: Report, shown: int) -> Counts:
@@ -139,22 +138,51 @@ class Counting:
 
         One beyond the limit says that the model has begun to count otherwise: to doubt it would
         mean to be over the limit again. The view is cut then, so if the next one is beyond it as
-        well, both were about something else. Otherwise: what was sent whole did not get shorter
-        when our view did, and a prompt much larger than expected may be another agent's, until a
-        second one goes on from it.
+        if nothing had been, both were about something else. Otherwise: what was sent whole did not
+        get shorter when our view did, and a prompt much larger than expected may be another
+        agent's, until a second one goes on from it.
         """
         expected, ratio, error = meter.tokens(shown), meter.learned.ratio, meter.error(shown)
         if reported > self._limit:
             most = _SILENT * expected + error if meter.anchored else _SILENT * self._limit
-            return reported <= most and not counts.foreign
+            if counts.foreign:
+                return False
+            return reported <= most or _goes_on(counts, ratio, reported, shown)
         if not meter.anchored:
             return True
-        whole = expected + ratio * counts.gone
-        if abs(reported - whole) < abs(reported - expected):
+        if _uncut(counts, meter, reported, shown):
             return False
         if reported <= _ODD * expected + error:
             return True
-        if counts.odd is None or counts.foreign:
-            return False
-        following = counts.odd[1] + ratio * (shown - counts.odd[0])
-        return abs(reported - following) <= (_ODD - 1) / 2 * reported
+        return not counts.foreign and _goes_on(counts, ratio, reported, shown)
+
+
+def _uncut(counts: Counts, meter: Meter, reported: int, shown: int) -> bool:
+    """Whether a report is rather about a view from which nothing has left since the last one."""
+    expected = meter.tokens(shown)
+    whole = expected + meter.learned.ratio * counts.gone
+    return abs(reported - whole) < abs(reported - expected)
+
+
+def _nearer(last: Meter | None, meter: Meter, counted: int, shown: int) -> Meter:
+    """The meter at a view that is longer than the one reported last.
+
+    The report before may say more about it, where the last one agrees with it.
+    """
+    reported = meter.reported
+    meter.place(shown)
+    if last is None or not last.anchored:
+        return meter
+    if abs(reported - last.tokens(counted)) > last.error(counted):
+        return meter
+    kept = Meter(meter.learned, last.counted, last.reported, last.slack)
+    kept.place(shown)
+    return kept if kept.slack < meter.slack else meter
+
+
+def _goes_on(counts: Counts, ratio: float, reported: int, shown: int) -> bool:
+    """Whether a report goes on from one just before that was not believed."""
+    if counts.odd is None:
+        return False
+    following = counts.odd[1] + ratio * (shown - counts.odd[0])
+    return abs(reported - following) <= (_ODD - 1) / 2 * reported

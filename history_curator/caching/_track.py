@@ -8,8 +8,9 @@ All of it follows from the history and from what was observed, never from the wa
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from history_curator.caching._clock import LATE, Clock
@@ -60,6 +61,8 @@ class Along(NamedTuple):
         observed: what was reported for views of this history that its messages do not carry, by
             how many entries the record had.
         cold: positions of the units for which a caller said that the cache was cold.
+        shorter: what views took as we count them that were shorter than the cut leaves them, by
+            how many entries the record had.
         idle: seconds since the last request, where the caller says so.
         note: told where the cache was cold because of that, to be remembered.
         asked: the model that gets the view, where it is known.
@@ -71,13 +74,16 @@ class Along(NamedTuple):
     ttl: float | None = None
     observed: Mapping[int, Report] = {}
     cold: Sequence[int] = ()
+    shorter: Mapping[int, int] = {}
     idle: float | None = None
     note: Callable[[int], None] | None = None
     asked: str | None = None
 
-    def track(self, limit: int, overhead: int, room: int) -> Track:
+    def track(
+        self, limit: int, overhead: int, room: int, late: Sequence[tuple[int, int]] = ()
+    ) -> Track:
         """Return what goes along with the fold of one budget."""
-        return Track(self, limit=limit, overhead=overhead, room=room)
+        return Track(self, limit=limit, overhead=overhead, room=room, late=late)
 
     def is_cold(self, state: State | None) -> bool:
         """Return whether the caller's word makes the newest unit one that finds a cold cache."""
@@ -103,24 +109,38 @@ class Track:
         along: what is known of the conversation.
         limit: the provider's limit.
         overhead: what is sent beside the units, as we count it: system, tools, priming.
-        room: counted tokens the units may take until something is reported.
+        room: counted tokens the units may take until something is reported or late comes.
+        late: positions and counted tokens of what of it was not there from the start: system
+            entries that came later and stand in front all the same.
     """
 
-    def __init__(self, along: Along, *, limit: int, overhead: int, room: int) -> None:
+    def __init__(
+        self,
+        along: Along,
+        *,
+        limit: int,
+        overhead: int,
+        room: int,
+        late: Sequence[tuple[int, int]] = (),
+    ) -> None:
         self._limit = limit
-        self.overhead = overhead
+        self._late = [place for place, _ in late]
+        self._costs = list(accumulate((tokens for _, tokens in late), initial=0))
+        self.overhead = overhead - self._costs[-1]
         self._room = room
         self._ttl = _LONG if along.ttl is None else along.ttl
         self._observed = dict(along.observed)
         self._places = sorted(self._observed)
         self._cold = sorted(along.cold)
+        self._shorter = along.shorter
+        self._lengths = sorted(along.shorter)
         self._counting = None
         if along.known is not None:
-            self._counting = Counting(along.known, along.asked, limit, overhead)
+            self._counting = Counting(along.known, along.asked, limit)
 
-    def start(self) -> State:
-        """Return what is known before the first unit."""
-        state = State(self._room, clock=Clock(self._ttl))
+    def start(self, place: int = -1) -> State:
+        """Return what is known before the first unit, or behind a place of which nothing is."""
+        state = State(self._room - self._came(place), place, clock=Clock(self._ttl))
         return state if self._counting is None else self._counted(state, self._counting.start())
 
     def restart(self, opening: Iterable[Step], before: Iterable[Step]) -> State:
@@ -141,13 +161,15 @@ class Track:
             size += cost
         state, heard = self.start(), list[tuple[int, Report | None]]()
         for start, cost, facts in before:
-            report, _ = self._report(state.place, start, facts)
-            heard.append((cost, report))
+            report, sure = self._report(state.place, start, facts)
+            usual = sure or report is None or report.counted is None
+            heard.append((cost, report if usual else None))
             state = self._timed(self._lasting(state, report), start, facts)
         state = state._replace(cold=False)
         if self._counting is None:
             return state
-        return self._counted(state, self._counting.restart(first.counts, heard))
+        beside = self.overhead + self._came(state.place)
+        return self._counted(state, self._counting.restart(first.counts, heard, beside))
 
     def reach(
         self, state: State, start: int, size: int, facts: Facts, *, fitted: bool = True
@@ -163,33 +185,48 @@ class Track:
                 does not say how much.
         """
         report, sure = self._report(state.place, start, facts)
-        if report is not None and self._counting is not None and (sure or fitted):
-            heard = self._counting.heard(state.counts, report, size, sure=sure)
+        known = sure or fitted or (report is not None and report.counted is not None)
+        if report is not None and self._counting is not None and known:
+            shown = self.overhead + self._came(start) + size
+            heard = self._counting.heard(state.counts, report, shown, sure=sure)
             state = self._counted(state, heard)
+        came = self._came(start) - self._came(state.place)
+        state = state._replace(room=max(0, state.room - came)) if came else state
         return self._timed(self._lasting(state, report), start, facts)
 
     def jumped(self, state: State, before: int, after: int) -> State:
         """Return the state when ``after`` counted tokens are shown instead of ``before``."""
         if self._counting is None:
             return state
-        return state._replace(counts=self._counting.jumped(state.counts, before, after))
+        beside = self.overhead + self._came(state.place)
+        counts = self._counting.jumped(state.counts, beside + before, beside + after)
+        return state._replace(counts=counts)
 
     def room_of(self, state: State) -> int:
         """Return the counted tokens that heads, ledger and units may take by what is known now."""
+        came = self._came(state.place)
         if state.meter is None:
-            return self._room
-        return max(0, state.meter.room(self._limit) - self.overhead)
+            return self._room - came
+        return max(0, state.meter.room(self._limit) - self.overhead - came)
+
+    def _came(self, place: int) -> int:
+        """What of the late system entries was there at a place."""
+        return self._costs[bisect_left(self._late, place)]
 
     def seen(self, upto: int) -> int:
         """Return how many observations there are up to a position."""
-        return bisect_right(self._places, upto) + bisect_right(self._cold, upto)
+        told = (self._places, self._cold, self._lengths)
+        return sum(bisect_right(places, upto) for places in told)
 
     def _report(self, since: int, start: int, facts: Facts) -> tuple[Report | None, bool]:
         """What was reported for the request before a unit, and whether it is ours for certain."""
-        found = bisect_right(self._places, start)
-        if found and self._places[found - 1] > since:
-            return self._observed[self._places[found - 1]], True
-        return facts.report, False
+        place = _last_of(self._places, since, start)
+        if place is not None:
+            return self._observed[place], True
+        report, place = facts.report, _last_of(self._lengths, since, start)
+        if report is not None and place is not None:
+            report = report._replace(counted=self._shorter[place])
+        return report, False
 
     def _counted(self, state: State, counts: Counts) -> State:
         """The state with other counts, and the room that they leave."""
@@ -217,3 +254,9 @@ class Track:
         if bisect_right(self._cold, place) > bisect_right(self._cold, state.place):
             clock, cold = clock._replace(answered=None), True
         return state._replace(place=place, cold=cold, clock=clock)
+
+
+def _last_of(places: Sequence[int], since: int, upto: int) -> int | None:
+    """The last of some places behind one, up to another."""
+    found = bisect_right(places, upto)
+    return places[found - 1] if found and places[found - 1] > since else None

@@ -230,7 +230,7 @@ class Fold:
         begin = bisect_left(units, first, hi=at, key=_offset) if first > 0 else 0
         said = any(_facts(unit) is not NOTHING for unit in units[begin:at])
         if not said and not track.seen(_place_of(units[at])):
-            return track.start()._replace(place=_place_of(units[at - 1]))
+            return track.start(_place_of(units[at - 1]))
         opening = map(self._told_by, range(min(at, OPENING)))
         return track.restart(opening, map(self._told_by, range(begin, at)))
 

@@ -1,12 +1,12 @@
 """The last rungs, where even a jump does not make a view fit.
 
 The newest exchange is squeezed: behind the heads and the ledger, then behind nothing but what must
-stay, then with that as placeholders. What does not fit then is refused.
+stay, then with that as placeholders. What does not fit then is refused; by the provider's own counts,
+what most likely does not: where it may or may not fit, the least there is is sent.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from history_curator.errors import BudgetUnsatisfiableError
@@ -37,7 +37,7 @@ def squeezed(view: View) -> Found | None:
                 break
             room = min(room, newest.tokens) - max(1, found.tokens - view.room)
     least = _least(view)  # its parts may cost more than the whole: rules join some
-    if least.tokens > view.room:
+    if least.tokens > max(view.room, view.likely):
         return None
     return least._replace(cut=cut, smaller=True, squeezed=True)
 
@@ -68,10 +68,7 @@ def refusal(view: View) -> BudgetUnsatisfiableError:
     if view.state is not None and view.state.meter is not None and view.along is not None:
         priced, meter = view.along.priced, view.state.meter
         room = view.along.limit - priced
-        least = math.ceil(meter.tokens(tokens + priced))
-        while meter.likely(least) < tokens + priced:
-            least += 1
-        tokens = least - priced
+        tokens = meter.needed(tokens + priced) - priced
     return BudgetUnsatisfiableError(max(tokens, room + 1), room, irreducible)
 
 

@@ -40,6 +40,7 @@ class Sealed:
         fitted: the entries before the provider's rules looked at them as a whole.
         state: what is known about the provider's own counts; None where nothing is.
         kept: tokens that the fold keeps free in this view, for a ledger that turned out shorter.
+        shorter: whether it is shorter than the cut leaves it.
     """
 
     entries: list[ConversationEntry]
@@ -52,6 +53,7 @@ class Sealed:
     fitted: Sequence[ConversationEntry] = ()
     state: State | None = None
     kept: int = 0
+    shorter: bool = False
 
 
 class Seal:
@@ -133,12 +135,11 @@ class Seal:
             return Sealed([], 0, 0)
         heading = self.heading(timeline)
         fold = self.fold(timeline, usual - heading.tokens, tracked=along is not None)
-        view = View(self, timeline, heading, fold, tail, edited=edited)
-        for at_most in view.rooms(room, along):
-            found = view.find(at_most) or squeezed(view)
-            if found is not None:
-                return self._sealed(view, found)
-        raise refusal(view)
+        view = View(self, timeline, heading, fold, tail, budget=usual, edited=edited)
+        found = view.find(view.room_of(room, along)) or squeezed(view)
+        if found is None:
+            raise refusal(view)
+        return self._sealed(view, found)
 
     def _sealed(self, view: View, found: Found) -> Sealed:
         """A view that was found, with what the report says about it."""
@@ -157,14 +158,16 @@ class Seal:
             found.flat,
             view.state,
             view.kept,
+            found.smaller,
         )
 
     def usable(self, timeline: Timeline, room: int) -> int:
         """Return what managers may fill without the cut moving: the room of the fold."""
         heading = self.heading(timeline).tokens
-        return heading + self._rounded(room - heading)
+        return heading + self.rounded(room - heading)
 
-    def _rounded(self, room: int) -> int:
+    def rounded(self, room: int) -> int:
+        """Return a room as a fold has it."""
         assert self.max_tokens is not None
         step = max(1, int(self.max_tokens * STEP))
         return room // step * step
@@ -172,7 +175,7 @@ class Seal:
     def fold(self, timeline: Timeline, room: int, *, tracked: bool = False) -> Fold:
         """Return the fold of a timeline in a room, rounded down; made once."""
         assert self.max_tokens is not None
-        room = max(1, self._rounded(room))
+        room = max(1, self.rounded(room))
         key = (self, room, tracked)  # holding the seal keeps the key its own
         fold: Fold | None = timeline.folds.get(key)
         if fold is None:

@@ -59,6 +59,7 @@ class View:
         heading: the system entries in front.
         fold: the fold of the usual room.
         tail: whether the view is about to be sent.
+        budget: tokens for system entries and all else, by the settings.
         edited: whether managers edited or left out something.
     """
 
@@ -70,6 +71,7 @@ class View:
         fold: Fold,
         tail: Tail,
         *,
+        budget: int,
         edited: bool,
     ) -> None:
         self.seal = seal
@@ -81,10 +83,12 @@ class View:
         self.state: State | None = None
         self.kept = 0  # tokens that the fold counts beyond what is shown
         self.room = 0  # tokens for the view, system entries included
+        self.likely = 0  # the same, where the provider most likely takes it
         self.left = 0  # tokens for the units, in the smallest room that was tried
         self.fixed = heading.tokens + self._behind()  # tokens of what is neither unit nor head
         self._usual = fold
         self._come = Reached()  # what the fold of the usual room comes to
+        self._budget = budget
 
     def _behind(self) -> int:
         """What system entries cost that keep their place behind the last unit."""
@@ -94,11 +98,12 @@ class View:
         late = [entry for at, entry in system if at > units[-1].start]
         return sum(map(self.seal.counter.count_entry, late))
 
-    def rooms(self, room: int, along: Along | None) -> Iterator[int]:
-        """Yield what the view may take: as it is stated, or as the provider's own counts leave it.
+    def room_of(self, room: int, along: Along | None) -> int:
+        """Return what the view may take: as it is stated, or as the provider's own counts leave it.
 
         Where that is too little even for what must stay, the provider may take it all the same.
         """
+        self.likely = room
         self.along = along
         self._come = reached = self._usual.reach(self._track(along))
         if along is not None and along.is_cold(reached.state):
@@ -109,16 +114,28 @@ class View:
             meter = reached.state.meter
             shown = self.conformed(self._pieces(self._usual, reached), reached.cut).tokens
             self.kept = reached.size + self.fixed - shown
-            yield meter.room(along.limit) - along.priced - self.kept
-            room = meter.likely(along.limit) - along.priced
-        yield room
+            self.likely = meter.likely(along.limit) - along.priced
+            return meter.room(along.limit) - along.priced - self.kept
+        return room
 
     def _track(self, along: Along | None) -> Track | None:
-        if along is None:
+        if along is None or not self.timeline.pairing.units:
             return None
         assert self.seal.max_tokens is not None
         overhead = along.priced + self.heading.tokens
-        return along.track(self.seal.max_tokens, overhead, self._usual.room)
+        late = self._late() if self.seal.profile.hoists else []
+        early = self.heading.tokens - sum(tokens for _, tokens in late)
+        room = self.seal.rounded(self._budget - early)
+        return along.track(self.seal.max_tokens, overhead, room, late)
+
+    def _late(self) -> list[tuple[int, int]]:
+        """Where system entries came that stand in front all the same, and what they cost."""
+        system, units = self.timeline.pairing.system, self.timeline.pairing.units
+        return [
+            (entry.root.sequence, self.seal.counter.count_entry(entry))
+            for at, entry in system
+            if at > units[0].start
+        ]
 
     def find(self, room: int) -> Found | None:
         """Return the view of the first fold that fits; None where a jump does not help."""

@@ -208,8 +208,12 @@ OPTIONS: Mapping[str, Option] = {
 """Every option by name."""
 
 
-def check_options(given: Mapping[str, Any]) -> None:
+def check_options(given: Mapping[str, Any], **called: str) -> None:
     """Refuse values that cannot work; names nobody declared are left to their owner.
+
+    Args:
+        given: the values by name.
+        called: what the owner calls an option that has another name here.
 
     Raises:
         ConfigurationError: naming the option, its value and what to give instead.
@@ -221,7 +225,7 @@ def check_options(given: Mapping[str, Any]) -> None:
         option = OPTIONS.get(name)
         wanted = None if option is None else option.check(value)
         if wanted is not None:
-            raise ConfigurationError(f"{name} is {value!r}. Fix: {wanted}.")
+            raise ConfigurationError(f"{called.get(name, name)} is {value!r}. Fix: {wanted}.")
 
 
 def check_names(

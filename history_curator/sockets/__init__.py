@@ -14,7 +14,7 @@ from history_curator.sockets._budget import (
     share_of,
 )
 from history_curator.sockets._cache import MOST_MARKS, mark_prefix, mark_view
-from history_curator.sockets._call import SHRINK, CuratedCall
+from history_curator.sockets._call import RETRIES, SHRINK, CuratedCall, is_too_long
 from history_curator.sockets._counts import Counts, counts_of
 from history_curator.sockets._load import ConfigSource, load_settings, rebuilt
 from history_curator.sockets._record import Retention, entries_of, prune_connection
@@ -22,6 +22,7 @@ from history_curator.sockets._rules import Asked, rules_for
 
 __all__ = [
     "MOST_MARKS",
+    "RETRIES",
     "SHRINK",
     "Ask",
     "Asked",
@@ -41,6 +42,7 @@ __all__ = [
     "drive",
     "entries_of",
     "is_share",
+    "is_too_long",
     "load_settings",
     "mark_prefix",
     "mark_view",

@@ -15,6 +15,8 @@ from history_curator.tokens import read_usage
 if TYPE_CHECKING:
     from history_curator.curator import Curation, Curator
 
+RETRIES = 2
+"""How often a refused request is repeated with a smaller view."""
 SHRINK = 0.55
 """Share of a refused view that its repetition has at most: one that is counted 1.7 times fits."""
 _LESS = 0.9
@@ -24,6 +26,37 @@ _SURE = 0.97
 _NEAR = 4
 """Numbers further from ours than this many times are about something else."""
 _NUMBER = re.compile(r"\b\d{1,3}(?:,\d{3})+\b|\b\d{3,}\b")
+_REFUSAL = re.compile(
+    r"context[_ ]length[_ ]exceeded"
+    r"|(?:maximum|max|model's) context (?:length|window|limit|size)"
+    r"|(?:exceed\w*|longer than|larger than) (?:the |this )?(?:available |model's )?context"
+    r"|exceed\w* the maximum number of (?:input )?tokens"
+    r"|token count .{0,60}exceed"
+    r"|input tokens exceed"
+    r"|(?:prompt|input|request|conversation) is too long"
+    r"|prompt contains \d+ tokens.{0,60}too large",
+    re.IGNORECASE,
+)
+_LIMITED = 429
+"""The status of a request that came too soon, whatever it says about tokens."""
+
+
+def is_too_long(error: Exception) -> bool:
+    """Return whether a provider says by an error that the request was too long for its model.
+
+    LangChain has an error for it. Others are known by what they say, as OpenAI, Anthropic, Gemini,
+    Bedrock, Mistral and servers of open models word it.
+
+    Examples:
+        >>> is_too_long(ValueError("prompt is too long: 214532 tokens > 200000 maximum"))
+        True
+        >>> is_too_long(ValueError("the tool timed out"))
+        False
+    """
+    if any(kind.__name__ == "ContextOverflowError" for kind in type(error).__mro__):
+        return True
+    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    return status != _LIMITED and _REFUSAL.search(str(error)) is not None
 
 
 @dataclass(slots=True)
@@ -37,11 +70,12 @@ class CuratedCall:
         messages: the whole conversation.
         arguments: those of `Curator.curate`; a budget is needed for `retries`.
         send: what sends a curation.
-        too_long: the errors by which a provider says so.
+        too_long: tells the errors by which a provider says so.
         retries: how often a refused request is repeated with a smaller view.
         shrink: each repeated view has at most this share of the one before, unless the first
             refusal says by how much it was too long.
         curating: opens around each curation, such as a span of a trace.
+        first: what to send first, where it was curated before.
         usage: what of an answer says what was counted. The curation is told where its message does
             not say enough: after a refusal, because the view that was accepted is not the one that
             follows from the conversation; and where something else was counted than was foretold,
@@ -52,10 +86,11 @@ class CuratedCall:
     messages: Sequence[Any]
     arguments: dict[str, Any]
     send: Callable[[Curation], Ask]
-    too_long: tuple[type[Exception], ...] = ()
-    retries: int = 0
+    too_long: Callable[[Exception], bool] = is_too_long
+    retries: int = RETRIES
     shrink: float = SHRINK
     curating: Callable[[], AbstractContextManager[Any]] = field(default=nullcontext)
+    first: Curation | None = None
     usage: Callable[[Any], Any] = lambda answer: answer
 
     def body(self) -> Body[Any]:
@@ -67,21 +102,23 @@ class CuratedCall:
         curator, arguments = self.curator, dict(self.arguments)
         left = 0 if curator.mode == "shadow" else self.retries
         refusal: Exception | None = None
+        curation = self.first
         while True:
             ask = Ask(curator.curate, curator.acurate, (self.messages,), arguments)
             try:
-                with self.curating() as opened:
-                    curation = yield ask
-                    if opened is not None:
-                        opened(curation)
+                if curation is None:
+                    with self.curating() as opened:
+                        curation = yield ask
+                        if opened is not None:
+                            opened(curation)
             except BudgetUnsatisfiableError:
                 if refusal is not None:  # nothing smaller is left
                     raise refusal from None
                 raise
             try:
                 answer = yield self.send(curation)
-            except self.too_long as error:
-                if left <= 0:
+            except Exception as error:
+                if left <= 0 or not self.too_long(error):
                     raise
                 share = None if refusal else _fitting(error, curation.tokens)
                 left, refusal = left - 1, error
@@ -94,6 +131,7 @@ class CuratedCall:
             limit = arguments.get("max_tokens") or curator.max_tokens or curation.tokens
             most = int(min(limit, curation.tokens) * (share or self.shrink))
             arguments |= {"max_tokens": limit, "reserve": limit - max(1, most)}
+            curation = None
 
 
 def _surprises(curation: Curation, answer: Any) -> bool:

@@ -89,17 +89,17 @@ class Learned:
         """Return what is known, to be learned further apart."""
         return replace(self, worst=list(self.worst))
 
-    def learn(self, before: tuple[float, float], now: tuple[int, int], moved: float) -> None:
+    def learn(self, before: tuple[float, float], now: tuple[int, int], slack: float = 0.0) -> None:
         """Take the growth between two reports of one conversation, each (counted, reported).
 
         Args:
             before: the last report.
             now: the new one.
-            moved: how many counted tokens are new or have left.
+            slack: what the last one may be off by, where it is an estimate since a jump.
         """
         ratio, grown = self.ratio, now[0] - before[0]
         expected = before[1] + ratio * grown
-        within = self.spread * ratio * moved
+        within = slack + self.spread * ratio * abs(grown)
         otherwise = abs(now[1] - expected) > _SURPRISE * expected + within
         if not otherwise:
             self._note(max(0, math.ceil(now[1] - expected - within)))
@@ -107,11 +107,14 @@ class Learned:
         if grown > 0:
             # A reminder slipped in, or a cache that was cleared, says nothing about the ratio.
             least, most = ratio * grown * (1 - _STEP), ratio * grown * (1 + _STEP)
-            step = min(max(now[1] - before[1], least), most)
+            gained = now[1] - before[1]  # give or take the slack
+            step = min(max(ratio * grown, gained - slack), gained + slack)
+            step = min(max(step, least), most)
             kept = 0.5 ** (grown / _MEMORY)
             self.reported = self.reported * kept + step
             self.counted = self.counted * kept + grown
-        if otherwise:
+        # Behind a jump less than expected may be because what left was more than expected.
+        if otherwise and (now[1] > expected or not slack):
             self._scale(now[1] / expected)
 
     def settle(self, counted: int, reported: int, *, first: bool) -> None:
@@ -207,9 +210,22 @@ class Meter:
         return max(0, int(self.counted + more / ratio) - 2)
 
     def likely(self, limit: float) -> int:
-        """Return a count of ours that most likely is within a limit, with nothing to spare."""
-        held = self.reported if self.reported > 0 else self.learned.hidden
-        return max(0, int(self.counted + (limit - held) / self.learned.ratio))
+        """Return a count of ours that may well be within a limit, with nothing to spare.
+
+        By the last report, or by the first one and the ratio, whichever leaves more.
+        """
+        known = self.learned
+        anew = (limit - known.hidden) / known.ratio
+        last = self.counted + (limit - self.reported) / known.ratio if self.anchored else anew
+        return max(0, int(max(last, anew)))
+
+    def needed(self, counted: int) -> int:
+        """Return the least limit within which a view that we count so may well be."""
+        anew = self.learned.ratio * counted + self.learned.hidden
+        limit = math.ceil(min(self.tokens(counted), anew))
+        while self.likely(limit) < counted:
+            limit += 1
+        return limit
 
     def observe(self, counted: int, reported: int, *, sure: bool = True) -> bool:
         """Take what was reported for a view; return whether it was believed.
@@ -228,8 +244,7 @@ class Meter:
         if counted <= 0 or reported < least * counted:
             return False
         if self.anchored:
-            moved = abs(counted - self.counted)
-            known.learn((self.counted, self.reported), (counted, reported), moved)
+            known.learn((self.counted, self.reported), (counted, reported), self.slack)
         known.settle(counted, reported, first=not self.anchored)
         self.counted, self.reported, self.slack = float(counted), float(reported), 0.0
         return True

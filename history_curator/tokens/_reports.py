@@ -11,7 +11,7 @@ from history_curator.tokens._usage import Usage
 
 __all__ = ["Report", "Reports"]
 
-_CONVERSATIONS, _EACH = 4_096, 2_048
+_CONVERSATIONS, _EACH, _SHORTER = 4_096, 2_048, 64
 
 Mark = int
 """Tells records apart that have equally many entries; see `Reports`."""
@@ -35,6 +35,21 @@ class Report(NamedTuple):
 class _Conversation(NamedTuple):
     reports: OrderedDict[tuple[int, Mark], Report]
     cold: OrderedDict[tuple[int, Mark], None]
+    shorter: OrderedDict[tuple[int, Mark], int]
+
+
+class Told(NamedTuple):
+    """What is known of one conversation beside its messages.
+
+    Attributes:
+        reports: what was reported, by how many entries the record had.
+        cold: where its cache was cold.
+        shorter: what a view took as we count it, where it was shorter than the cut leaves it.
+    """
+
+    reports: dict[int, Report]
+    cold: list[int]
+    shorter: dict[int, int]
 
 
 class Reports:
@@ -46,9 +61,9 @@ class Reports:
     Examples:
         >>> reports = Reports()
         >>> reports.add("chat-1", (4, 77), Report(Usage(1_000), 900))
-        >>> reports.of("chat-1", lambda entries: 77)[0][4].usage.input
+        >>> reports.of("chat-1", lambda entries: 77).reports[4].usage.input
         1000
-        >>> reports.of("chat-1", lambda entries: 78)[0]
+        >>> reports.of("chat-1", lambda entries: 78).reports
         {}
     """
 
@@ -77,10 +92,16 @@ class Reports:
         with self._lock:
             _put(self._find(key).cold, place, None)
 
-    def of(
-        self, key: Hashable, mark: Callable[[int], Mark | None]
-    ) -> tuple[dict[int, Report], list[int]]:
-        """Return the reports of a conversation by place, and where its cache was cold.
+    def add_shorter(self, key: Hashable, place: tuple[int, Mark], counted: int | None) -> None:
+        """Remember what the view of a record took that was shorter than usual; None: it was not."""
+        with self._lock:
+            if counted is not None:
+                _put(self._find(key).shorter, place, counted, _SHORTER)
+            elif key in self._known:
+                self._known[key].shorter.pop(place, None)
+
+    def of(self, key: Hashable, mark: Callable[[int], Mark | None]) -> Told:
+        """Return what is known of a conversation.
 
         Args:
             key: names the conversation.
@@ -89,17 +110,19 @@ class Reports:
         with self._lock:
             known = self._known.get(key)
             if known is None:
-                return {}, []
+                return Told({}, [], {})
             reports, cold = list(known.reports.items()), list(known.cold)
-        return (
+            shorter = list(known.shorter.items())
+        return Told(
             {at: report for (at, given), report in reports if mark(at) == given},
             [at for at, given in cold if mark(at) == given],
+            {at: counted for (at, given), counted in shorter if mark(at) == given},
         )
 
     def _find(self, key: Hashable) -> _Conversation:
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = _Conversation(OrderedDict(), OrderedDict())
+            known = self._known[key] = _Conversation(*(OrderedDict() for _ in range(3)))
             while len(self._known) > _CONVERSATIONS:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
@@ -116,6 +139,7 @@ class Reports:
                         for place, report in known.reports.items()
                     ],
                     "cold": [list(place) for place in known.cold],
+                    "shorter": [[*place, counted] for place, counted in known.shorter.items()],
                 }
                 for key, known in self._known.items()
                 if isinstance(key, str)
@@ -134,6 +158,8 @@ class Reports:
                 made.add(key, (int(at), int(mark)), Report(usage, known, named))
             for at, mark in row["cold"]:
                 made.add_cold(key, (int(at), int(mark)))
+            for at, mark, counted in row.get("shorter", ()):
+                made.add_shorter(key, (int(at), int(mark)), int(counted))
         return made
 
 
@@ -141,7 +167,9 @@ def _numbers(usage: Usage) -> tuple[int, ...]:
     return (usage.input, usage.cache_read, usage.cache_write, usage.output, usage.cache_write_1h)
 
 
-def _put(into: OrderedDict[Any, Any], place: tuple[int, Mark], value: Any) -> None:
+def _put(
+    into: OrderedDict[Any, Any], place: tuple[int, Mark], value: Any, most: int = _EACH
+) -> None:
     into[place] = value
-    while len(into) > _EACH:
+    while len(into) > most:
         into.popitem(last=False)

@@ -94,6 +94,28 @@ class TestRoom:
         assert along.meter.counted == 4_520
         assert 4_500 <= along.meter.reported <= 6_000
 
+    def test_a_message_reports_on_the_view_that_was_made_for_it(self) -> None:
+        along = track(shorter={3: 1_000})
+        along.reach(2, 3_900, report(5_720))
+        along.reach(3, 4_000, report(1_400))
+        assert along.meter.counted == 4_500  # what the next one goes on from
+        assert along.meter.reported == pytest.approx(5_850, rel=0.02)
+
+    def test_system_entries_that_came_later_were_not_sent_before(self) -> None:
+        known = Calibration(COUNTER).known
+        late = Along(known).track(10_000, 1_500, 9_500, [(6, 1_000)])
+        plain = Along(known).track(10_000, 500, 9_500)
+        states = [late.start(), plain.start()]
+        for start in range(1, 6):
+            facts = report(round((500 + start * 400) * 1.5))
+            states = [
+                each.reach(state, start, start * 400, facts)
+                for each, state in zip((late, plain), states, strict=True)
+            ]
+        assert states[0].room == states[1].room
+        after = late.reach(states[0], 7, 2_800, NOTHING)
+        assert after.room == states[0].room - 1_000
+
     def test_another_model_is_another_tokenizer(self) -> None:
         along = track()
         for start in range(1, 8):

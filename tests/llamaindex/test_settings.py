@@ -111,6 +111,13 @@ class TestMemory:
             await memory.aset([given])
         assert memory.get() == []
 
+    def test_a_limit_is_called_what_the_caller_calls_it(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"^token_limit is -5"):
+            CuratedMemory.from_defaults(token_limit=-5)
+        memory = CuratedMemory.from_defaults(token_limit=900)
+        with pytest.raises(ConfigurationError, match=r"^token_limit is -5"):
+            memory.token_limit = -5
+
     def test_a_misspelt_field_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="token_limit"):
             CuratedMemory(tokenlimit=5)

@@ -11,7 +11,7 @@ import pytest
 
 from history_curator import Curator
 from history_curator.errors import BudgetUnsatisfiableError
-from history_curator.sockets import Ask, Body, CuratedCall, adrive, drive
+from history_curator.sockets import Ask, Body, CuratedCall, adrive, drive, is_too_long
 
 SAID: list[Any] = [
     {"role": role, "content": f"{n}: " + "word " * 30}
@@ -38,7 +38,7 @@ def call_of(above: int, sizes: list[int], **fields: Any) -> CuratedCall:
         "curator": Curator(max_tokens=1_000),
         "messages": SAID,
         "arguments": {"max_tokens": 1_000},
-        "too_long": (TooLong,),
+        "too_long": lambda error: isinstance(error, TooLong),
         "retries": 2,
         **fields,
     }
@@ -164,3 +164,48 @@ async def test_errors_reach_the_body_where_it_asked() -> None:
         return "never"
 
     assert drive(body()) == await adrive(body()) == "7"
+
+
+class OfStatus(Exception):
+    """An error of a client, with the status of the response."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status_code = status
+
+
+class ContextOverflowError(Exception):
+    """What LangChain calls it."""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "prompt is too long: 214532 tokens > 200000 maximum",
+        "Error code: 400 - {'error': {'code': 'context_length_exceeded'}}",
+        "This model's maximum context length is 128000 tokens. However, you requested 130000.",
+        "Your input exceeds the context window of this model. Please adjust your input.",
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048575).",
+        "An error occurred (ValidationException): Input is too long for requested model.",
+        "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768",
+        "the request exceeds the available context size (4096 tokens), try increasing it",
+    ],
+)
+def test_refusals_are_known_by_what_they_say(said: str) -> None:
+    assert is_too_long(ValueError(said))
+    assert is_too_long(OfStatus(said, 400))
+    assert not is_too_long(OfStatus(said, 429))
+
+
+def test_other_errors_are_none() -> None:
+    assert is_too_long(ContextOverflowError("whatever it says"))
+    for said in ("Request too large: 30000 tokens per min", "invalid key", "tool name is too long"):
+        assert not is_too_long(ValueError(said))
+
+
+def test_what_was_curated_before_is_sent_first() -> None:
+    curator, sizes = Curator(max_tokens=1_000), list[int]()
+    first = curator.curate(SAID)
+    drive(call_of(500, sizes, curator=curator, first=first).body())
+    assert sizes[0] == first.tokens
+    assert len(sizes) > 1

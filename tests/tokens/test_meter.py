@@ -64,3 +64,30 @@ class TestReports:
         assert meter.error(8_000) <= before
         meter.observe(8_100, 9_700)
         assert meter.slack == 0
+
+    def test_less_than_expected_behind_a_jump_is_no_other_tokenizer(self) -> None:
+        meter = followed(*((at, round(at * 1.5)) for at in range(1_000, 9_000, 500)))
+        ratio = meter.learned.ratio
+        meter.place(2_000)
+        meter.observe(3_000, 3_000)  # what left was counted for more than the rest
+        assert meter.learned.ratio >= 3_000 / 3_000
+        meter = followed(*((at, round(at * 1.5)) for at in range(1_000, 9_000, 500)))
+        meter.place(2_000)
+        meter.observe(3_000, round(meter.tokens(3_000) - meter.slack / 2))
+        assert meter.learned.ratio == pytest.approx(ratio, rel=0.02)
+
+
+class TestWhatMayWellFit:
+    @given(CALLS, st.integers(1, 50_000))
+    def test_is_what_is_needed_and_no_less(
+        self, calls: list[tuple[int, int]], counted: int
+    ) -> None:
+        meter = followed(*calls)
+        needed = meter.needed(counted)
+        assert meter.likely(needed) >= counted
+        assert meter.likely(needed - 2) <= counted
+
+    def test_the_first_report_counts_where_the_last_one_leaves_nothing(self) -> None:
+        meter = Meter(Learned.at(1.5), counted=100, reported=4_000)  # of whatever was hidden then
+        assert meter.room(3_000) == 0
+        assert meter.likely(3_000) == 2_000

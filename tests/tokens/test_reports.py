@@ -22,7 +22,7 @@ class TestReports:
         reports.add("a", (2, 7), Report(Usage(10), 9))
         reports.add("b", (2, 7), Report(Usage(20), 9))
         assert reports.of("a", everything)[0][2].usage.input == 10
-        assert reports.of("c", everything) == ({}, [])
+        assert reports.of("c", everything) == ({}, [], {})
 
     def test_two_under_one_name_keep_theirs(self) -> None:
         reports = Reports()
@@ -40,7 +40,17 @@ class TestReports:
     def test_where_it_was_cold(self) -> None:
         reports = Reports()
         reports.add_cold("a", (3, 7))
-        assert reports.of("a", everything) == ({}, [3])
+        assert reports.of("a", everything) == ({}, [3], {})
+
+    def test_a_shorter_view_is_remembered_until_a_usual_one_takes_its_place(self):
+        reports = Reports()
+        reports.add_shorter("a", (3, 7), 900)
+        assert reports.of("a", everything).shorter == {3: 900}
+        reports.add_shorter("a", (3, 7), None)
+        assert reports.of("a", everything).shorter == {}
+        for at in range(200):
+            reports.add_shorter("a", (at, 7), at)
+        assert len(reports.of("a", everything).shorter) == 64
 
     def test_they_do_not_pile_up(self) -> None:
         reports = Reports()
@@ -57,6 +67,7 @@ class TestSaved:
         calibration = Calibration()
         calibration.reports.add("a", (2, 7), Report(Usage(10, 1, 2, 3, 1), 9, "m"))
         calibration.reports.add("a", (4, 7), Report(Usage(30)))
+        calibration.reports.add_shorter("a", (6, 7), 25)
         calibration.reports.add_cold("a", (3, 7))
         calibration.reports.add(("not", "text"), (2, 7), Report(Usage(10)))
         calibration.save(tmp_path / "learned.json")
