@@ -19,6 +19,8 @@ from langchain_history_curator._blocks import arguments_object
 Renewed = dict[str, list[ToolCall]]
 """Calls as they now are, by the id they were read with."""
 
+_WITHOUT = AIMessage("")
+
 
 def read_calls(message: Any, in_blocks: Sequence[ToolCall]) -> tuple[ToolCall, ...] | None:
     """Every call of an `AIMessage` once: parsed, invalid, then those only in content blocks."""
@@ -84,7 +86,7 @@ def changed_calls(
             renewed.setdefault(old[origin].id, []).append(call)
     if new == old:
         return {}, renewed
-    valid, invalid = _split(new, origins, message, old)
+    valid, invalid = call_rows(new, message, old, origins)
     fields: dict[str, Any] = {
         "tool_calls": valid,
         "invalid_tool_calls": invalid,
@@ -120,16 +122,20 @@ def _origins(old: Sequence[ToolCall], new: Sequence[ToolCall]) -> list[int | Non
     return found
 
 
-def _split(
+def call_rows(
     calls: Sequence[ToolCall],
-    origins: Sequence[int | None],
-    message: AIMessage,
-    old: Sequence[ToolCall],
+    message: AIMessage = _WITHOUT,
+    old: Sequence[ToolCall] = (),
+    origins: Sequence[int | None] = (),
 ) -> tuple[list[Any], list[Any]]:
+    """Return calls as ``tool_calls`` and ``invalid_tool_calls``.
+
+    A row of a message that had the call before, as one of `old`, keeps what else it holds.
+    """
     valid: list[Any] = []
     invalid: list[Any] = []
     given = len(message.tool_calls)
-    for call, origin in zip(calls, origins, strict=True):
+    for call, origin in zip(calls, origins or [None] * len(calls), strict=True):
         same = origin is not None and old[origin].arguments == call.arguments
         if origin is not None and origin < given and same:
             kept: Any = message.tool_calls[origin]

@@ -17,17 +17,17 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 
-from history_curator.dialects import text_first
+from history_curator.dialects import text_first, write_part
 from history_curator.model import ContentPart, ConversationEntry, MessageRole
 from langchain_history_curator._blocks import (
-    arguments_object,
+    free_aside,
+    free_blocks,
+    is_item,
     kind_of,
     read_call,
     write_call,
-    write_part,
 )
-from langchain_history_curator._calls import Renewed, changed_calls
-from langchain_history_curator._items import free_aside, free_blocks, is_item
+from langchain_history_curator._calls import Renewed, call_rows, changed_calls
 
 _THINKING = frozenset({"reasoning_content", "reasoning", "thinking_blocks"})
 _KNOWN = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "id", "status"})
@@ -227,15 +227,7 @@ def _build(entry: ConversationEntry, content: Any, extra: dict[str, Any]) -> Bas
             status=entry.status or "success",
             additional_kwargs=extra,
         )
-    valid: list[Any] = []
-    invalid: list[Any] = []
-    for call in entry.tool_calls or ():
-        arguments = arguments_object(call.arguments)
-        row: dict[str, Any] = {"name": call.name, "id": call.id}
-        if arguments is None:
-            invalid.append({**row, "args": call.arguments, "error": None})
-        else:
-            valid.append({**row, "args": arguments})
+    valid, invalid = call_rows(entry.tool_calls or ())
     return AIMessage(
         content,
         name=entry.name,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from llama_index.core.base.llms.types import BaseContentBlock, ChatMessage, TextBlock, ToolCallBlock
 from pydantic import BaseModel
+
+from history_curator.dialects._fields import MAX_DEPTH, too_deep
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -79,41 +80,25 @@ def copy_plain(message: ChatMessage) -> ChatMessage | None:
     return _twin(message, fields)
 
 
-def _copy(value: Any) -> Any:
-    copier = _copier(value.__class__)
-    return value if copier is None else copier(value)
-
-
-def _copy_dict(value: dict[Any, Any]) -> dict[Any, Any]:
-    return {key: _copy(item) for key, item in value.items()}
-
-
-def _copy_list(value: list[Any]) -> list[Any]:
-    return [_copy(item) for item in value]
-
-
-def _copy_fields(value: BaseModel) -> BaseModel:
+def _copy(value: Any, depth: int = 0) -> Any:
+    if depth > MAX_DEPTH:
+        raise too_deep()
+    if isinstance(value, dict):
+        return {key: _copy(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_copy(item, depth + 1) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, bytearray):
+        return value[:]
+    if not isinstance(value, BaseModel):
+        return value
     if _private(value) is not None and not isinstance(value, BaseContentBlock):
         return value
     twin = copy_model(value)
-    fields = twin.__dict__
-    for name, item in fields.items():
-        copier = _copier(item.__class__)
-        if copier is not None:
-            fields[name] = copier(item)
+    twin.__dict__.update(_copy(twin.__dict__, depth + 1))
     if twin.__pydantic_extra__:
-        _set(twin, "__pydantic_extra__", _copy_dict(twin.__pydantic_extra__))
+        _set(twin, "__pydantic_extra__", _copy(twin.__pydantic_extra__, depth + 1))
     return twin
-
-
-@lru_cache(maxsize=1024)
-def _copier(cls: type) -> Callable[[Any], Any] | None:
-    """Return what copies an object of a class; None where it is shared."""
-    if issubclass(cls, dict):
-        return _copy_dict
-    if issubclass(cls, list):
-        return _copy_list
-    return _copy_fields if issubclass(cls, BaseModel) else None
 
 
 def _private(model: BaseModel) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from llama_index.core.base.llms.types import (
     CachePoint,
@@ -17,7 +17,7 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.base.llms.types import MessageRole as LlamaRole
 
-from history_curator.dialects import copied, differ, image_size
+from history_curator.dialects import image_size, written_once
 from history_curator.errors import ConversionError, named
 from history_curator.model import (
     ContentPart,
@@ -28,6 +28,7 @@ from history_curator.model import (
     new_entry,
 )
 from llamaindex_history_curator._calls import read_calls
+from llamaindex_history_curator._copies import copy_message
 from llamaindex_history_curator._rewrite import (
     RESULT_ID_KEYS,
     ROLES,
@@ -42,16 +43,6 @@ _WIRES = frozenset(("tool_calls", "function_call"))
 _made_of = attrgetter("__class__", "__dict__")
 _OWN = frozenset(("role", "additional_kwargs", "blocks"))
 """The fields of every message; a class of its own may have more."""
-
-
-class Written(NamedTuple):
-    """What an entry was written as, and what it was made of then: a caller may have changed it.
-
-    Nothing is seen of a message that was given: it is sent as it is.
-    """
-
-    message: ChatMessage
-    seen: Any
 
 
 class LlamaIndexDialect:
@@ -95,65 +86,33 @@ class LlamaIndexDialect:
         blocks, kwargs = message.blocks, message.additional_kwargs
         is_tool = role is MessageRole.TOOL
         name = kwargs.get("name")
-        if len(blocks) == 1 and type(blocks[0]) is TextBlock and (is_tool or not kwargs):
-            return (
-                new_entry(
-                    role,
-                    blocks[0].text,
-                    index,
-                    message,
-                    tool_call_id=_result_id(message) if is_tool else None,
-                    tool_name=name if is_tool else None,
-                    pinned=_is_pinned(kwargs),
-                ),
-            )
-        return (
-            new_entry(
-                role,
-                _content(message),
-                index,
-                message,
-                tool_calls=(read_calls(message) or None) if role is MessageRole.ASSISTANT else None,
-                tool_call_id=_result_id(message) if is_tool else None,
-                tool_name=name if is_tool else None,
-                name=None if is_tool else name,
-                parts=_parts(blocks),
-                reasoning=_reasoning(blocks),
-                pinned=_is_pinned(kwargs),
-            ),
+        is_text = len(blocks) == 1 and type(blocks[0]) is TextBlock
+        entry = new_entry(
+            role,
+            blocks[0].text if is_text else _content(message),
+            index,
+            message,
+            tool_calls=(read_calls(message) or None) if role is MessageRole.ASSISTANT else None,
+            tool_call_id=_result_id(message) if is_tool else None,
+            tool_name=name if is_tool else None,
+            name=None if is_tool else name,
+            parts=None if is_text else _parts(blocks),
+            reasoning=None if is_text else _reasoning(blocks),
+            pinned=bool(kwargs.get("pinned")),
         )
+        return (entry,)
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return one message per entry; untouched entries come back as their very messages.
 
         An edited entry is written once: as long as nobody edits that message, it is the same one.
         """
-        known = [entry.written for entry in entries]
-        if set(map(type, known)) != {Written}:
-            known = [
-                Written(entry.source, None)
-                if entry.original is None and entry.source is not None
-                else before
-                if before.__class__ is Written
-                else self._write(entry)
-                for entry, before in zip(entries, known, strict=True)
-            ]
-        edited = [before for before in known if before.seen is not None]
-        if differ(self.peek([before.message for before in edited]), [it.seen for it in edited]):
-            known = [
-                before
-                if before.seen is None or not differ(self.peek([before.message]), [before.seen])
-                else self._write(entry)
-                for entry, before in zip(entries, known, strict=True)
-            ]
-        return [before.message for before in known]
-
-    def _write(self, entry: ConversationEntry) -> Written:
-        """An edited message, remembered on its entry."""
-        message = rebuild(entry)
-        written = Written(message, self.snapshot(message))
-        object.__setattr__(entry, "written", written)
-        return written
+        return [
+            entry.source
+            if entry.original is None and entry.source is not None
+            else written_once(self.name, entry, rebuild, self._seen)
+            for entry in entries
+        ]
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return what every message is made of: its fields, those of its blocks, and their kinds.
@@ -183,28 +142,15 @@ class LlamaIndexDialect:
         return [keywords, *(part.get("tool_kwargs") for part in parts if isinstance(part, dict))]
 
     def twin(self, message: Any) -> Any:
-        """Return a copy of one message, with its blocks and every dict and list in it copied."""
-        if not isinstance(message, ChatMessage):
-            return message
-        twin = message.model_copy()
-        fields = copied(message.__dict__)
-        fields["blocks"] = [_twin_of(block) for block in message.blocks]
-        object.__setattr__(twin, "__dict__", fields)
-        return twin
+        """Return a copy of one message that shares nothing that can be edited with it."""
+        return copy_message(message) if isinstance(message, ChatMessage) else message
 
-    def snapshot(self, message: Any) -> Any:
-        """Return what `peek` does, for good: with every dict and list copied."""
-        return copied(self.peek([message])[0])
+    def _seen(self, message: Any) -> Any:
+        return self.peek([message])[0]
 
 
 DIALECT = LlamaIndexDialect()
 """One for all: it holds no conversation."""
-
-
-def _twin_of(block: Any) -> Any:
-    twin = block.model_copy()
-    object.__setattr__(twin, "__dict__", copied(block.__dict__))
-    return twin
 
 
 def _object_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
@@ -212,10 +158,6 @@ def _object_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
     kwargs = message.additional_kwargs
     wires = [*(kwargs.get("tool_calls") or ()), kwargs.get("function_call") or {}]
     return () if set(map(type, wires)) == {dict} else read_calls(message)
-
-
-def _is_pinned(kwargs: Mapping[str, Any]) -> bool:
-    return bool(kwargs.get("pinned"))
 
 
 def _result_id(message: ChatMessage) -> str | None:

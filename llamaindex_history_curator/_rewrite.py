@@ -47,7 +47,7 @@ def rebuild(entry: ConversationEntry) -> ChatMessage:
     source = entry.source
     if not isinstance(source, ChatMessage):
         return _invent(entry)
-    placed = _retell(entry, source) or list(_place(entry, source))
+    placed = list(_place(entry, source))
     return copy_model(
         source,
         {
@@ -56,20 +56,6 @@ def rebuild(entry: ConversationEntry) -> ChatMessage:
             "additional_kwargs": _keywords(entry, source, placed),
         },
     )
-
-
-def _retell(
-    entry: ConversationEntry, source: ChatMessage
-) -> list[tuple[ContentBlock, int | None]] | None:
-    """Return what `_place` yields for the most frequent edit by far: a text gets another text."""
-    blocks, before = source.blocks, entry.root
-    if len(blocks) != 1 or type(blocks[0]) is not TextBlock or entry.content is None:
-        return None
-    if entry.parts is not None or before.parts is not None or entry.tool_calls:
-        return None
-    if entry.content == before.content:
-        return [(blocks[0], 0)]
-    return [(copy_model(blocks[0], {"text": entry.content}), 0)]
 
 
 def _role(entry: ConversationEntry, source: ChatMessage) -> LlamaRole:
