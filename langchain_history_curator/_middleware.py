@@ -37,8 +37,6 @@ from history_curator.sockets import (
     load_settings,
     rules_for,
 )
-from langchain_history_curator._budget import counter_for, limit_for
-from langchain_history_curator._counters import counter_of
 from langchain_history_curator._dialect import DIALECT, without_removed
 from langchain_history_curator._events import event_of, span, stream
 from langchain_history_curator._middleware_request import (
@@ -47,8 +45,16 @@ from langchain_history_curator._middleware_request import (
     same_but_messages,
     with_view,
 )
-from langchain_history_curator._models import asked, provider_of, same_model
-from langchain_history_curator._options import Lasting, build_curator, key_of, schemas_of, spend
+from langchain_history_curator._models import (
+    asked,
+    counter_for,
+    counter_of,
+    limit_for,
+    provider_of,
+    same_model,
+    schemas_of,
+)
+from langchain_history_curator._options import Lasting, build_curator, key_of, spend
 from langchain_history_curator._recall import recall_tool
 from langchain_history_curator._summaries import (
     STATE_KEY,
@@ -270,6 +276,7 @@ class HistoryCuratorMiddleware(
         self, request: ModelRequest[Any], handler: Callable[..., Any], kept: StateSummaries
     ) -> CuratedCall:
         check_tools(self.tools, request.tools)
+        limit, _ = limit_for(request.model, self.max_tokens)
         system = request.system_message
         said = without_removed(request.messages)
         messages: list[Any] = said if system is None else [system, *said]
@@ -304,7 +311,7 @@ class HistoryCuratorMiddleware(
             messages=messages,
             arguments={
                 "tools": self.schemas(request),
-                **spend(limit_for(request.model, self.max_tokens), self.reserve),
+                **spend(limit, self.reserve),
                 "dialect": DIALECT,
                 "key": key,
             },
