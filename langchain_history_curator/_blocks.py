@@ -1,4 +1,4 @@
-"""Content blocks: which are text, media, thinking or calls, whichever provider wrote them."""
+"""What a message is made of: text, media, thinking and calls, whichever provider wrote them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from history_curator.dialects import arguments_text, join_text, read_part
-from history_curator.model import ContentPart, Reasoning, ToolCall
+from history_curator.model import ContentPart, Reasoning, ToolCall, new_call
 
 BlockKind = Literal["part", "reasoning", "call", "result"]
 
@@ -177,6 +177,64 @@ def _summary_text(summary: Any) -> str | None:
         return None
     texts = [item.get("text", "") for item in summary if isinstance(item, dict)]
     return "\n".join(text for text in texts if text) or None
+
+
+# The calls of an `AIMessage`. It keeps them in ``tool_calls`` or ``invalid_tool_calls``, again in
+# ``additional_kwargs`` the way the provider spelled them, and with some providers in the blocks of
+# its content as well: read once, and written everywhere it keeps them.
+
+
+def read_calls(message: Any, in_blocks: Sequence[ToolCall]) -> tuple[ToolCall, ...] | None:
+    """Every call of an `AIMessage` once: parsed, invalid, then those only in content blocks."""
+    fields = message.__dict__
+    extra = fields["additional_kwargs"]
+    written = _spelled(extra.get("tool_calls")) if extra else {}
+    if "tool_call_chunks" in fields:
+        for chunk in fields["tool_call_chunks"]:
+            if chunk.get("id"):
+                written.setdefault(chunk["id"], chunk.get("args") or "")
+    signatures = extra.get("__gemini_function_call_thought_signatures__") if extra else None
+    calls = []
+    for call in fields["tool_calls"]:
+        call_id, arguments = call["id"] or "", call["args"]
+        text = written.get(call_id)
+        if text is None or not _says(text, arguments, partial="tool_call_chunks" in fields):
+            text = arguments_text(arguments)
+        read = new_call(call_id, call["name"] or "", text)
+        if signatures and call_id in signatures:
+            read = replace(read, extra={"signature": signatures[call_id]})
+        calls.append(read)
+    calls += [
+        new_call(call["id"] or "", call["name"] or "", call["args"] or "")
+        for call in fields["invalid_tool_calls"]
+    ]
+    if not calls and extra:
+        legacy = extra.get("function_call")
+        if isinstance(legacy, dict):
+            text = arguments_text(legacy.get("arguments") or "{}")
+            calls.append(new_call("", str(legacy.get("name") or ""), text))
+    if in_blocks:
+        seen = {call.id for call in calls}
+        calls += [call for call in in_blocks if call.id not in seen]
+    return tuple(calls) or None
+
+
+def _spelled(raw: Any) -> dict[str, str]:
+    if not isinstance(raw, list):
+        return {}
+    return {
+        call["id"]: call["function"]["arguments"]
+        for call in raw
+        if isinstance(call, dict)
+        and call.get("id")
+        and isinstance(call.get("function"), dict)
+        and isinstance(call["function"].get("arguments"), str)
+    }
+
+
+def _says(text: str, arguments: Any, *, partial: bool) -> bool:
+    parsed = arguments_object(text)
+    return parsed == arguments or (partial and parsed is None)
 
 
 # OpenAI's items: what was answered together with reasoning, once the reasoning has left.

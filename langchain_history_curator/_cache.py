@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.messages import (
     AIMessage,
@@ -14,10 +14,8 @@ from langchain_core.messages import (
 )
 
 from history_curator.caching import Mark, cache_control, ttl_of
+from history_curator.curator import Curation
 from history_curator.sockets import MOST_MARKS, mark_prefix, mark_view
-
-if TYPE_CHECKING:
-    from history_curator.curator import Curation
 
 
 def mark_cache(
@@ -55,7 +53,6 @@ def mark_curation(
     curation: Curation,
     *,
     tools: Sequence[Any] | None = None,
-    system: BaseMessage | None = None,
     automatic: Mapping[str, Any] | None = None,
     model: str | None = None,
 ) -> list[BaseMessage]:
@@ -64,12 +61,11 @@ def mark_curation(
     Args:
         curation: the view and its report.
         tools: tools sent along; their breakpoints count.
-        system: a system message sent apart from the view.
         automatic: ``cache_control`` among the settings of the call, which marks the last block by
             itself.
         model: who is asked, for the least prefix; without it Anthropic's usual one.
     """
-    others = list(_others(curation.messages, tools=tools, system=system, automatic=automatic))
+    others = list(_others(curation.messages, tools=tools, automatic=automatic))
     return mark_view(curation.messages, curation, others, _marked, model)
 
 
@@ -77,7 +73,7 @@ def _others(
     messages: Sequence[BaseMessage],
     *,
     tools: Sequence[Any] | None,
-    system: BaseMessage | None,
+    system: BaseMessage | None = None,
     automatic: Mapping[str, Any] | None = None,
 ) -> Iterator[Mark]:
     """Yield the breakpoints a request carries already."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -19,7 +20,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from history_curator.dialects import DictDialect, copied, whole_source, written_once
+from history_curator.dialects import ROLES, DictDialect, copied, whole_source
 from history_curator.errors import ConversionError, a_type, named
 from history_curator.model import (
     ContentPart,
@@ -28,8 +29,8 @@ from history_curator.model import (
     Reasoning,
     new_entry,
 )
-from langchain_history_curator._blocks import Blocks, kind_of, read_blocks
-from langchain_history_curator._calls import read_calls
+from history_curator.sockets import written_once
+from langchain_history_curator._blocks import Blocks, kind_of, read_blocks, read_calls
 from langchain_history_curator._rewrite import adopt, invent, message_of, rewrite
 
 _fields = attrgetter("__dict__")
@@ -38,18 +39,7 @@ _said = attrgetter("content")
 _USER, _SYSTEM = MessageRole.USER, MessageRole.SYSTEM
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 
-_CHAT_ROLES = {
-    "user": _USER,
-    "human": _USER,
-    "system": _SYSTEM,
-    "developer": _SYSTEM,
-    "assistant": _ASSISTANT,
-    "ai": _ASSISTANT,
-    "model": _ASSISTANT,
-    "orchestrator": _ASSISTANT,
-    "tool": _TOOL,
-    "function": _TOOL,
-}
+_CHAT_ROLES = {**ROLES, "model": _ASSISTANT}
 
 Read = tuple[ConversationEntry, ...]
 Reader = Callable[[Any, int], Read]
@@ -235,23 +225,11 @@ def _write(entry: ConversationEntry) -> BaseMessage:
 # One reader for each class of message.
 
 
-def _read_nothing(message: Any, index: int) -> Read:
-    return ()
-
-
-def _read_entry(message: ConversationEntry, index: int) -> Read:
-    return (message,)
-
-
 def _read_human(message: Any, index: int) -> Read:
     content = message.__dict__["content"]
     if not isinstance(content, str) and any(kind_of(block) == "result" for block in content):
         return _read_results(message, content, index)
     return _read_said(_USER, message, index)
-
-
-def _read_system(message: Any, index: int) -> Read:
-    return _read_said(_SYSTEM, message, index)
 
 
 def _read_said(role: MessageRole, message: Any, index: int) -> Read:
@@ -393,9 +371,9 @@ _READERS: tuple[tuple[type, Reader], ...] = (
     (AIMessage, _read_ai),
     (ToolMessage, _read_tool),
     (HumanMessage, _read_human),
-    (SystemMessage, _read_system),
-    (RemoveMessage, _read_nothing),
+    (SystemMessage, partial(_read_said, _SYSTEM)),
+    (RemoveMessage, lambda _message, _index: ()),
     (FunctionMessage, _read_function),
     (ChatMessage, _read_chat),
-    (ConversationEntry, _read_entry),
+    (ConversationEntry, lambda entry, _index: (entry,)),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from langchain_core.callbacks import BaseRunManager
 from langchain_core.callbacks.manager import adispatch_custom_event, dispatch_custom_event
 from langchain_core.runnables.config import (
     RunnableConfig,
@@ -16,13 +17,9 @@ from langchain_core.runnables.config import (
 )
 from langchain_core.tracers.base import BaseTracer
 
+from history_curator.curator import Curation
 from history_curator.errors import without_text
-from history_curator.sockets import counts_of
-
-if TYPE_CHECKING:
-    from langchain_core.callbacks import BaseRunManager
-
-    from history_curator.curator import Curation
+from history_curator.sockets import actions_of
 
 EVENT_NAME = "history_curated"
 """The name of the custom event."""
@@ -41,18 +38,18 @@ def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
         >>> event_of(curation)["messages_after"]
         1
     """
-    counts = counts_of(curation)
+    report = curation.report
     return {
         "event": EVENT_NAME,
         "name": name,
-        "messages_before": counts.before,
-        "messages_after": counts.after,
-        "tokens": counts.tokens,
-        "max_tokens": counts.max_tokens,
-        "prefix_entries": counts.prefix_entries,
-        "actions": dict(counts.actions),
-        "strategy": counts.strategy,
-        "provider": counts.provider,
+        "messages_before": report.original_count,
+        "messages_after": report.curated_count,
+        "tokens": report.tokens,
+        "max_tokens": report.max_tokens,
+        "prefix_entries": report.prefix_entries,
+        "actions": dict(actions_of(curation)),
+        "strategy": report.strategy,
+        "provider": report.provider,
     }
 
 

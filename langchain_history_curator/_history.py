@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
@@ -124,7 +125,7 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
             aclear=store.aclear if both else None,
             **editors,
             stamp=None if self._shadow else _with_id,
-            key=_identity,
+            key=attrgetter("id"),
             retry_after=retry_after,
             name=f"{name} ({type(store).__name__})",
         )
@@ -241,10 +242,6 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
 
 def _with_id(message: BaseMessage) -> BaseMessage:
     return message if message.id else message.model_copy(update={"id": str(uuid4())})
-
-
-def _identity(message: BaseMessage) -> str | None:
-    return message.id
 
 
 class ChatHistoryBranches(Branches[CuratedChatMessageHistory]):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain.agents.middleware.types import ModelRequest
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain_core.messages import BaseMessage, SystemMessage
 
 from history_curator.caching import cache_control
+from history_curator.curator import Curation
 from history_curator.errors import ConfigurationError
 from langchain_history_curator._cache import mark_curation
-
-if TYPE_CHECKING:
-    from history_curator.curator import Curation
 
 
 def with_view(request: ModelRequest[Any], curation: Curation, *, marks: bool) -> ModelRequest[Any]:

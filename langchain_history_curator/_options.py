@@ -105,6 +105,9 @@ def key_of(config: RunnableConfig | None = None) -> tuple[str, str] | None:
     return str(named), where.partition(":")[0]
 
 
+_LASTING = {*OPTIONS, "managers", "retention", "rewrite"} - {"max_tokens", "reserve"}
+
+
 class Lasting:
     """Refuses options that are set after construction, where setting them would do nothing.
 
@@ -112,17 +115,12 @@ class Lasting:
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        lasting = name in OPTIONS or name in ("managers", "retention", "rewrite")
-        if lasting and "_made" in self.__dict__ and name not in self._live():
+        if name in _LASTING and "_made" in self.__dict__:
             raise ConfigurationError(
                 f"{type(self).__name__}: {name} cannot be changed any more. Fix: make another one "
                 f"with {name}=…."
             )
         super().__setattr__(name, value)
-
-    @staticmethod
-    def _live() -> tuple[str, ...]:
-        return ("max_tokens", "reserve")
 
     def _finish(self) -> None:
         """From here on options last."""

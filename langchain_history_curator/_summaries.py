@@ -30,12 +30,6 @@ def behind_the_scenes(kept: MutableMapping[str, str] | None = None) -> Iterator[
     """
     if kept is None and _running_store() is not None:
         kept = _SHARED
-    with keeping_summaries(kept), _hidden():
-        yield
-
-
-@contextmanager
-def _hidden() -> Iterator[None]:
     outer = ensure_config()
     inner = {
         **outer,
@@ -44,7 +38,8 @@ def _hidden() -> Iterator[None]:
     }
     token = var_child_runnable_config.set(inner)  # type: ignore[arg-type]
     try:
-        yield
+        with keeping_summaries(kept):
+            yield
     finally:
         with suppress(ValueError):  # the body went on in another context
             var_child_runnable_config.reset(token)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from llama_index.core.base.llms.types import (
+    BaseContentBlock,
     CachePoint,
     ChatMessage,
     CitableBlock,
@@ -14,10 +15,13 @@ from llama_index.core.base.llms.types import (
     ImageBlock,
     TextBlock,
     ThinkingBlock,
+    ToolCallBlock,
 )
 from llama_index.core.base.llms.types import MessageRole as LlamaRole
+from pydantic import BaseModel
 
-from history_curator.dialects import image_size, written_once
+from history_curator.dialects import image_size
+from history_curator.dialects._fields import MAX_DEPTH, too_deep
 from history_curator.errors import ConversionError, named
 from history_curator.model import (
     ContentPart,
@@ -27,8 +31,8 @@ from history_curator.model import (
     ToolCall,
     new_entry,
 )
+from history_curator.sockets import written_once
 from llamaindex_history_curator._calls import read_calls
-from llamaindex_history_curator._copies import copy_message
 from llamaindex_history_curator._rewrite import (
     RESULT_ID_KEYS,
     ROLES,
@@ -83,7 +87,8 @@ class LlamaIndexDialect:
                 field="role",
                 fix=f"use one of {', '.join(known.value for known in ROLES)}.",
             )
-        blocks, kwargs = message.blocks, message.additional_kwargs
+        blocks: list[Any] = message.blocks
+        kwargs = message.additional_kwargs
         is_tool = role is MessageRole.TOOL
         name = kwargs.get("name")
         is_text = len(blocks) == 1 and type(blocks[0]) is TextBlock
@@ -225,3 +230,83 @@ def _signature(block: ThinkingBlock) -> str | None:
     info = block.additional_information
     found = info.get("signature") or info.get("thought_signature")
     return found if isinstance(found, str) else None
+
+
+# Copies.
+
+M = TypeVar("M", bound=BaseModel)
+_set, _new = object.__setattr__, object.__new__
+_FLAT = {str, bytes, int, float, bool, type(None)}
+
+
+def copy_message(message: ChatMessage) -> ChatMessage:
+    """Return a copy that shares nothing that can be edited in place.
+
+    LlamaIndex rewrites ``block.text`` of the messages a memory returns, so what is stored and
+    what is handed out must not be the same objects. Texts and bytes are shared, and so are
+    objects in the keywords that are neither plain data nor models of plain data.
+    """
+    twin: ChatMessage = _copy_plain(message) or _copy(message)
+    return twin
+
+
+def _twin(model: M, fields: dict[str, Any]) -> M:
+    """A model of the same class with these fields, and nothing beside them."""
+    twin: M = _new(model.__class__)
+    _set(twin, "__dict__", fields)
+    _set(twin, "__pydantic_fields_set__", model.__pydantic_fields_set__.copy())
+    _set(twin, "__pydantic_extra__", None)
+    _set(twin, "__pydantic_private__", None)
+    return twin
+
+
+def _is_flat(values: Iterable[Any]) -> bool:
+    return _FLAT.issuperset(map(type, values))
+
+
+def _copy_plain(message: ChatMessage) -> ChatMessage | None:
+    """Return the same for a message of texts, calls and keywords; None for one that holds more."""
+    if message.__class__ is not ChatMessage:
+        return None
+    fields = message.__dict__.copy()
+    keywords = fields["additional_kwargs"]
+    if keywords:
+        if not _is_flat(keywords.values()):
+            return None
+        fields["additional_kwargs"] = keywords.copy()
+    else:
+        fields["additional_kwargs"] = {}
+    blocks: list[Any] = []
+    for block in fields["blocks"]:
+        inside = block.__dict__.copy()
+        if block.__class__ is ToolCallBlock and inside["tool_kwargs"].__class__ is dict:
+            arguments = inside["tool_kwargs"]
+            if not _is_flat(arguments.values()):
+                return None
+            inside["tool_kwargs"] = arguments.copy()
+        elif block.__class__ is not TextBlock:
+            return None
+        blocks.append(_twin(block, inside))
+    fields["blocks"] = blocks
+    return _twin(message, fields)
+
+
+def _copy(value: Any, depth: int = 0) -> Any:
+    if depth > MAX_DEPTH:
+        raise too_deep()
+    if isinstance(value, dict):
+        return {key: _copy(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_copy(item, depth + 1) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, bytearray):
+        return value[:]
+    if not isinstance(value, BaseModel):
+        return value
+    if value.__pydantic_private__ is not None and not isinstance(value, BaseContentBlock):
+        return value
+    twin = value.model_copy()
+    twin.__dict__.update(_copy(twin.__dict__, depth + 1))
+    if twin.__pydantic_extra__:
+        _set(twin, "__pydantic_extra__", _copy(twin.__pydantic_extra__, depth + 1))
+    return twin

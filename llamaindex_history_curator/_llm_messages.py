@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llama_index.core.base.llms.types import (
     CacheControl,
@@ -20,14 +20,11 @@ from llama_index.core.base.llms.types import (
     TextBlock,
     ToolCallBlock,
 )
+from llama_index.core.llms import LLM
 
 from llamaindex_history_curator._cache import RESULTS, takes_points
 from llamaindex_history_curator._calls import read_calls, write_block
-from llamaindex_history_curator._copies import copy_model
 from llamaindex_history_curator._rewrite import RESULT_ID_KEYS, citable_text
-
-if TYPE_CHECKING:
-    from llama_index.core.llms import LLM
 
 _CALLS = ("tool_calls", "function_call")
 _PLAIN = {MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL}
@@ -82,7 +79,7 @@ class Wire:
             kept = self._keywords(message, role, blocks)
             if kept is not keywords:
                 changes["additional_kwargs"] = kept
-        return copy_model(message, changes) if changes else message
+        return message.model_copy(update=changes) if changes else message
 
     def _role(self, message: ChatMessage) -> MessageRole:
         role = message.role
@@ -157,7 +154,7 @@ class Wire:
             arguments = {"arguments": block.tool_kwargs}
         if not isinstance(arguments, dict):
             arguments = {"arguments": arguments}
-        return copy_model(block, {"tool_kwargs": arguments})
+        return block.model_copy(update={"tool_kwargs": arguments})
 
     def _is_own(self, message: ChatMessage) -> bool:
         """Whether Gemini's adapter wrote these calls: their signatures have no other place."""

@@ -9,7 +9,6 @@ from typing import Any
 from llama_index.core.base.llms.types import (
     ChatMessage,
     CitableBlock,
-    ContentBlock,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -18,7 +17,6 @@ from llama_index.core.base.llms.types import MessageRole as LlamaRole
 
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
 from llamaindex_history_curator._calls import write_block, write_wire
-from llamaindex_history_curator._copies import copy_model
 
 ROLES = {
     LlamaRole.SYSTEM: MessageRole.SYSTEM,
@@ -30,9 +28,6 @@ ROLES = {
     LlamaRole.TOOL: MessageRole.TOOL,
     LlamaRole.FUNCTION: MessageRole.TOOL,
 }
-# A copy of one that was validated costs a fraction of another one.
-_MESSAGE = ChatMessage(role=LlamaRole.USER, blocks=[], additional_kwargs={})
-_TEXT = TextBlock(text="")
 
 RESULT_ID_KEYS = ("tool_call_id", "call_id")
 
@@ -48,14 +43,12 @@ def rebuild(entry: ConversationEntry) -> ChatMessage:
     if not isinstance(source, ChatMessage):
         return _invent(entry)
     placed = list(_place(entry, source))
-    return copy_model(
-        source,
-        {
-            "role": _role(entry, source),
-            "blocks": [block for block, _ in placed],
-            "additional_kwargs": _keywords(entry, source, placed),
-        },
-    )
+    changes = {
+        "role": _role(entry, source),
+        "blocks": [block for block, _ in placed],
+        "additional_kwargs": _keywords(entry, source, placed),
+    }
+    return source.model_copy(update=changes)
 
 
 def _role(entry: ConversationEntry, source: ChatMessage) -> LlamaRole:
@@ -71,31 +64,25 @@ def _invent(entry: ConversationEntry) -> ChatMessage:
             kwargs["name"] = entry.tool_name
     elif entry.name:
         kwargs["name"] = entry.name
-    blocks = [*_invented_blocks(entry), *map(write_block, entry.tool_calls or ())]
-    role = LlamaRole(entry.role.value)
-    return copy_model(_MESSAGE, {"role": role, "blocks": blocks, "additional_kwargs": kwargs})
-
-
-def _invented_blocks(entry: ConversationEntry) -> list[ContentBlock]:
-    thinking = [block.raw for block in entry.reasoning or () if block.raw is not None]
+    blocks = [block.raw for block in entry.reasoning or () if block.raw is not None]
     if entry.parts is not None:
-        return [*thinking, *map(_part_block, entry.parts)]
-    return [*thinking, *([_text_block(entry.content)] if entry.content is not None else [])]
-
-
-def _text_block(text: str) -> TextBlock:
-    return copy_model(_TEXT, {"text": text})
+        blocks += map(_part_block, entry.parts)
+    elif entry.content is not None:
+        blocks.append(TextBlock(text=entry.content))
+    blocks += map(write_block, entry.tool_calls or ())
+    role = LlamaRole(entry.role.value)
+    return ChatMessage(role=role, blocks=blocks, additional_kwargs=kwargs)
 
 
 def _part_block(part: ContentPart) -> Any:
     raw = part.raw
     if part.kind != "text":
-        return raw if raw is not None else _text_block(part.text or "")
+        return raw if raw is not None else TextBlock(text=part.text or "")
     if isinstance(raw, CitableBlock) and part.text == citable_text(raw):
         return raw
     if isinstance(raw, TextBlock):
-        return raw if raw.text == part.text else copy_model(raw, {"text": part.text or ""})
-    return _text_block(part.text or "")
+        return raw if raw.text == part.text else raw.model_copy(update={"text": part.text or ""})
+    return TextBlock(text=part.text or "")
 
 
 def _place(entry: ConversationEntry, source: ChatMessage) -> Iterator[tuple[Any, int | None]]:
@@ -149,7 +136,7 @@ def _content_blocks(entry: ConversationEntry, given: Sequence[Any]) -> Sequence[
     if entry.parts is not None and entry.parts != before.parts:
         return [_part_block(part) for part in entry.parts]
     if entry.parts is None and before.parts is not None:
-        return [_text_block(entry.content)] if entry.content is not None else []
+        return [TextBlock(text=entry.content)] if entry.content is not None else []
     if entry.content == before.content:
         return given
     fresh = [] if entry.content is None else [entry.content]
@@ -160,8 +147,8 @@ def _content_blocks(entry: ConversationEntry, given: Sequence[Any]) -> Sequence[
         elif fresh:
             text = fresh.pop()
             is_text = isinstance(block, TextBlock)
-            out.append(copy_model(block, {"text": text}) if is_text else _text_block(text))
-    return [*map(_text_block, fresh), *out]
+            out.append(block.model_copy(update={"text": text}) if is_text else TextBlock(text=text))
+    return [*(TextBlock(text=text) for text in fresh), *out]
 
 
 def _keywords(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from history_curator.dialects._bedrock import BedrockDialect
-from history_curator.dialects._chat import sendable, write_message
+from history_curator.dialects._chat import ROLES, sendable, write_message
 from history_curator.dialects._dicts import DictDialect, whole_source
 from history_curator.dialects._entries import EntryDialect
 from history_curator.dialects._fields import arguments_text, parse_json, parse_object
@@ -16,7 +16,6 @@ from history_curator.dialects._protocol import (
     GatheringDialect,
     copied,
     differ,
-    written_once,
 )
 from history_curator.dialects._provider import (
     is_same_model,
@@ -54,6 +53,7 @@ from history_curator.dialects._wire import (
 __all__ = [
     "ANONYMOUS",
     "RESPONSE_ITEMS",
+    "ROLES",
     "BedrockDialect",
     "Dialect",
     "DictDialect",
@@ -99,5 +99,4 @@ __all__ = [
     "wire_of",
     "write_message",
     "write_part",
-    "written_once",
 ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from history_curator.dialects._fields import MAX_DEPTH, too_deep
 from history_curator.model import ConversationEntry
 
-__all__ = ["Dialect", "Gathered", "GatheringDialect", "copied", "differ", "written_once"]
+__all__ = ["Dialect", "Gathered", "GatheringDialect", "copied", "differ"]
 
 
 class Gathered(tuple[Any, ...]):
@@ -114,31 +114,3 @@ class GatheredDicts:
     def twin(self, message: Any) -> Any:
         """Return a copy of the message that shares its texts."""
         return copied(message if message.__class__ in (dict, Gathered) else dict(message))
-
-
-class _Written(NamedTuple):
-    """What an entry was written as in a dialect, and what was seen of it then."""
-
-    dialect: str
-    message: Any
-    seen: Any
-
-
-def written_once(
-    dialect: str,
-    entry: ConversationEntry,
-    write: Callable[[ConversationEntry], Any],
-    seen: Callable[[Any], Any],
-) -> Any:
-    """Return the message of an edited entry: the same one as long as nobody edits it in turn.
-
-    `seen` returns what of a message would show an edit.
-    """
-    known = entry.written
-    if not isinstance(known, _Written) or known.dialect != dialect:
-        known = None
-    if known is None or differ(seen(known.message), known.seen):
-        message = write(entry)
-        known = _Written(dialect, message, copied(seen(message)))
-        object.__setattr__(entry, "written", known)
-    return known.message

@@ -15,10 +15,10 @@ from history_curator.sockets._budget import (
 )
 from history_curator.sockets._cache import MOST_MARKS, mark_prefix, mark_view
 from history_curator.sockets._call import SHRINK, CuratedCall
-from history_curator.sockets._counts import Counts, counts_of
-from history_curator.sockets._load import ConfigSource, load_settings, rebuilt
+from history_curator.sockets._counts import actions_of
+from history_curator.sockets._load import Asked, ConfigSource, load_settings, rebuilt, rules_for
 from history_curator.sockets._record import Retention, entries_of, prune_connection
-from history_curator.sockets._rules import Asked, rules_for
+from history_curator.sockets._written import written_once
 
 __all__ = [
     "MOST_MARKS",
@@ -30,14 +30,13 @@ __all__ = [
     "Branches",
     "Budget",
     "ConfigSource",
-    "Counts",
     "CuratedCall",
     "Retention",
     "Window",
+    "actions_of",
     "adrive",
     "answer_is_apart",
     "budget_of",
-    "counts_of",
     "drive",
     "entries_of",
     "is_share",
@@ -49,4 +48,5 @@ __all__ = [
     "room_for_answer",
     "rules_for",
     "share_of",
+    "written_once",
 ]
