@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any
 
 from langchain_core.callbacks import BaseRunManager
@@ -83,12 +84,13 @@ def stream(writer: Callable[[Any], None] | None, event: dict[str, Any]) -> None:
         logger.warning("the stream writer refused a %s event: %s", EVENT_NAME, without_text(error))
 
 
-def graph_writer() -> Callable[[Any], None] | None:
-    """The custom stream of the graph that is running; None outside one."""
-    with suppress(ImportError, RuntimeError, KeyError, AttributeError):
-        from langgraph.config import get_stream_writer
+def of_graph(function: str) -> Any:
+    """What a function of ``langgraph.config`` returns in the graph that is running; None outside.
 
-        return get_stream_writer()
+    Such as ``get_stream_writer``, its custom stream, and ``get_store``.
+    """
+    with suppress(ImportError, RuntimeError, KeyError, AttributeError):
+        return getattr(import_module("langgraph.config"), function)()
     return None
 
 

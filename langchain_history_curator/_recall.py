@@ -24,6 +24,8 @@ from langchain_history_curator._dialect import DIALECT
 from langchain_history_curator._options import build_curator, messages_of
 
 Record = Sequence[Any] | Callable[[], Sequence[Any]] | Any
+Calls = tuple[Callable[..., str], Callable[..., Any] | None]
+"""What a tool calls, in its sync and its async form."""
 
 _NO_LANGGRAPH = (
     "A recall tool that reads the agent's own state needs langgraph. "
@@ -59,18 +61,18 @@ def recall_tool(
         True
     """
     options = {"counter": counter, "max_tokens": max_tokens, "name": name}
-    shown: dict[str, Any] = {
-        "name": name,
-        "description": RECALL_DESCRIPTION,
-        "args_schema": RecallRequest,
-    }
-    if record is None:
-        return StructuredTool.from_function(_own_state(options), **shown)
+    call, acall = _own_state(options) if record is None else _bound(record, options)
+    return StructuredTool.from_function(
+        call, acall, name=name, description=RECALL_DESCRIPTION, args_schema=RecallRequest
+    )
+
+
+def _bound(record: Record, options: dict[str, Any]) -> Calls:
     answer = Recall(lambda: _read(record), arecord=lambda: _aread(record), **options)
-    return StructuredTool.from_function(answer.__call__, answer.acall, **shown)
+    return answer.__call__, answer.acall
 
 
-def _own_state(options: dict[str, Any]) -> Callable[..., str]:
+def _own_state(options: dict[str, Any]) -> Calls:
     try:
         from langgraph.prebuilt import ToolRuntime
     except ImportError as error:
@@ -84,7 +86,7 @@ def _own_state(options: dict[str, Any]) -> Callable[..., str]:
 
     # The agent finds what to inject by the annotation itself, not by its name.
     recall.__annotations__["runtime"] = ToolRuntime
-    return recall
+    return recall, None
 
 
 def _read(record: Record) -> list[ConversationEntry]:

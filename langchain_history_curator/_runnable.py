@@ -37,8 +37,8 @@ from langchain_history_curator._events import (
     annotate,
     dispatch,
     event_of,
-    graph_writer,
     listened_to,
+    of_graph,
     stream,
 )
 from langchain_history_curator._models import (
@@ -350,7 +350,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         return known
 
     def _view(self, curation: Curation) -> list[BaseMessage]:
-        if self._streams and (writer := graph_writer()) is not None:
+        if self._streams and (writer := of_graph("get_stream_writer")) is not None:
             stream(writer, event_of(curation, self.name or "history"))
         if self.mark_cache and curation.report.provider == "anthropic":
             return mark_curation(curation, tools=self.tools)

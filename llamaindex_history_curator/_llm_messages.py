@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 from llama_index.core.base.llms.types import (
@@ -95,37 +96,26 @@ class Wire:
         return MessageRole.ASSISTANT  # chatbot, model
 
     def _blocks(self, message: ChatMessage) -> list[Any]:
-        blocks = message.blocks
-        wired = not _is_empty(message.additional_kwargs) and not any(
-            isinstance(block, ToolCallBlock) for block in blocks
-        )
-        if not wired and all(self._is_plain(block, blocks) for block in blocks):
-            return blocks
-        out: list[Any] = []
+        blocks, out = message.blocks, list[Any]()
         for block in blocks:
-            plain = self._is_plain(block, blocks)
-            written = block if plain else self._block(block, out, message.role)
+            written = self._block(block, out, message)
             if written is not None:
                 out.append(written)
-        if wired and not self._is_own(message):
+        called = any(isinstance(block, ToolCallBlock) for block in blocks)
+        if not called and not _is_empty(message.additional_kwargs) and not self._is_own(message):
             out += map(self._call, map(write_block, read_calls(message)))
-        return out
+        return blocks if len(out) == len(blocks) and all(map(is_, out, blocks)) else out
 
-    def _is_plain(self, block: Any, blocks: Sequence[Any]) -> bool:
-        kind = type(block)
-        if kind is TextBlock:
-            return bool(block.text) or len(blocks) == 1
-        if kind is ToolCallBlock:
-            return not (isinstance(block.tool_kwargs, str) and self._provider in _OBJECTS)
-        return kind not in (CachePoint, CitableBlock, CitationBlock)
-
-    def _block(self, block: Any, before: Sequence[Any], role: MessageRole) -> Any:
+    def _block(self, block: Any, before: Sequence[Any], message: ChatMessage) -> Any:
         if isinstance(block, TextBlock):
-            return block if self._provider not in _OBJECTS else None
+            is_spare = not block.text and len(message.blocks) > 1
+            return None if is_spare and self._provider in _OBJECTS else block
         if isinstance(block, ToolCallBlock):
             return self._call(block)
         if isinstance(block, CachePoint):
-            return self._mark(block, before, role)
+            return self._mark(block, before, message.role)
+        if not isinstance(block, (CitableBlock, CitationBlock)):
+            return block
         if self._provider == "anthropic" or not self._known:
             plain = isinstance(block, CitableBlock) and all(
                 isinstance(part, TextBlock) and part.text for part in block.content

@@ -269,22 +269,21 @@ class Rides:
             return None
         llm: Any = self._llm
 
-        def behind(instruction: str) -> list[ChatMessage]:
-            return [*messages, ChatMessage(role="user", content=instruction)]
-
-        def ask(instruction: str) -> Any:
+        def asking(instruction: str) -> Body[Any]:
+            said = [*messages, ChatMessage(role="user", content=instruction)]
             if bound:
-                return llm.chat_with_tools(bound, chat_history=behind(instruction)).message
-            return llm.chat(behind(instruction)).message
-
-        async def aask(instruction: str) -> Any:
-            if bound:
-                answer = await llm.achat_with_tools(bound, chat_history=behind(instruction))
+                history = {"chat_history": said}
+                answer = yield Ask(llm.chat_with_tools, llm.achat_with_tools, (bound,), history)
             else:
-                answer = await llm.achat(behind(instruction))
+                answer = yield Ask(llm.chat, llm.achat, (said,))
             return answer.message
 
-        return Live(entries, self._serves, ask, aask)
+        return Live(
+            entries,
+            self._serves,
+            lambda instruction: drive(asking(instruction)),
+            lambda instruction: adrive(asking(instruction)),
+        )
 
     def _serves(self, summarizer: Any) -> bool:
         if summarizer is self._llm:
