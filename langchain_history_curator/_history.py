@@ -64,16 +64,8 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
         options: the other settings of `Curator`.
 
     Examples:
+        >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store
         >>> from langchain_core.messages import HumanMessage
-        >>> class Store(BaseChatMessageHistory):
-        ...     def __init__(self):
-        ...         self.messages = []
-        ...
-        ...     def add_messages(self, messages):
-        ...         self.messages.extend(messages)
-        ...
-        ...     def clear(self):
-        ...         self.messages = []
         >>> history = CuratedChatMessageHistory(Store(), max_tokens=1_000)
         >>> history.add_messages([HumanMessage("hello")])
         >>> [message.text for message in history.messages]
@@ -259,16 +251,8 @@ class ChatHistoryBranches(Branches[CuratedChatMessageHistory]):
         options: its other arguments.
 
     Examples:
+        >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store
         >>> from langchain_core.messages import HumanMessage
-        >>> class Store(BaseChatMessageHistory):
-        ...     def __init__(self):
-        ...         self.messages = []
-        ...
-        ...     def add_messages(self, messages):
-        ...         self.messages.extend(messages)
-        ...
-        ...     def clear(self):
-        ...         self.messages = []
         >>> sessions = {}
         >>> branches = ChatHistoryBranches(
         ...     "ann", lambda key: sessions.setdefault(key, Store()), max_tokens=1_000
