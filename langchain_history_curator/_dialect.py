@@ -235,30 +235,17 @@ def _read_human(message: Any, index: int) -> Read:
 def _read_said(role: MessageRole, message: Any, index: int) -> Read:
     fields = message.__dict__
     content, parts = _text_and_parts(fields["content"])
+    is_tool, name = role is _TOOL, fields["name"]
     entry = new_entry(
         role,
         content,
         index,
         message,
-        name=fields["name"],
+        tool_call_id=fields["tool_call_id"] if is_tool else None,
+        tool_name=name if is_tool else None,
+        name=None if is_tool else name,
         parts=parts,
-        pinned=_pinned(fields),
-    )
-    return (entry,)
-
-
-def _read_tool(message: Any, index: int) -> Read:
-    fields = message.__dict__
-    content, parts = _text_and_parts(fields["content"])
-    entry = new_entry(
-        _TOOL,
-        content,
-        index,
-        message,
-        tool_call_id=fields["tool_call_id"],
-        tool_name=fields["name"],
-        parts=parts,
-        status=fields["status"],
+        status=fields["status"] if is_tool else None,
         pinned=_pinned(fields),
     )
     return (entry,)
@@ -369,7 +356,7 @@ def _read_run(
 
 _READERS: tuple[tuple[type, Reader], ...] = (
     (AIMessage, _read_ai),
-    (ToolMessage, _read_tool),
+    (ToolMessage, partial(_read_said, _TOOL)),
     (HumanMessage, _read_human),
     (SystemMessage, partial(_read_said, _SYSTEM)),
     (RemoveMessage, lambda _message, _index: ()),
