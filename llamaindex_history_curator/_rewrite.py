@@ -15,6 +15,7 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.base.llms.types import MessageRole as LlamaRole
 
+from history_curator.dialects import text_first
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
 from llamaindex_history_curator._calls import write_block, write_wire
 
@@ -133,22 +134,14 @@ def _origin(call: ToolCall, key: str) -> Any:
 
 def _content_blocks(entry: ConversationEntry, given: Sequence[Any]) -> Sequence[Any]:
     before = entry.root
-    if entry.parts is not None and entry.parts != before.parts:
-        return [_part_block(part) for part in entry.parts]
-    if entry.parts is None and before.parts is not None:
-        return [TextBlock(text=entry.content)] if entry.content is not None else []
-    if entry.content == before.content:
+    if entry.parts == before.parts and entry.content == before.content:
         return given
-    fresh = [] if entry.content is None else [entry.content]
-    out: list[Any] = []
-    for block in given:
-        if not isinstance(block, (TextBlock, CitableBlock)):
-            out.append(block)
-        elif fresh:
-            text = fresh.pop()
-            is_text = isinstance(block, TextBlock)
-            out.append(block.model_copy(update={"text": text}) if is_text else TextBlock(text=text))
-    return [*(TextBlock(text=text) for text in fresh), *out]
+    if entry.parts is not None:
+        parts = text_first(entry) if entry.parts == before.parts else entry.parts
+    else:
+        raw = given[0] if len(given) == 1 else None
+        parts = () if entry.content is None else (ContentPart("text", entry.content, raw),)
+    return [_part_block(part) for part in parts]
 
 
 def _keywords(
