@@ -10,7 +10,6 @@ from history_curator.sockets._budget import (
     answer_is_apart,
     budget_of,
     is_share,
-    room_for_answer,
     share_of,
 )
 from history_curator.sockets._cache import MOST_MARKS, mark_prefix, mark_view
@@ -45,7 +44,6 @@ __all__ = [
     "mark_view",
     "prune_connection",
     "rebuilt",
-    "room_for_answer",
     "rules_for",
     "share_of",
     "written_once",
