@@ -13,128 +13,56 @@ from history_curator._lazy import lazily
 if TYPE_CHECKING:
     from history_curator.boundary import (
         HistoryLimits as HistoryLimits,
-    )
-    from history_curator.boundary import (
         HistoryWarning as HistoryWarning,
-    )
-    from history_curator.boundary import (
         ValidatedHistory as ValidatedHistory,
-    )
-    from history_curator.boundary import (
         format_history as format_history,
-    )
-    from history_curator.boundary import (
         sanitize_history as sanitize_history,
-    )
-    from history_curator.boundary import (
         validate_history as validate_history,
     )
     from history_curator.curator import (
         Curation as Curation,
-    )
-    from history_curator.curator import (
         Curator as Curator,
     )
     from history_curator.errors import (
         BudgetUnsatisfiableError as BudgetUnsatisfiableError,
-    )
-    from history_curator.errors import (
         ConfigurationError as ConfigurationError,
-    )
-    from history_curator.errors import (
         ConversionError as ConversionError,
-    )
-    from history_curator.errors import (
         HistoryCuratorError as HistoryCuratorError,
-    )
-    from history_curator.errors import (
         HistoryValidationError as HistoryValidationError,
     )
     from history_curator.managers import (
         AdaptiveManager as AdaptiveManager,
-    )
-    from history_curator.managers import (
         ComposedManager as ComposedManager,
-    )
-    from history_curator.managers import (
         CurationContext as CurationContext,
-    )
-    from history_curator.managers import (
         DuplicateResultManager as DuplicateResultManager,
-    )
-    from history_curator.managers import (
         HistoryManager as HistoryManager,
-    )
-    from history_curator.managers import (
         ObservableManager as ObservableManager,
-    )
-    from history_curator.managers import (
         PassthroughManager as PassthroughManager,
-    )
-    from history_curator.managers import (
         PinManager as PinManager,
-    )
-    from history_curator.managers import (
         RelevanceManager as RelevanceManager,
-    )
-    from history_curator.managers import (
         RoleTruncator as RoleTruncator,
-    )
-    from history_curator.managers import (
         SlidingWindowManager as SlidingWindowManager,
-    )
-    from history_curator.managers import (
         SummarizingManager as SummarizingManager,
-    )
-    from history_curator.managers import (
         TokenBudgetManager as TokenBudgetManager,
-    )
-    from history_curator.managers import (
         ToolResultClearer as ToolResultClearer,
-    )
-    from history_curator.managers import (
         ToolResultTruncator as ToolResultTruncator,
-    )
-    from history_curator.managers import (
         TurnRetentionManager as TurnRetentionManager,
     )
     from history_curator.model import (
         ConversationEntry as ConversationEntry,
-    )
-    from history_curator.model import (
         MessageRole as MessageRole,
-    )
-    from history_curator.model import (
         ToolCall as ToolCall,
-    )
-    from history_curator.model import (
         entry_to_provider_message as entry_to_provider_message,
-    )
-    from history_curator.model import (
         provider_message_to_entry as provider_message_to_entry,
     )
     from history_curator.record import (
         ConversationRecorded as ConversationRecorded,
-    )
-    from history_curator.record import (
         ConversationRunner as ConversationRunner,
-    )
-    from history_curator.record import (
         EventBus as EventBus,
-    )
-    from history_curator.record import (
         HistoryCurated as HistoryCurated,
-    )
-    from history_curator.record import (
         HistorySession as HistorySession,
-    )
-    from history_curator.record import (
         get_evaluation_history as get_evaluation_history,
-    )
-    from history_curator.record import (
         select_all as select_all,
-    )
-    from history_curator.record import (
         select_where as select_where,
     )
     from history_curator.record.recall import (
@@ -142,44 +70,24 @@ if TYPE_CHECKING:
     )
     from history_curator.report import (
         CurationReport as CurationReport,
-    )
-    from history_curator.report import (
         Decision as Decision,
     )
     from history_curator.rules import (
         ProviderProfile as ProviderProfile,
-    )
-    from history_curator.rules import (
         ReasoningBoundError as ReasoningBoundError,
-    )
-    from history_curator.rules import (
         Violation as Violation,
-    )
-    from history_curator.rules import (
         check_conversation as check_conversation,
-    )
-    from history_curator.rules import (
         get_profile as get_profile,
-    )
-    from history_curator.rules import (
         repair_conversation as repair_conversation,
     )
     from history_curator.settings import (
         CuratorConfig as CuratorConfig,
-    )
-    from history_curator.settings import (
         RetentionConfig as RetentionConfig,
     )
     from history_curator.tokens import (
         HeuristicCounter as HeuristicCounter,
-    )
-    from history_curator.tokens import (
         TiktokenCounter as TiktokenCounter,
-    )
-    from history_curator.tokens import (
         TokenCounter as TokenCounter,
-    )
-    from history_curator.tokens import (
         count_tokens as count_tokens,
     )
 

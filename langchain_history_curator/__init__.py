@@ -18,15 +18,13 @@ except ModuleNotFoundError as error:
         'Fix: pip install "history-curator[langchain]"'
     ) from error
 
-from langchain_history_curator._branches import ChatHistoryBranches
-from langchain_history_curator._budget import Budget, budget_for_model
 from langchain_history_curator._cache import mark_cache
 from langchain_history_curator._dialect import LangChainDialect, pin
 from langchain_history_curator._events import EVENT_NAME
 from langchain_history_curator._graph import model_node, pre_model_hook
-from langchain_history_curator._handoff import fold_back, handoff_view
-from langchain_history_curator._history import CuratedChatMessageHistory
-from langchain_history_curator._recall import recall_tool
+from langchain_history_curator._history import ChatHistoryBranches, CuratedChatMessageHistory
+from langchain_history_curator._models import Budget, budget_for_model
+from langchain_history_curator._recall import fold_back, handoff_view, recall_tool
 from langchain_history_curator._runnable import HistoryCurator
 from langchain_history_curator._summaries import StoredSummaries
 

@@ -1,4 +1,4 @@
-"""Content blocks: which are text, media, thinking or calls, whichever provider wrote them."""
+"""What a message is made of: text, media, thinking and calls, whichever provider wrote them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-from history_curator.dialects import arguments_text, join_text
-from history_curator.dialects import read_part as _read_part
-from history_curator.model import ContentPart, Reasoning, ToolCall
+from history_curator.dialects import arguments_text, join_text, read_part
+from history_curator.model import ContentPart, Reasoning, ToolCall, new_call
 
 BlockKind = Literal["part", "reasoning", "call", "result"]
 
@@ -26,12 +25,18 @@ CALLS = frozenset(
 )
 RESULTS = frozenset({"tool_result", "function_call_output"})
 
-_TEXT = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 _MEDIA: dict[str, Literal["image", "audio", "video"]] = {
     "image": "image",
     "audio": "audio",
     "video": "video",
 }
+
+
+_OWN = ("msg_", "fc_", "ctc_")
+"""Ids of what the model said or called."""
+
+_SERVED = ("ws_", "fs_", "ci_", "mcp_", "mcpl_", "mcpr_", "ig_", "cu_", "ts_", "tso_")
+"""Ids of what the provider ran."""
 
 
 class Blocks(NamedTuple):
@@ -79,7 +84,7 @@ def read_blocks(blocks: Sequence[Any]) -> Blocks:
         elif kind == "call":
             calls.append(read_call(block))
         else:
-            parts.append(read_part(block))
+            parts.append(_read_part(block))
     read = tuple(parts)
     return Blocks(
         text=join_text(read),
@@ -89,7 +94,7 @@ def read_blocks(blocks: Sequence[Any]) -> Blocks:
     )
 
 
-def read_part(block: Any) -> ContentPart:
+def _read_part(block: Any) -> ContentPart:
     """One block as a part; what we do not know, server-side tools included, passes through."""
     if isinstance(block, dict):
         kind = block.get("type")
@@ -100,7 +105,7 @@ def read_part(block: Any) -> ContentPart:
             return ContentPart(medium or "file", raw=block)
     elif not isinstance(block, str):
         return ContentPart("other", raw=block)
-    return _read_part(block, 0)
+    return read_part(block, 0)
 
 
 def read_reasoning(block: dict[str, Any]) -> Reasoning:
@@ -161,19 +166,6 @@ def write_call(block: dict[str, Any], call: ToolCall) -> dict[str, Any]:
     return changed
 
 
-def write_part(part: ContentPart) -> Any:
-    """The block of a part: the one it was read from, with its text where that changed."""
-    raw = part.raw
-    if part.kind != "text":
-        return raw
-    if isinstance(raw, str) or raw is None:
-        return raw if raw == part.text else {"type": "text", "text": part.text or ""}
-    if not isinstance(raw, dict):
-        return {"type": "text", "text": part.text or ""}
-    field = _TEXT.get(raw.get("type", "text"), "text")
-    return raw if raw.get(field) == part.text else {**raw, field: part.text or ""}
-
-
 def _is_wrapped_reasoning(block: dict[str, Any]) -> bool:
     """Whether a block of LangChain's own form holds thinking it has no form for."""
     value = block.get("value") if block.get("type") == "non_standard" else None
@@ -185,3 +177,109 @@ def _summary_text(summary: Any) -> str | None:
         return None
     texts = [item.get("text", "") for item in summary if isinstance(item, dict)]
     return "\n".join(text for text in texts if text) or None
+
+
+# The calls of an `AIMessage`. It keeps them in ``tool_calls`` or ``invalid_tool_calls``, again in
+# ``additional_kwargs`` the way the provider spelled them, and with some providers in the blocks of
+# its content as well: read once, and written everywhere it keeps them.
+
+
+def read_calls(message: Any, in_blocks: Sequence[ToolCall]) -> tuple[ToolCall, ...] | None:
+    """Every call of an `AIMessage` once: parsed, invalid, then those only in content blocks."""
+    fields = message.__dict__
+    extra = fields["additional_kwargs"]
+    written = _spelled(extra.get("tool_calls")) if extra else {}
+    if "tool_call_chunks" in fields:
+        for chunk in fields["tool_call_chunks"]:
+            if chunk.get("id"):
+                written.setdefault(chunk["id"], chunk.get("args") or "")
+    signatures = extra.get("__gemini_function_call_thought_signatures__") if extra else None
+    calls = []
+    for call in fields["tool_calls"]:
+        call_id, arguments = call["id"] or "", call["args"]
+        text = written.get(call_id)
+        if text is None or not _says(text, arguments, partial="tool_call_chunks" in fields):
+            text = arguments_text(arguments)
+        read = new_call(call_id, call["name"] or "", text)
+        if signatures and call_id in signatures:
+            read = replace(read, extra={"signature": signatures[call_id]})
+        calls.append(read)
+    calls += [
+        new_call(call["id"] or "", call["name"] or "", call["args"] or "")
+        for call in fields["invalid_tool_calls"]
+    ]
+    if not calls and extra:
+        legacy = extra.get("function_call")
+        if isinstance(legacy, dict):
+            text = arguments_text(legacy.get("arguments") or "{}")
+            calls.append(new_call("", str(legacy.get("name") or ""), text))
+    if in_blocks:
+        seen = {call.id for call in calls}
+        calls += [call for call in in_blocks if call.id not in seen]
+    return tuple(calls) or None
+
+
+def _spelled(raw: Any) -> dict[str, str]:
+    if not isinstance(raw, list):
+        return {}
+    return {
+        call["id"]: call["function"]["arguments"]
+        for call in raw
+        if isinstance(call, dict)
+        and call.get("id")
+        and isinstance(call.get("function"), dict)
+        and isinstance(call["function"].get("arguments"), str)
+    }
+
+
+def _says(text: str, arguments: Any, *, partial: bool) -> bool:
+    parsed = arguments_object(text)
+    return parsed == arguments or (partial and parsed is None)
+
+
+# OpenAI's items: what was answered together with reasoning, once the reasoning has left.
+#
+# The Responses API knows its items by id and asks for the reasoning each one came with. Without it
+# a call or a text is sent as if it were new, without its id, and what the provider ran by itself
+# (a search, an interpreter) is not sent at all. LangChain keeps these ids in three places: in the
+# blocks of the content, in their ``extras``, or beside the content and as the message's own id.
+
+
+def free_blocks(content: Sequence[Any]) -> list[Any]:
+    """The blocks of a message without the ids, and without what the provider ran."""
+    return [_freed(block) for block in content if not _is_served(block)]
+
+
+def free_aside(extra: dict[str, Any]) -> dict[str, Any]:
+    """What stands beside the content, likewise."""
+    served = extra.get("tool_outputs")
+    gone = {"__openai_function_call_ids__"}
+    if isinstance(served, list) and any(map(_is_served, served)):
+        gone.add("tool_outputs")
+    return {key: value for key, value in extra.items() if key not in gone}
+
+
+def is_item(message_id: str | None) -> bool:
+    """Whether the id of a message is that of an item."""
+    return bool(message_id) and str(message_id).startswith(_OWN)
+
+
+def _is_served(block: Any) -> bool:
+    if not isinstance(block, dict):
+        return False
+    name = block.get("id")
+    if name is None and block.get("type") == "server_tool_result":
+        name = block.get("tool_call_id")
+    return str(name or "").startswith(_SERVED)
+
+
+def _freed(block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    extras = block.get("extras")
+    if isinstance(extras, dict) and str(extras.get("item_id") or "").startswith(_OWN):
+        rest = {key: value for key, value in extras.items() if key != "item_id"}
+        block = {**block, "extras": rest}
+    if str(block.get("id") or "").startswith(_OWN):
+        return {key: value for key, value in block.items() if key != "id"}
+    return block

@@ -14,10 +14,11 @@ from langchain_core.messages import (
 )
 
 from history_curator.caching import Mark, cache_control, ttl_of
+from history_curator.curator import Curation
 from history_curator.sockets import MOST_MARKS, mark_prefix, mark_view
 
 if TYPE_CHECKING:
-    from history_curator.curator import Curation
+    from langchain.agents.middleware.types import ModelRequest
 
 
 def mark_cache(
@@ -55,7 +56,6 @@ def mark_curation(
     curation: Curation,
     *,
     tools: Sequence[Any] | None = None,
-    system: BaseMessage | None = None,
     automatic: Mapping[str, Any] | None = None,
     model: str | None = None,
 ) -> list[BaseMessage]:
@@ -64,20 +64,55 @@ def mark_curation(
     Args:
         curation: the view and its report.
         tools: tools sent along; their breakpoints count.
-        system: a system message sent apart from the view.
         automatic: ``cache_control`` among the settings of the call, which marks the last block by
             itself.
         model: who is asked, for the least prefix; without it Anthropic's usual one.
     """
-    others = list(_others(curation.messages, tools=tools, system=system, automatic=automatic))
+    others = list(_others(curation.messages, tools=tools, automatic=automatic))
     return mark_view(curation.messages, curation, others, _marked, model)
+
+
+def with_view(request: ModelRequest[Any], curation: Curation, *, marks: bool) -> ModelRequest[Any]:
+    """Return the request with the view in place of the conversation, marked for the cache or not."""
+    messages = curation.messages
+    if marks:
+        request, messages = _marked_request(request, curation)
+    first = messages[0] if messages else None
+    if request.system_message is None or not isinstance(first, SystemMessage):
+        return request.override(messages=messages)
+    return request.override(system_message=first, messages=messages[1:])
+
+
+def _marked_request(
+    request: ModelRequest[Any], curation: Curation
+) -> tuple[ModelRequest[Any], list[BaseMessage]]:
+    """Return an agent's request and the view for it, with the breakpoints of the cache plan.
+
+    With langchain-anthropic's models a view that the next request repeats whole is marked through
+    the ``cache_control`` setting of the call, as that package's own caching middleware does it:
+    whichever of the two comes first, the other one's setting replaces it, and a mark for five
+    minutes never stands in front of one for an hour.
+    """
+    settings = request.model_settings or {}
+    automatic, model = settings.get("cache_control"), request.model
+    name = getattr(model, "model", None) or getattr(model, "model_name", None)
+    known = type(model).__module__.startswith("langchain_anthropic")
+    if automatic or not known or curation.report.prefix_entries < len(curation.entries):
+        marked = mark_curation(curation, tools=request.tools, automatic=automatic, model=name)
+        return request, marked
+    automatic = cache_control(300.0)
+    first = mark_curation(curation, tools=request.tools, automatic=automatic, model=name)[0]
+    if not isinstance(first, SystemMessage):
+        first = curation.messages[0]
+    request = request.override(model_settings={**settings, "cache_control": automatic})
+    return request, [first, *curation.messages[1:]]
 
 
 def _others(
     messages: Sequence[BaseMessage],
     *,
     tools: Sequence[Any] | None,
-    system: BaseMessage | None,
+    system: BaseMessage | None = None,
     automatic: Mapping[str, Any] | None = None,
 ) -> Iterator[Mark]:
     """Yield the breakpoints a request carries already."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.messages import (
     AIMessage,
@@ -19,25 +20,29 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from history_curator.dialects import DictDialect, copied, differ
+from history_curator.dialects import ROLES, DictDialect, copied, whole_source
 from history_curator.errors import ConversionError, a_type, named
-from history_curator.model import ConversationEntry
-from langchain_history_curator import _readers as readers
+from history_curator.model import (
+    ContentPart,
+    ConversationEntry,
+    MessageRole,
+    Reasoning,
+    new_entry,
+)
+from history_curator.sockets import written_once
+from langchain_history_curator._blocks import Blocks, kind_of, read_blocks, read_calls
 from langchain_history_curator._rewrite import adopt, invent, message_of, rewrite
 
 _fields = attrgetter("__dict__")
+_said = attrgetter("content")
 
-Reader = Callable[[Any, int], "tuple[ConversationEntry, ...]"]
+_USER, _SYSTEM = MessageRole.USER, MessageRole.SYSTEM
+_ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 
+_CHAT_ROLES = {**ROLES, "model": _ASSISTANT}
 
-class Written(NamedTuple):
-    """What an entry was written as.
-
-    A copy of the content goes with it, as a witness: a caller may have changed the message since.
-    """
-
-    message: BaseMessage
-    content: Any
+Read = tuple[ConversationEntry, ...]
+Reader = Callable[[Any, int], Read]
 
 
 class LangChainDialect:
@@ -65,7 +70,7 @@ class LangChainDialect:
         self._readers: dict[type, Reader] = {}
         self._classes: set[type] = set()
 
-    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+    def read(self, message: Any, index: int) -> Read:
         """Return the entries of one message."""
         cls = message.__class__
         reader = self._readers.get(cls)
@@ -78,24 +83,15 @@ class LangChainDialect:
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[BaseMessage]:
         """Return messages; untouched entries come back as the very objects they came from."""
-        classes = self._classes
         out: list[Any] = []
-        skip = 0
+        behind = 0
         for position, entry in enumerate(entries):
-            if skip:
-                skip -= 1
-                continue
-            if entry.original is None and entry.source.__class__ in classes:
-                taken = 1 if entry.span is None else _whole(entries, position)
-                if taken:
-                    out.append(entry.source)
-                    skip = taken - 1
-                    continue
-            known = entry.written
-            if known.__class__ is Written and not differ(known.message.content, known.content):
-                out.append(known.message)
-            else:
-                out.append(_write(entry))
+            if position < behind:
+                continue  # read from the message before
+            given = entry.source.__class__ in self._classes
+            whole = whole_source(entries, position) if given else 0
+            out.append(entry.source if whole else written_once(self.name, entry, _write, _said))
+            behind = position + whole
         return out
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
@@ -117,38 +113,25 @@ class LangChainDialect:
         return twin
 
     def _reader_for(self, message: Any, index: int) -> Reader:
-        if isinstance(message, AIMessage):
-            return readers.read_ai
-        if isinstance(message, ToolMessage):
-            return readers.read_tool
-        if isinstance(message, HumanMessage):
-            return readers.read_human
-        if isinstance(message, SystemMessage):
-            return readers.read_system
-        if isinstance(message, RemoveMessage):
-            return readers.read_nothing
-        if isinstance(message, FunctionMessage):
-            return readers.read_function
-        if isinstance(message, ChatMessage):
-            return readers.read_chat
+        for kind, reader in _READERS:
+            if isinstance(message, kind):
+                return reader
         if isinstance(message, dict):
             return self._read_dict
         if isinstance(message, (str, tuple, list)):
             return self._read_as_message
-        if isinstance(message, ConversationEntry):
-            return readers.read_entry
         raise ConversionError(
             f"{a_type(message)} is not a message.",
             index=index,
             fix="pass BaseMessage objects, dicts with a role, ('human', 'hi') tuples or strings.",
         )
 
-    def _read_dict(self, message: dict[str, Any], index: int) -> tuple[ConversationEntry, ...]:
+    def _read_dict(self, message: dict[str, Any], index: int) -> Read:
         if "role" in message:
             return self._dicts.read(message, index)
         return self._read_as_message(message, index)
 
-    def _read_as_message(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+    def _read_as_message(self, message: Any, index: int) -> Read:
         converted = None
         with suppress(Exception):  # it quotes the message, so it is not part of ours
             converted = message_of(message)
@@ -224,21 +207,6 @@ def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     ]
 
 
-def _whole(entries: Sequence[ConversationEntry], start: int) -> int:
-    # How many entries from `start` are all of one untouched message, in order; 0 when some are
-    # missing or changed.
-    first = entries[start]
-    if first.span is None or first.span[0] != 0:
-        return 0
-    count = first.span[1]
-    run = entries[start : start + count]
-    same = len(run) == count and all(
-        entry.source is first.source and entry.original is None and entry.span == (k, count)
-        for k, entry in enumerate(run)
-    )
-    return count if same else 0
-
-
 def _made_of(message: Any) -> Any:
     if isinstance(message, BaseMessage):
         return message.__dict__
@@ -248,12 +216,151 @@ def _made_of(message: Any) -> Any:
 def _write(entry: ConversationEntry) -> BaseMessage:
     source = entry.source
     if source is None:
-        message = invent(entry)
-    elif entry.span is None and isinstance(source, BaseMessage):
-        message = source if entry.original is None else rewrite(source, entry)
-    else:
-        message = adopt(entry.root)
-        if entry.original is not None:
-            message = rewrite(message, entry)
-    object.__setattr__(entry, "written", Written(message, copied(message.content)))
-    return message
+        return invent(entry)
+    is_whole = entry.span is None and isinstance(source, BaseMessage)
+    message = source if is_whole else adopt(entry.root)
+    return message if entry.original is None else rewrite(message, entry)
+
+
+# One reader for each class of message.
+
+
+def _read_human(message: Any, index: int) -> Read:
+    content = message.__dict__["content"]
+    if not isinstance(content, str) and any(kind_of(block) == "result" for block in content):
+        return _read_results(message, content, index)
+    return _read_said(_USER, message, index)
+
+
+def _read_said(role: MessageRole, message: Any, index: int) -> Read:
+    fields = message.__dict__
+    content, parts = _text_and_parts(fields["content"])
+    is_tool, name = role is _TOOL, fields["name"]
+    entry = new_entry(
+        role,
+        content,
+        index,
+        message,
+        tool_call_id=fields["tool_call_id"] if is_tool else None,
+        tool_name=name if is_tool else None,
+        name=None if is_tool else name,
+        parts=parts,
+        status=fields["status"] if is_tool else None,
+        pinned=_pinned(fields),
+    )
+    return (entry,)
+
+
+def _text_and_parts(content: Any) -> tuple[str | None, tuple[ContentPart, ...] | None]:
+    return (content, None) if isinstance(content, str) else read_blocks(content)[:2]
+
+
+def _read_function(message: Any, index: int) -> Read:
+    text = message.content if isinstance(message.content, str) else message.text
+    return (new_entry(_TOOL, text, index, message, tool_name=message.name),)
+
+
+def _read_chat(message: ChatMessage, index: int) -> Read:
+    spoken = message.role.lower()
+    # A role of some model's own, such as Granite's "control", is sent as it is; to us it is
+    # something the model is told.
+    role = _CHAT_ROLES.get(spoken, _USER)
+    content, parts = _text_and_parts(message.content)
+    name = message.name or ("orchestrator" if spoken == "orchestrator" else None)
+    entry = new_entry(
+        role,
+        content or "",
+        index,
+        message,
+        name=None if role is _TOOL else name,
+        tool_name=name if role is _TOOL else None,
+        tool_call_id=message.additional_kwargs.get("tool_call_id") if role is _TOOL else None,
+        parts=parts,
+    )
+    return (entry,)
+
+
+def _read_ai(message: Any, index: int) -> Read:
+    fields = message.__dict__
+    content, extra = fields["content"], fields["additional_kwargs"]
+    said = Blocks(content) if isinstance(content, str) else read_blocks(content)
+    calls, reasoning = None, said.reasoning
+    if fields["tool_calls"] or fields["invalid_tool_calls"] or said.calls or extra:
+        calls = read_calls(message, said.calls)
+        if extra and reasoning is None:
+            reasoning = _kept_aside(extra)
+    entry = new_entry(
+        _ASSISTANT,
+        said.text or (None if calls else ""),
+        index,
+        message,
+        tool_calls=calls,
+        name=fields["name"],
+        parts=said.parts,
+        reasoning=reasoning,
+        pinned=_pinned(fields),
+    )
+    return (entry,)
+
+
+def _kept_aside(extra: dict[str, Any]) -> tuple[Reasoning, ...] | None:
+    text = extra.get("reasoning_content")
+    if isinstance(text, str) and text:
+        return (Reasoning(text=text),)
+    item = extra.get("reasoning")
+    if isinstance(item, dict):
+        return read_blocks([{"type": "reasoning", **item}]).reasoning
+    if isinstance(item, str) and item:
+        return (Reasoning(text=item),)
+    return None
+
+
+def _pinned(fields: dict[str, Any]) -> bool:
+    extra = fields["additional_kwargs"]
+    return bool(extra) and bool(extra.get("pinned"))
+
+
+def _read_results(message: Any, content: Sequence[Any], index: int) -> Read:
+    # Anthropic's way: results as blocks of a user message.
+    runs: list[list[Any]] = []
+    for block in content:
+        if kind_of(block) == "result" or not runs or kind_of(runs[-1][0]) == "result":
+            runs.append([block])
+        else:
+            runs[-1].append(block)
+    return tuple(
+        _read_run(run, message, index, (place, len(runs))) for place, run in enumerate(runs)
+    )
+
+
+def _read_run(
+    run: Sequence[Any], message: Any, index: int, span: tuple[int, int]
+) -> ConversationEntry:
+    block = run[0]
+    if kind_of(block) != "result":
+        text, parts = _text_and_parts(run)
+        return new_entry(_USER, text, index, message, name=message.name, parts=parts, span=span)
+    inner = block.get("content", block.get("output"))
+    text, parts = _text_and_parts("" if inner is None else inner)
+    return new_entry(
+        _TOOL,
+        text or "",
+        index,
+        message,
+        tool_call_id=str(block.get("tool_use_id") or block.get("call_id") or ""),
+        parts=parts,
+        status="error" if block.get("is_error") else "success",
+        span=span,
+    )
+
+
+_READERS: tuple[tuple[type, Reader], ...] = (
+    (AIMessage, _read_ai),
+    (ToolMessage, partial(_read_said, _TOOL)),
+    (HumanMessage, _read_human),
+    (SystemMessage, partial(_read_said, _SYSTEM)),
+    (RemoveMessage, lambda _message, _index: ()),
+    (FunctionMessage, _read_function),
+    (ChatMessage, _read_chat),
+    (ConversationEntry, lambda entry, _index: (entry,)),
+)

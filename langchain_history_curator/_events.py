@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
+from langchain_core.callbacks import BaseRunManager
 from langchain_core.callbacks.manager import adispatch_custom_event, dispatch_custom_event
 from langchain_core.runnables.config import (
     RunnableConfig,
@@ -16,13 +18,9 @@ from langchain_core.runnables.config import (
 )
 from langchain_core.tracers.base import BaseTracer
 
+from history_curator.curator import Curation
 from history_curator.errors import without_text
-from history_curator.sockets import counts_of
-
-if TYPE_CHECKING:
-    from langchain_core.callbacks import BaseRunManager
-
-    from history_curator.curator import Curation
+from history_curator.sockets import actions_of
 
 EVENT_NAME = "history_curated"
 """The name of the custom event."""
@@ -41,18 +39,18 @@ def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
         >>> event_of(curation)["messages_after"]
         1
     """
-    counts = counts_of(curation)
+    report = curation.report
     return {
         "event": EVENT_NAME,
         "name": name,
-        "messages_before": counts.before,
-        "messages_after": counts.after,
-        "tokens": counts.tokens,
-        "max_tokens": counts.max_tokens,
-        "prefix_entries": counts.prefix_entries,
-        "actions": dict(counts.actions),
-        "strategy": counts.strategy,
-        "provider": counts.provider,
+        "messages_before": report.original_count,
+        "messages_after": report.curated_count,
+        "tokens": report.tokens,
+        "max_tokens": report.max_tokens,
+        "prefix_entries": report.prefix_entries,
+        "actions": dict(actions_of(curation)),
+        "strategy": report.strategy,
+        "provider": report.provider,
     }
 
 
@@ -86,12 +84,13 @@ def stream(writer: Callable[[Any], None] | None, event: dict[str, Any]) -> None:
         logger.warning("the stream writer refused a %s event: %s", EVENT_NAME, without_text(error))
 
 
-def graph_writer() -> Callable[[Any], None] | None:
-    """The custom stream of the graph that is running; None outside one."""
-    with suppress(ImportError, RuntimeError, KeyError, AttributeError):
-        from langgraph.config import get_stream_writer
+def of_graph(function: str) -> Any:
+    """What a function of ``langgraph.config`` returns in the graph that is running; None outside.
 
-        return get_stream_writer()
+    Such as ``get_stream_writer``, its custom stream, and ``get_store``.
+    """
+    with suppress(ImportError, RuntimeError, KeyError, AttributeError):
+        return getattr(import_module("langgraph.config"), function)()
     return None
 
 

@@ -56,7 +56,7 @@ def pre_model_hook(
     curator._streams = stream_events
     if prompt is not None:
         said = SystemMessage(prompt) if isinstance(prompt, str) else prompt
-        curator.reserve += _cost(curator, said)
+        curator.reserve += sum(map(curator.curator.counter.count_entry, DIALECT.read(said, 0)))
 
     def steps(state: Any) -> Body[dict[str, list[BaseMessage]]]:
         view = yield Ask(curator.invoke, curator.ainvoke, (state,))
@@ -143,8 +143,3 @@ def _settings(
     if managers:
         given["managers"] = managers
     return load_settings(config, objects, given)
-
-
-def _cost(curator: HistoryCurator, message: BaseMessage) -> int:
-    counter = curator.curator.counter
-    return sum(counter.count_entry(entry) for entry in DIALECT.read(message, 0))

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
 from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, SystemMessage
 from typing_extensions import Self, Unpack
 
 from history_curator.curator import Curation
 from history_curator.record.resilience import WriteBehind
-from history_curator.settings import (
-    CuratorConfig,
-    RetentionConfig,
-    SharedOptions,
-    check_options,
+from history_curator.settings import CuratorConfig, RetentionConfig, SharedOptions, check_options
+from history_curator.sockets import (
+    Branches,
+    ConfigSource,
+    Retention,
+    adrive,
+    drive,
+    load_settings,
+    prune_connection,
 )
-from history_curator.sockets import ConfigSource, Retention, adrive, drive, load_settings
 from langchain_history_curator._dialect import DIALECT, without_removed
-from langchain_history_curator._history_stores import (
-    async_pruner,
-    edits_rows,
-    keeps_parts,
-    pack,
-    pruner,
-    unpack,
-)
 from langchain_history_curator._options import Lasting, build_curator, check_no_share, spend
-
-Copies = Callable[[Sequence[BaseMessage]], list[BaseMessage]]
 
 
 class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
@@ -70,16 +64,8 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
         options: the other settings of `Curator`.
 
     Examples:
+        >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store
         >>> from langchain_core.messages import HumanMessage
-        >>> class Store(BaseChatMessageHistory):
-        ...     def __init__(self):
-        ...         self.messages = []
-        ...
-        ...     def add_messages(self, messages):
-        ...         self.messages.extend(messages)
-        ...
-        ...     def clear(self):
-        ...         self.messages = []
         >>> history = CuratedChatMessageHistory(Store(), max_tokens=1_000)
         >>> history.add_messages([HumanMessage("hello")])
         >>> [message.text for message in history.messages]
@@ -106,33 +92,32 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
             retention = RetentionConfig.from_dict(retention)
         self.retention = retention
         self.rewrite = rewrite
-        self._in_place = edits_rows(store)
         self.max_tokens = max_tokens
         check_options({"max_tokens": max_tokens, "reserve": reserve})
         self.curator = build_curator(managers, None, options, name=name, owner=owner)
+        in_place = _edits_rows(store)
         self._kept = Retention(
             DIALECT,
             retention,
             store=type(store).__name__,
-            in_place=self._in_place,
+            in_place=in_place,
             rewrites=rewrite,
             shadow=self._shadow,
         )
+        editors = _editors(store, retention) if retention is not None and in_place else {}
         # A SQL store made for sync sessions has async methods that only raise.
         both = getattr(store, "async_mode", True)
-        parts = keeps_parts(store)
-        self._packed: Copies = pack if parts else list
-        self._unpacked: Copies = unpack if parts else list
+        self._packs = _keeps_parts(store)
         self._buffer: WriteBehind[BaseMessage] = WriteBehind(
-            lambda: self._unpacked(store.messages),
-            lambda messages: store.add_messages(self._packed(messages)),
+            lambda: self._loaded(store.messages),
+            lambda messages: store.add_messages(self._stored(messages)),
             clear=store.clear,
             aload=self._load_async if both else None,
             aappend=self._append_async if both else None,
             aclear=store.aclear if both else None,
-            **self._editing(),
+            **editors,
             stamp=None if self._shadow else _with_id,
-            key=_identity,
+            key=attrgetter("id"),
             retry_after=retry_after,
             name=f"{name} ({type(store).__name__})",
         )
@@ -225,23 +210,20 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
         await self._buffer.aclear()
 
     async def _load_async(self) -> list[BaseMessage]:
-        return self._unpacked(await self.store.aget_messages())
+        return self._loaded(await self.store.aget_messages())
 
     async def _append_async(self, messages: Sequence[BaseMessage]) -> None:
-        await self.store.aadd_messages(self._packed(messages))
+        await self.store.aadd_messages(self._stored(messages))
+
+    def _stored(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        return list(map(_packed, messages)) if self._packs else list(messages)
+
+    def _loaded(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        return list(map(_unpacked, messages)) if self._packs else list(messages)
 
     @property
     def _shadow(self) -> bool:
         return self.curator.mode == "shadow"
-
-    def _editing(self) -> dict[str, Any]:
-        """How the buffer has the rows of a SQL store edited in place."""
-        if self.retention is None or not self._in_place:
-            return {}
-        return {
-            "edit": pruner(self.store, self.retention),
-            "aedit": async_pruner(self.store, self.retention),
-        }
 
     def _arguments(self) -> dict[str, Any]:
         spent = spend(self.max_tokens, self.reserve)
@@ -254,5 +236,115 @@ def _with_id(message: BaseMessage) -> BaseMessage:
     return message if message.id else message.model_copy(update={"id": str(uuid4())})
 
 
-def _identity(message: BaseMessage) -> str | None:
-    return message.id
+class ChatHistoryBranches(Branches[CuratedChatMessageHistory]):
+    """Forks a stored conversation, lists its branches and switches between them.
+
+    A branch is a session of the same store; which there are, and which is current, is a session
+    too (``"<key>:branches"``), so all of it survives a restart. `open` returns the current branch
+    as a `CuratedChatMessageHistory`, for ``RunnableWithMessageHistory`` for instance.
+
+    Args:
+        key: the conversation.
+        store: opens the chat history of a session id. Where session ids must be UUIDs, derive one
+            from it with ``uuid5``.
+        managers: of every history; see `CuratedChatMessageHistory`.
+        options: its other arguments.
+
+    Examples:
+        >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store
+        >>> from langchain_core.messages import HumanMessage
+        >>> sessions = {}
+        >>> branches = ChatHistoryBranches(
+        ...     "ann", lambda key: sessions.setdefault(key, Store()), max_tokens=1_000
+        ... )
+        >>> branches.open().add_messages([HumanMessage("hello"), HumanMessage("Oslo?")])
+        >>> branches.fork("edited", at=1).add_messages([HumanMessage("Rome?")])
+        >>> [message.text for message in branches.open().record]
+        ['hello', 'Rome?']
+        >>> [message.text for message in branches.switch("main").record]
+        ['hello', 'Oslo?']
+    """
+
+    def __init__(
+        self,
+        key: str,
+        store: Callable[[str], BaseChatMessageHistory],
+        *managers: Any,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            key,
+            lambda session: CuratedChatMessageHistory(store(session), *managers, **options),
+            buffer=lambda history: history._buffer,
+            line=SystemMessage,
+            text=lambda message: message.content,
+        )
+
+
+# What some stores can do, and what some cannot. Rows of a SQL store can be edited in place.
+# langchain-redis stores text, kind and ``additional_kwargs`` of a message, and drops its id, its
+# name, the calls it makes and what it cost: a result would come back without its call. What such a
+# store drops travels in ``additional_kwargs``, which no provider is sent, and is put back on reading.
+
+_FIELDS = "history_curator_fields"
+_DROPPED = (
+    "id", "name", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata"
+)  # fmt: skip
+_COLUMNS = frozenset({"id", "message", "session_id"})
+
+
+def _edits_rows(store: Any) -> bool:
+    """Whether a store is laid out like ``SQLChatMessageHistory``, so that rows can be edited."""
+    table = getattr(getattr(store, "sql_model_class", None), "__table__", None)
+    if table is None or not any(_engines(store)):
+        return False
+    named = getattr(store, "session_id_field_name", "session_id") == "session_id"
+    return named and {column.name for column in table.columns} >= _COLUMNS
+
+
+def _engines(store: Any) -> tuple[Any, Any]:
+    return getattr(store, "engine", None), getattr(store, "async_engine", None)
+
+
+def _editors(store: Any, retention: RetentionConfig) -> dict[str, Any]:
+    """Return what applies retention to the rows of a store, in sync and async code.
+
+    Each takes how many turns grew old (None looks at all), and returns whether anything changed.
+    """
+    engine, async_engine = _engines(store)
+    table = store.sql_model_class.__table__
+
+    def edit(aged: int | None) -> bool:
+        with engine.begin() as connection:
+            return prune_connection(connection, table, store.session_id, retention, aged)
+
+    async def aedit(aged: int | None) -> bool:
+        async with async_engine.begin() as connection:
+            changed: bool = await connection.run_sync(
+                prune_connection, table, store.session_id, retention, aged
+            )
+        return changed
+
+    return {"edit": edit if engine else None, "aedit": aedit if async_engine else None}
+
+
+def _keeps_parts(store: Any) -> bool:
+    """Whether a store is known to keep a part of each message only."""
+    return any(cls.__module__.startswith("langchain_redis") for cls in type(store).__mro__)
+
+
+def _packed(message: BaseMessage) -> BaseMessage:
+    """Return a copy that carries what the store would drop."""
+    given = {name: getattr(message, name, None) for name in _DROPPED}
+    fields = {name: value for name, value in given.items() if value}
+    extra = {**message.additional_kwargs, _FIELDS: fields}
+    return message.model_copy(update={"additional_kwargs": extra})
+
+
+def _unpacked(message: BaseMessage) -> BaseMessage:
+    """Return a message as it was before it was packed; others as they are."""
+    fields = message.additional_kwargs.get(_FIELDS)
+    if not isinstance(fields, dict):
+        return message
+    extra = {key: value for key, value in message.additional_kwargs.items() if key != _FIELDS}
+    return message.model_copy(update={**fields, "additional_kwargs": extra})

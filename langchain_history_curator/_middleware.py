@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import isawaitable
 from typing import Annotated, Any
@@ -17,6 +17,7 @@ from langchain.agents.middleware.types import (
     PrivateStateAttr,
     ResponseT,
 )
+from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain_core.messages import HumanMessage
 from langgraph.types import Command
 from typing_extensions import NotRequired, Self, Unpack
@@ -38,18 +39,19 @@ from history_curator.sockets import (
     load_settings,
     rules_for,
 )
-from langchain_history_curator._budget import counter_for, limit_for
-from langchain_history_curator._counters import counter_of
+from langchain_history_curator._cache import with_view
 from langchain_history_curator._dialect import DIALECT, without_removed
 from langchain_history_curator._events import event_of, span, stream
-from langchain_history_curator._middleware_request import (
-    answer_forms,
-    check_tools,
-    same_but_messages,
-    with_view,
+from langchain_history_curator._models import (
+    asked,
+    counter_for,
+    counter_of,
+    limit_for,
+    provider_of,
+    same_model,
+    schemas_of,
 )
-from langchain_history_curator._models import asked, provider_of, same_model
-from langchain_history_curator._options import Lasting, build_curator, key_of, schemas_of, spend
+from langchain_history_curator._options import Lasting, build_curator, key_of, spend
 from langchain_history_curator._recall import recall_tool
 from langchain_history_curator._summaries import (
     STATE_KEY,
@@ -252,7 +254,7 @@ class HistoryCuratorMiddleware(
             and all(mine is given for mine, given in zip(known[0], bound, strict=True))
         ):
             return known[1]
-        forms = [*(schemas_of(request.tools) or ()), *answer_forms(request.response_format)]
+        forms = [*(schemas_of(request.tools) or ()), *_answer_forms(request.response_format)]
         self._schemas = (bound, forms or None)
         return forms or None
 
@@ -263,7 +265,8 @@ class HistoryCuratorMiddleware(
     def _call(
         self, request: ModelRequest[Any], handler: Callable[..., Any], kept: StateSummaries
     ) -> CuratedCall:
-        check_tools(self.tools, request.tools)
+        _check_tools(self.tools, request.tools)
+        limit, _ = limit_for(request.model, self.max_tokens)
         system = request.system_message
         said = without_removed(request.messages)
         messages: list[Any] = said if system is None else [system, *said]
@@ -298,7 +301,7 @@ class HistoryCuratorMiddleware(
             messages=messages,
             arguments={
                 "tools": self.schemas(request),
-                **spend(limit_for(request.model, self.max_tokens), self.reserve),
+                **spend(limit, self.reserve),
                 "dialect": DIALECT,
                 "key": key,
             },
@@ -314,7 +317,7 @@ class HistoryCuratorMiddleware(
     ) -> Live | None:
         """The request that was sent last, for a summary of what it holds."""
         found = self._sent.last(key, self.curator_for(request.model).profile)
-        if found is None or not same_but_messages(found[1], request):
+        if found is None or not _same_but_messages(found[1], request):
             return None
         entries, sent = found
 
@@ -340,3 +343,44 @@ def _last(response: ModelResponse[Any]) -> Any:
 
 async def _awaited_last(answer: Awaitable[ModelResponse[Any]]) -> Any:
     return _last(await answer)
+
+
+def _same_but_messages(sent: ModelRequest[Any], now: ModelRequest[Any]) -> bool:
+    """Whether what stands before the messages is the same, so that it is in the cache."""
+    return (
+        sent.model is now.model
+        and sent.tools == now.tools
+        and sent.tool_choice == now.tool_choice
+        and sent.response_format == now.response_format
+    )
+
+
+def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:
+    """Refuse a tool of the agent that is named like one of ours."""
+    for tool in ours:
+        for other in bound:
+            if other is not tool and getattr(other, "name", None) == tool.name:
+                raise ConfigurationError(
+                    f"tools: two are named {tool.name!r}, yours and the recall tool. Fix: rename "
+                    'yours, or pass recall="look_back" to the middleware.'
+                )
+
+
+def _answer_forms(form: Any) -> list[dict[str, Any]]:
+    """What a structured answer adds to a request, whichever way it will be asked for.
+
+    A bare schema is sent as a tool or as the provider's own format; as a tool it costs more.
+    """
+    if form is None:
+        return []
+    if isinstance(form, ProviderStrategy):
+        specs = [form.schema_spec]
+    elif isinstance(form, ToolStrategy):
+        specs = list(form.schema_specs)
+    else:
+        schema = form.schema if isinstance(form, AutoStrategy) else form
+        specs = list(ToolStrategy(schema=schema).schema_specs)
+    return [
+        {"name": spec.name, "description": spec.description, "parameters": spec.json_schema}
+        for spec in specs
+    ]

@@ -1,15 +1,33 @@
-"""The chat model inside whatever stands around it, and whose rules it obeys."""
+"""The chat model inside whatever stands around it: its rules, its budget and what counts for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count as numbers
 from typing import Any
 
 from langchain_core.language_models import BaseLanguageModel
+from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables import RunnableParallel, RunnableSequence
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from history_curator.dialects import provider_for
-from history_curator.sockets import Asked
+from history_curator.errors import ConfigurationError
+from history_curator.model import ConversationEntry
+from history_curator.sockets import (
+    Asked,
+    Budget,
+    Window,
+    answer_is_apart,
+    budget_of,
+    is_share,
+    share_of,
+)
+from history_curator.tokens import TokenCounter, find_family, get_counter
+from langchain_history_curator._dialect import DIALECT
 
 
 def asked(model: Any) -> Asked:
@@ -129,3 +147,214 @@ def describe(model: Any) -> str:
     inner = unwrap(model)
     name = model_name(inner)
     return f"{type(inner).__name__}({name})" if name else type(inner).__name__
+
+
+def schemas_of(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
+    """Tools of any kind LangChain binds, as the schemas that are sent.
+
+    A dict that is no function, such as a provider's ``{"google_search": {}}``, stays as it is.
+    """
+    return [_schema_of(tool) for tool in tools] if tools else None
+
+
+def _schema_of(tool: Any) -> dict[str, Any]:
+    if isinstance(tool, Mapping):
+        if "function" in tool or "type" in tool or "name" in tool or "title" not in tool:
+            return dict(tool)
+    elif not callable(tool) and not hasattr(tool, "args_schema"):
+        # Objects of a provider's own, such as google.genai's Tool.
+        dump = getattr(tool, "model_dump", None)
+        return dump(exclude_none=True) if callable(dump) else {"tool": repr(tool)}
+    return convert_to_openai_tool(tool)
+
+
+__all__ = ["Budget", "bound_tools", "budget_for_model", "counter_for", "limit_for"]
+
+_FORMS = ("response_format", "response_json_schema", "response_schema", "output_config")
+"""Where models keep the form of a structured answer that is not asked for as a tool."""
+
+
+def budget_for_model(
+    model: Any, *, tools: Sequence[Any] | None = None, output: int | None = None
+) -> Budget:
+    """Return the budget a chat model's profile allows: 95 % of its limit, less its answer.
+
+    The answer takes nothing where the limit is of the input alone (Gemini, GPT-5). Bindings,
+    retries, fallbacks and sequences are seen through; with fallbacks the smallest budget counts.
+
+    Args:
+        model: a chat model, or a runnable around one.
+        tools: tools sent along; those bound to the model are found by themselves.
+        output: tokens to leave for the answer, instead of what the model may write.
+
+    Raises:
+        ConfigurationError: when the model does not say how much it takes, or `output` leaves
+            no room.
+    """
+    budgets = [budget_of(_window(each), output=output) for each in models_in(model)]
+    smallest = min(budgets, key=lambda budget: budget.max_tokens)
+    schemas = schemas_of(tools) or bound_tools(model)
+    return replace(smallest, tools=tuple(schemas or ()), counter=counter_for(model))
+
+
+def limit_for(model: Any, max_tokens: float | None, output: int | None = None) -> tuple[int, str]:
+    """Return the budget of a request, and where it comes from.
+
+    As given, as a share of the model's window, or the model's own.
+    """
+    if max_tokens is not None and not is_share(max_tokens):
+        return int(max_tokens), "as given"
+    budget = budget_for_model(model, output=output)
+    if max_tokens is not None:
+        budget = share_of(budget, max_tokens)
+    return budget.max_tokens, budget.source
+
+
+def counter_for(model: Any) -> str:
+    """The counter of a model's family, or the default when its name is not known.
+
+    With fallbacks it is the one that counts the most.
+    """
+    most = ((1.0, 1.0), "o200k_base")
+    for position, candidate in enumerate(models_in(model)):
+        name = model_name(candidate)
+        family = find_family(name) if name else None
+        if name and family:
+            factors = (family.factor, family.tool_factor)
+            if position == 0 or factors > most[0]:
+                most = (factors, name)
+    return most[1]
+
+
+def bound_tools(model: Any) -> list[dict[str, Any]] | None:
+    """The schemas bound to a model, wherever around it: tools, the form of a structured answer."""
+    for step in path_to_model(model):
+        kwargs = getattr(step, "kwargs", None)
+        if isinstance(kwargs, dict):
+            forms = [kwargs[name] for name in _FORMS if kwargs.get(name)]
+            if bound := schemas_of([*(kwargs.get("tools") or ()), *forms]):
+                return bound
+    return None
+
+
+def _window(model: Any) -> Window:
+    profile = getattr(model, "profile", None)
+    profile = profile if isinstance(profile, dict) else {}
+    limit = profile.get("max_input_tokens")
+    if not limit:
+        raise ConfigurationError(
+            f"{describe(model)} does not say how many tokens it takes (its profile has no "
+            "max_input_tokens). Fix: pass max_tokens=…, or profile={'max_input_tokens': …} to "
+            "the model."
+        )
+    settings = (
+        getattr(model, field, None)
+        for field in ("max_output_tokens", "max_completion_tokens", "max_tokens")
+    )
+    return Window(
+        describe(model),
+        int(limit),
+        apart=answer_is_apart(provider_of_one(model), int(limit)),
+        asked=next((n for n in settings if isinstance(n, int) and n > 0), None),
+        writes=profile.get("max_output_tokens"),
+        called="max_input_tokens",
+    )
+
+
+_serial = numbers(1)
+
+
+def counter_of(given: Any) -> str | TokenCounter:
+    """Return what the core counts with.
+
+    Args:
+        given: an encoding or a model's name, a `TokenCounter`, ``"approximate"``, a chat model
+            (its ``get_num_tokens_from_messages`` is asked), or a function of a list of messages
+            or of one message.
+    """
+    if given == "approximate":
+        given = count_tokens_approximately
+    if isinstance(given, (str, TokenCounter)):
+        return given
+    if isinstance(given, BaseLanguageModel):
+        return MessageCounter(given.get_num_tokens_from_messages)
+    if callable(given):
+        return MessageCounter(given)
+    counter: TokenCounter = get_counter(given)  # refuses it, in its own words
+    return counter
+
+
+class MessageCounter:
+    """A `TokenCounter` around a function of LangChain messages.
+
+    Messages are counted one by one, less what the function counts for no message at all, so that
+    a view of them fits whenever their sum does. Schemas of tools are counted by the core, unless
+    the function takes ``tools``.
+
+    Examples:
+        >>> counter = MessageCounter(count_tokens_approximately)
+        >>> counter.count("four words of text") > 0
+        True
+    """
+
+    def __init__(self, function: Callable[..., int]) -> None:
+        self.function = function
+        parameters = _parameters(function)
+        self._one = _is_one_message(next(iter(parameters.values()), None))
+        self._tools = "tools" in parameters
+        label = getattr(function, "__qualname__", type(function).__name__)
+        # Counts are cached under the name: two functions of one name must not be mixed up.
+        self.name = f"{getattr(function, '__module__', 'counter')}.{label}#{next(_serial)}"
+        self.priming = self._priming()
+
+    def count(self, text: str) -> int:
+        """Return the tokens of a text."""
+        return self._ask([HumanMessage(text)]) if text else 0
+
+    def count_entry(self, entry: ConversationEntry) -> int:
+        """Return the tokens of one message."""
+        if entry.memo_of == self.name and isinstance(entry.memo, int):
+            return entry.memo
+        tokens = self._ask(DIALECT.write([entry]))
+        object.__setattr__(entry, "memo", tokens)
+        object.__setattr__(entry, "memo_of", self.name)
+        return tokens
+
+    def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
+        """Return the tokens of the tool schemas sent along."""
+        if not tools:
+            return 0
+        if self._tools and not self._one:
+            return int(self.function([], tools=list(tools))) - self.priming
+        return get_counter("o200k_base").count_tools(tools)
+
+    def _ask(self, messages: Sequence[BaseMessage]) -> int:
+        if self._one:
+            return sum(int(self.function(message)) for message in messages)
+        return int(self.function(list(messages))) - self.priming
+
+    def _priming(self) -> int:
+        if self._one:
+            return 0
+        try:
+            return int(self.function([]))
+        except Exception:  # noqa: BLE001 - a function that wants a message has no price for none
+            return 0
+
+    def __repr__(self) -> str:
+        return f"MessageCounter({self.name!r})"
+
+
+def _parameters(function: Callable[..., int]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def _is_one_message(first: inspect.Parameter | None) -> bool:
+    """Whether a function wants one message, as `trim_messages` tells it: by its annotation."""
+    wanted = None if first is None else first.annotation
+    if isinstance(wanted, str):
+        return wanted.rpartition(".")[2] in ("BaseMessage", "AnyMessage")
+    return inspect.isclass(wanted) and issubclass(wanted, BaseMessage)

@@ -9,14 +9,13 @@ from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
-from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError, ConversionError, a_type, named
 from history_curator.settings import OPTIONS, SharedOptions, check_names
 from history_curator.sockets import is_share
-from langchain_history_curator._counters import counter_of
 from langchain_history_curator._dialect import without_removed
+from langchain_history_curator._models import counter_of
 
 _FROM_TRIM_MESSAGES = {
     "token_counter": "counter=… takes the same: a function of messages, a model, a name",
@@ -106,6 +105,9 @@ def key_of(config: RunnableConfig | None = None) -> tuple[str, str] | None:
     return str(named), where.partition(":")[0]
 
 
+_LASTING = {*OPTIONS, "managers", "retention", "rewrite"} - {"max_tokens", "reserve"}
+
+
 class Lasting:
     """Refuses options that are set after construction, where setting them would do nothing.
 
@@ -113,17 +115,12 @@ class Lasting:
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
-        lasting = name in OPTIONS or name in ("managers", "retention", "rewrite")
-        if lasting and "_made" in self.__dict__ and name not in self._live():
+        if name in _LASTING and "_made" in self.__dict__:
             raise ConfigurationError(
                 f"{type(self).__name__}: {name} cannot be changed any more. Fix: make another one "
                 f"with {name}=…."
             )
         super().__setattr__(name, value)
-
-    @staticmethod
-    def _live() -> tuple[str, ...]:
-        return ("max_tokens", "reserve")
 
     def _finish(self) -> None:
         """From here on options last."""
@@ -183,25 +180,6 @@ def is_request(given: Any) -> bool:
     if isinstance(last, tuple):
         return last[0] not in ("assistant", "ai")
     return getattr(last, "type", "human") not in ("ai", "AIMessageChunk", "system")
-
-
-def schemas_of(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
-    """Tools of any kind LangChain binds, as the schemas that are sent.
-
-    A dict that is no function, such as a provider's ``{"google_search": {}}``, stays as it is.
-    """
-    return [_schema_of(tool) for tool in tools] if tools else None
-
-
-def _schema_of(tool: Any) -> dict[str, Any]:
-    if isinstance(tool, Mapping):
-        if "function" in tool or "type" in tool or "name" in tool or "title" not in tool:
-            return dict(tool)
-    elif not callable(tool) and not hasattr(tool, "args_schema"):
-        # Objects of a provider's own, such as google.genai's Tool.
-        dump = getattr(tool, "model_dump", None)
-        return dump(exclude_none=True) if callable(dump) else {"tool": repr(tool)}
-    return convert_to_openai_tool(tool)
 
 
 def build_curator(

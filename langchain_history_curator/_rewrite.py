@@ -17,18 +17,23 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 
-from history_curator.dialects import text_first
-from history_curator.model import ContentPart, ConversationEntry, MessageRole
+from history_curator.dialects import text_first, write_part
+from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
 from langchain_history_curator._blocks import (
     arguments_object,
+    free_aside,
+    free_blocks,
+    is_item,
     kind_of,
     read_call,
     write_call,
-    write_part,
 )
-from langchain_history_curator._calls import Renewed, changed_calls
-from langchain_history_curator._items import free_aside, free_blocks, is_item
 
+Renewed = dict[str, list[ToolCall]]
+"""Calls as they now are, by the id they were read with."""
+
+_WITHOUT = AIMessage("")
+_PARTS = ("part", "result")
 _THINKING = frozenset({"reasoning_content", "reasoning", "thinking_blocks"})
 _KNOWN = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "id", "status"})
 
@@ -122,7 +127,7 @@ def _is_name_and_status(entry: ConversationEntry) -> bool:
 def _rewritten_ai(
     message: AIMessage, entry: ConversationEntry, before: ConversationEntry
 ) -> dict[str, Any]:
-    fields, renewed = changed_calls(message, before.tool_calls or (), entry.tool_calls or ())
+    fields, renewed = _changed_calls(message, before.tool_calls or (), entry.tool_calls or ())
     extra = fields.get("additional_kwargs", message.additional_kwargs)
     content = _content(message.content, entry, before, renewed)
     if before.reasoning and not entry.reasoning:
@@ -146,34 +151,19 @@ def _content(
     if entry.parts is None:
         if not renewed and not entry.reasoning:
             return entry.content or ""
-        parts: tuple[ContentPart, ...] | None = _plain(entry)
+        parts: Sequence[ContentPart] | None = (
+            [ContentPart("text", entry.content)] if entry.content else []
+        )
     elif entry.parts == before.parts and entry.content == before.content:
         parts = None
     else:
-        parts = _in_place(entry, text_first(entry))
+        parts = text_first(entry)
     return _blocks(content, parts, entry, before, renewed)
-
-
-def _plain(entry: ConversationEntry) -> tuple[ContentPart, ...]:
-    return (ContentPart("text", entry.content),) if entry.content else ()
-
-
-def _in_place(entry: ConversationEntry, parts: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
-    # Text that replaces all text blocks keeps the first one's other fields (annotations, marks).
-    first = next((part for part in entry.parts or () if part.kind == "text"), None)
-    if first is None or first.raw is None:
-        return parts
-    return tuple(
-        ContentPart("text", part.text, first.raw)
-        if part.kind == "text" and part.raw is None and part.text == entry.content
-        else part
-        for part in parts
-    )
 
 
 def _blocks(
     content: Sequence[Any],
-    parts: tuple[ContentPart, ...] | None,
+    parts: Sequence[ContentPart] | None,
     entry: ConversationEntry,
     before: ConversationEntry,
     renewed: Renewed | None,
@@ -183,7 +173,7 @@ def _blocks(
     waiting = {call_id: list(calls) for call_id, calls in (renewed or {}).items()}
     queue = None if parts is None else list(parts)
     out = [item.raw for item in entry.reasoning or () if item.raw and id(item.raw) not in bound]
-    last_part = max((i for i, b in enumerate(content) if _is_part(b)), default=-1)
+    last_part = max((i for i, b in enumerate(content) if kind_of(b) in _PARTS), default=-1)
     for position, block in enumerate(content):
         kind = kind_of(block)
         if kind == "reasoning":
@@ -208,10 +198,6 @@ def _blocks(
     return out
 
 
-def _is_part(block: Any) -> bool:
-    return kind_of(block) in ("part", "result")
-
-
 def _build(entry: ConversationEntry, content: Any, extra: dict[str, Any]) -> BaseMessage:
     if entry.origin is not None:
         extra = {**extra, "history_curator": {"origin": entry.origin}}
@@ -227,15 +213,7 @@ def _build(entry: ConversationEntry, content: Any, extra: dict[str, Any]) -> Bas
             status=entry.status or "success",
             additional_kwargs=extra,
         )
-    valid: list[Any] = []
-    invalid: list[Any] = []
-    for call in entry.tool_calls or ():
-        arguments = arguments_object(call.arguments)
-        row: dict[str, Any] = {"name": call.name, "id": call.id}
-        if arguments is None:
-            invalid.append({**row, "args": call.arguments, "error": None})
-        else:
-            valid.append({**row, "args": arguments})
+    valid, invalid = _call_rows(entry.tool_calls or ())
     return AIMessage(
         content,
         name=entry.name,
@@ -243,3 +221,124 @@ def _build(entry: ConversationEntry, content: Any, extra: dict[str, Any]) -> Bas
         invalid_tool_calls=invalid,
         additional_kwargs=extra,
     )
+
+
+def _changed_calls(
+    message: AIMessage, old: Sequence[ToolCall], new: Sequence[ToolCall]
+) -> tuple[dict[str, Any], Renewed]:
+    """Return the fields of a message whose calls are to be others, and the calls for its blocks."""
+    origins = _origins(old, new)
+    renewed: Renewed = {}
+    for call, origin in zip(new, origins, strict=True):
+        if origin is not None:
+            renewed.setdefault(old[origin].id, []).append(call)
+    if new == old:
+        return {}, renewed
+    valid, invalid = _call_rows(new, message, old, origins)
+    fields: dict[str, Any] = {
+        "tool_calls": valid,
+        "invalid_tool_calls": invalid,
+        "additional_kwargs": _aside(message.additional_kwargs, old, renewed),
+    }
+    if getattr(message, "tool_call_chunks", None):
+        fields["tool_call_chunks"] = _chunks(new)
+    return fields, renewed
+
+
+def _origins(old: Sequence[ToolCall], new: Sequence[ToolCall]) -> list[int | None]:
+    """For each new call, the position of the old one it was made from.
+
+    Same id first; a renamed call is found by its place among the rest, since edits keep order.
+    """
+    taken: set[int] = set()
+    found: list[int | None] = []
+    for call in new:
+        at = next((i for i, o in enumerate(old) if i not in taken and o.id == call.id), None)
+        if at is not None:
+            taken.add(at)
+        found.append(at)
+    free = [i for i in range(len(old)) if i not in taken]
+    for position, call in enumerate(new):
+        if found[position] is not None or not free:
+            continue
+        alike = [i for i in free if old[i].name == call.name] or (
+            free if len(new) == len(old) else []
+        )
+        if alike:
+            found[position] = alike[0]
+            free.remove(alike[0])
+    return found
+
+
+def _call_rows(
+    calls: Sequence[ToolCall],
+    message: AIMessage = _WITHOUT,
+    old: Sequence[ToolCall] = (),
+    origins: Sequence[int | None] = (),
+) -> tuple[list[Any], list[Any]]:
+    """Return calls as ``tool_calls`` and ``invalid_tool_calls``.
+
+    A row of a message that had the call before, as one of `old`, keeps what else it holds.
+    """
+    valid: list[Any] = []
+    invalid: list[Any] = []
+    given = len(message.tool_calls)
+    for call, origin in zip(calls, origins or [None] * len(calls), strict=True):
+        same = origin is not None and old[origin].arguments == call.arguments
+        if origin is not None and origin < given and same:
+            kept: Any = message.tool_calls[origin]
+            valid.append({**kept, "name": call.name, "id": call.id})
+            continue
+        arguments = arguments_object(call.arguments)
+        if arguments is not None:
+            valid.append({"name": call.name, "args": arguments, "id": call.id, "type": "tool_call"})
+            continue
+        known: dict[str, Any] = {"error": None}
+        if origin is not None and 0 <= origin - given < len(message.invalid_tool_calls):
+            known = dict(message.invalid_tool_calls[origin - given])
+        known.update(name=call.name, args=call.arguments, id=call.id, type="invalid_tool_call")
+        invalid.append(known)
+    return valid, invalid
+
+
+def _chunks(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": call.name,
+            "args": call.arguments,
+            "id": call.id,
+            "index": index,
+            "type": "tool_call_chunk",
+        }
+        for index, call in enumerate(calls)
+    ]
+
+
+def _aside(extra: dict[str, Any], old: Sequence[ToolCall], renewed: Renewed) -> dict[str, Any]:
+    # additional_kwargs["tool_calls"] and every table keyed by call id, such as Gemini's thought
+    # signatures or OpenAI's item ids.
+    changed = dict(extra)
+    changed.pop("function_call", None)
+    gone = {call.id for call in old} - renewed.keys()
+    for key, value in extra.items():
+        if key == "tool_calls" and isinstance(value, list):
+            waiting = {call_id: list(calls) for call_id, calls in renewed.items()}
+            rows = [
+                _row(row, waiting[row["id"]].pop(0)) for row in value if waiting.get(row.get("id"))
+            ]
+            if rows:
+                changed[key] = rows
+            else:
+                del changed[key]
+        elif isinstance(value, dict) and any(call.id in value for call in old):
+            changed[key] = {
+                (renewed[k][0].id if k in renewed else k): v
+                for k, v in value.items()
+                if k not in gone
+            }
+    return changed
+
+
+def _row(row: dict[str, Any], call: ToolCall) -> dict[str, Any]:
+    function = {**row.get("function", {}), "name": call.name, "arguments": call.arguments}
+    return {**row, "id": call.id, "function": function}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
@@ -27,25 +27,31 @@ from history_curator.sockets import (
     ConfigSource,
     adrive,
     drive,
-    is_share,
     load_settings,
     rules_for,
-    share_of,
 )
-from langchain_history_curator._budget import bound_tools, budget_for_model, counter_for
 from langchain_history_curator._cache import mark_curation
-from langchain_history_curator._counters import counter_of
 from langchain_history_curator._dialect import DIALECT
 from langchain_history_curator._events import (
     adispatch,
     annotate,
     dispatch,
     event_of,
-    graph_writer,
     listened_to,
+    of_graph,
     stream,
 )
-from langchain_history_curator._models import asked, provider_in, provider_of, unwrap
+from langchain_history_curator._models import (
+    asked,
+    bound_tools,
+    counter_for,
+    counter_of,
+    limit_for,
+    provider_in,
+    provider_of,
+    schemas_of,
+    unwrap,
+)
 from langchain_history_curator._options import (
     HistoryCuratorOptions,
     StepOptions,
@@ -54,7 +60,6 @@ from langchain_history_curator._options import (
     is_request,
     key_of,
     messages_of,
-    schemas_of,
     spend,
 )
 from langchain_history_curator._summaries import behind_the_scenes
@@ -182,13 +187,8 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             settings["provider"] = provider_of(model)
         settings.setdefault("counter", counter_for(model))
         settings["tools"] = schemas_of(settings.get("tools")) or bound_tools(model)
-        if max_tokens is not None and not is_share(max_tokens):
-            step = cls(max_tokens=int(max_tokens), budget="as given", **settings)
-        else:
-            found = budget_for_model(model, output=output)
-            if max_tokens is not None:
-                found = share_of(found, max_tokens)
-            step = cls(max_tokens=found.max_tokens, budget=found.source, **settings)
+        limit, source = limit_for(model, max_tokens, output)
+        step = cls(max_tokens=limit, budget=source, **settings)
         step._asked = asked(model)
         return step
 
@@ -350,7 +350,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         return known
 
     def _view(self, curation: Curation) -> list[BaseMessage]:
-        if self._streams and (writer := graph_writer()) is not None:
+        if self._streams and (writer := of_graph("get_stream_writer")) is not None:
             stream(writer, event_of(curation, self.name or "history"))
         if self.mark_cache and curation.report.provider == "anthropic":
             return mark_curation(curation, tools=self.tools)
@@ -359,23 +359,21 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     def _invoke(
         self, given: Any, run_manager: CallbackManagerForChainRun, config: RunnableConfig
     ) -> list[BaseMessage]:
-        return drive(self._steps(given, run_manager, run_manager.get_child, config))
+        return drive(self._steps(given, run_manager, config))
 
     async def _ainvoke(
         self, given: Any, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
     ) -> list[BaseMessage]:
-        return await adrive(self._steps(given, run_manager, run_manager.get_child, config))
+        return await adrive(self._steps(given, run_manager, config))
 
-    def _steps(
-        self, given: Any, run: Any, child: Callable[[], Any], config: RunnableConfig
-    ) -> Body[list[BaseMessage]]:
+    def _steps(self, given: Any, run: Any, config: RunnableConfig) -> Body[list[BaseMessage]]:
         with behind_the_scenes():
             curation = yield Ask(self.curate, self.acurate, (given, config))
         if run.handlers:
             event = event_of(curation, self.name or "history")
             annotate(run, event)
             if self._streams is not False:
-                within = patch_config(config, callbacks=child())
+                within = patch_config(config, callbacks=run.get_child())
                 yield Ask(dispatch, adispatch, (event, within))
         return self._view(curation)
 

@@ -10,6 +10,7 @@ from typing import Any
 from langchain_core.runnables.config import ensure_config, var_child_runnable_config
 
 from history_curator.managers.summaries import keeping_summaries
+from langchain_history_curator._events import of_graph
 
 NAMESPACE = ("history_curator", "summaries")
 
@@ -28,14 +29,8 @@ def behind_the_scenes(kept: MutableMapping[str, str] | None = None) -> Iterator[
     ``lc_source: summarization`` in their metadata. Summaries they write are put into `kept`, or
     else into the store of the running graph, where it has one.
     """
-    if kept is None and _running_store() is not None:
+    if kept is None and of_graph("get_store") is not None:
         kept = _SHARED
-    with keeping_summaries(kept), _hidden():
-        yield
-
-
-@contextmanager
-def _hidden() -> Iterator[None]:
     outer = ensure_config()
     inner = {
         **outer,
@@ -44,7 +39,8 @@ def _hidden() -> Iterator[None]:
     }
     token = var_child_runnable_config.set(inner)  # type: ignore[arg-type]
     try:
-        yield
+        with keeping_summaries(kept):
+            yield
     finally:
         with suppress(ValueError):  # the body went on in another context
             var_child_runnable_config.reset(token)
@@ -93,7 +89,7 @@ class StoredSummaries(MutableMapping[str, str]):
         return len(self._here)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        store = _running_store() if self.store is None else self.store
+        store = of_graph("get_store") if self.store is None else self.store
         with suppress(Exception):
             return getattr(store, method)(self.namespace, *arguments)
         return None
@@ -136,11 +132,3 @@ def _shorten(kept: dict[str, str]) -> None:
 
 _SHARED = StoredSummaries()
 """Summaries in the stores of whichever graphs are running."""
-
-
-def _running_store() -> Any:
-    with suppress(ImportError, RuntimeError, KeyError, AttributeError):
-        from langgraph.config import get_store
-
-        return get_store()
-    return None

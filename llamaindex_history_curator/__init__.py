@@ -10,21 +10,19 @@ except ModuleNotFoundError as error:
         'Fix: pip install "history-curator[llamaindex]"'
     ) from error
 
-from llamaindex_history_curator._agents import CuratedFunctionAgent
+from llamaindex_history_curator._agents import CuratedAgentWorkflow, CuratedFunctionAgent
 from llamaindex_history_curator._agents_code import CuratedCodeActAgent
 from llamaindex_history_curator._agents_react import CuratedReActAgent
-from llamaindex_history_curator._agents_workflow import CuratedAgentWorkflow
-from llamaindex_history_curator._branches import MemoryBranches
-from llamaindex_history_curator._budget import budget_for_llm
 from llamaindex_history_curator._cache import mark_cache
 from llamaindex_history_curator._dialect import LlamaIndexDialect
 from llamaindex_history_curator._events import HistoryCuratedEvent
 from llamaindex_history_curator._llm import CuratedLLM
-from llamaindex_history_curator._memory import CuratedMemory
+from llamaindex_history_curator._memory import CuratedMemory, MemoryBranches
 from llamaindex_history_curator._memory_record import Replaced
+from llamaindex_history_curator._models import budget_for_llm
 from llamaindex_history_curator._recall import recall_tool
-from llamaindex_history_curator._serialize import message_from_dict, message_to_dict
-from llamaindex_history_curator._store_registry import register_store
+from llamaindex_history_curator._rows import message_from_dict, message_to_dict
+from llamaindex_history_curator._store import register_store
 
 __all__ = [
     "CuratedAgentWorkflow",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -17,10 +18,7 @@ from llamaindex_history_curator._socket import Socket
 
 _SPOKEN = Spoken("Result of executing the code given:", "\n\n", "code-")
 _OWN = frozenset((*Socket.model_fields, "recall"))
-_ARGUMENTS = frozenset(
-    ("code_execute_fn", "name", "description", "system_prompt", "tools", "tool_retriever",
-     "can_handoff_to", "llm", "code_act_system_prompt", "streaming")
-)  # fmt: skip
+_ARGUMENTS = frozenset(inspect.signature(CodeActAgent.__init__).parameters) - {"self"}
 
 
 class CuratedCodeActAgent(CuratedAgent, CodeActAgent):

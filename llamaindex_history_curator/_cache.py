@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llama_index.core.base.llms.types import (
     CacheControl,
@@ -13,14 +13,11 @@ from llama_index.core.base.llms.types import (
     MessageRole,
     ThinkingBlock,
 )
+from llama_index.core.llms import LLM
 
 from history_curator.caching import Mark, ttl_of
+from history_curator.curator import Curation
 from history_curator.sockets import mark_prefix, mark_view
-
-if TYPE_CHECKING:
-    from llama_index.core.llms import LLM
-
-    from history_curator.curator import Curation
 
 RESULTS = frozenset((MessageRole.TOOL, MessageRole.FUNCTION))
 """Roles that carry no point: adapters write it inside the result, where providers refuse it."""

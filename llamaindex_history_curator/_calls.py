@@ -28,8 +28,6 @@ def read_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
     kwargs = message.additional_kwargs
     if not blocks and not kwargs:
         return ()
-    if not kwargs:
-        return tuple(_call(block, None, None) for block in blocks)
     wires = list(kwargs.get("tool_calls") or ())
     if not wires and not blocks and kwargs.get("function_call"):
         wires = [kwargs["function_call"]]
@@ -87,11 +85,6 @@ def write_wire(call: ToolCall) -> Any:
 
 
 def _call(block: ToolCallBlock | None, wire: Any, signature: Any) -> ToolCall:
-    if wire is None and signature is None and block is not None:
-        name = block.tool_name or ""
-        called = block.tool_call_id or name
-        extra: dict[str, Any] = {"block": block, "wire": None}
-        return ToolCall(str(called), str(name), arguments_text(block.tool_kwargs), extra)
     holder = None if wire is None else _get(wire, "function")
     if holder is None:
         holder = wire
@@ -102,7 +95,7 @@ def _call(block: ToolCallBlock | None, wire: Any, signature: Any) -> ToolCall:
     call_id = block.tool_call_id if block is not None else None
     if not call_id and wire is not None:
         call_id = _first(wire, _ID_KEYS)
-    extra = {"block": block, "wire": wire}
+    extra: dict[str, Any] = {"block": block, "wire": wire}
     signature = signature or (None if wire is None else _get(wire, "thought_signature"))
     if signature:
         extra["thought_signature"] = signature

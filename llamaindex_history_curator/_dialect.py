@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from llama_index.core.base.llms.types import (
+    BaseContentBlock,
     CachePoint,
     ChatMessage,
     CitableBlock,
@@ -14,10 +15,13 @@ from llama_index.core.base.llms.types import (
     ImageBlock,
     TextBlock,
     ThinkingBlock,
+    ToolCallBlock,
 )
 from llama_index.core.base.llms.types import MessageRole as LlamaRole
+from pydantic import BaseModel
 
-from history_curator.dialects import copied, differ, image_size
+from history_curator.dialects import image_size
+from history_curator.dialects._fields import MAX_DEPTH, too_deep
 from history_curator.errors import ConversionError, named
 from history_curator.model import (
     ContentPart,
@@ -27,6 +31,7 @@ from history_curator.model import (
     ToolCall,
     new_entry,
 )
+from history_curator.sockets import written_once
 from llamaindex_history_curator._calls import read_calls
 from llamaindex_history_curator._rewrite import (
     RESULT_ID_KEYS,
@@ -42,16 +47,6 @@ _WIRES = frozenset(("tool_calls", "function_call"))
 _made_of = attrgetter("__class__", "__dict__")
 _OWN = frozenset(("role", "additional_kwargs", "blocks"))
 """The fields of every message; a class of its own may have more."""
-
-
-class Written(NamedTuple):
-    """What an entry was written as, and what it was made of then: a caller may have changed it.
-
-    Nothing is seen of a message that was given: it is sent as it is.
-    """
-
-    message: ChatMessage
-    seen: Any
 
 
 class LlamaIndexDialect:
@@ -92,68 +87,37 @@ class LlamaIndexDialect:
                 field="role",
                 fix=f"use one of {', '.join(known.value for known in ROLES)}.",
             )
-        blocks, kwargs = message.blocks, message.additional_kwargs
+        blocks: list[Any] = message.blocks
+        kwargs = message.additional_kwargs
         is_tool = role is MessageRole.TOOL
         name = kwargs.get("name")
-        if len(blocks) == 1 and type(blocks[0]) is TextBlock and (is_tool or not kwargs):
-            return (
-                new_entry(
-                    role,
-                    blocks[0].text,
-                    index,
-                    message,
-                    tool_call_id=_result_id(message) if is_tool else None,
-                    tool_name=name if is_tool else None,
-                    pinned=_is_pinned(kwargs),
-                ),
-            )
-        return (
-            new_entry(
-                role,
-                _content(message),
-                index,
-                message,
-                tool_calls=(read_calls(message) or None) if role is MessageRole.ASSISTANT else None,
-                tool_call_id=_result_id(message) if is_tool else None,
-                tool_name=name if is_tool else None,
-                name=None if is_tool else name,
-                parts=_parts(blocks),
-                reasoning=_reasoning(blocks),
-                pinned=_is_pinned(kwargs),
-            ),
+        is_text = len(blocks) == 1 and type(blocks[0]) is TextBlock
+        entry = new_entry(
+            role,
+            blocks[0].text if is_text else _content(message),
+            index,
+            message,
+            tool_calls=(read_calls(message) or None) if role is MessageRole.ASSISTANT else None,
+            tool_call_id=_result_id(message) if is_tool else None,
+            tool_name=name if is_tool else None,
+            name=None if is_tool else name,
+            parts=None if is_text else _parts(blocks),
+            reasoning=None if is_text else _reasoning(blocks),
+            pinned=bool(kwargs.get("pinned")),
         )
+        return (entry,)
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return one message per entry; untouched entries come back as their very messages.
 
         An edited entry is written once: as long as nobody edits that message, it is the same one.
         """
-        known = [entry.written for entry in entries]
-        if set(map(type, known)) != {Written}:
-            known = [
-                Written(entry.source, None)
-                if entry.original is None and entry.source is not None
-                else before
-                if before.__class__ is Written
-                else self._write(entry)
-                for entry, before in zip(entries, known, strict=True)
-            ]
-        edited = [before for before in known if before.seen is not None]
-        if differ(self.peek([before.message for before in edited]), [it.seen for it in edited]):
-            known = [
-                before
-                if before.seen is None or not differ(self.peek([before.message]), [before.seen])
-                else self._write(entry)
-                for entry, before in zip(entries, known, strict=True)
-            ]
-        return [before.message for before in known]
-
-    def _write(self, entry: ConversationEntry) -> Written:
-        """An edited message, remembered on its entry."""
-        message = rebuild(entry)
-        written = Written(message, self.snapshot(message))
-        object.__setattr__(entry, "written", written)
-        return written
+        return [
+            entry.source
+            if entry.original is None and entry.source is not None
+            else written_once(self.name, entry, rebuild, self._seen)
+            for entry in entries
+        ]
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return what every message is made of: its fields, those of its blocks, and their kinds.
@@ -183,28 +147,15 @@ class LlamaIndexDialect:
         return [keywords, *(part.get("tool_kwargs") for part in parts if isinstance(part, dict))]
 
     def twin(self, message: Any) -> Any:
-        """Return a copy of one message, with its blocks and every dict and list in it copied."""
-        if not isinstance(message, ChatMessage):
-            return message
-        twin = message.model_copy()
-        fields = copied(message.__dict__)
-        fields["blocks"] = [_twin_of(block) for block in message.blocks]
-        object.__setattr__(twin, "__dict__", fields)
-        return twin
+        """Return a copy of one message that shares nothing that can be edited with it."""
+        return copy_message(message) if isinstance(message, ChatMessage) else message
 
-    def snapshot(self, message: Any) -> Any:
-        """Return what `peek` does, for good: with every dict and list copied."""
-        return copied(self.peek([message])[0])
+    def _seen(self, message: Any) -> Any:
+        return self.peek([message])[0]
 
 
 DIALECT = LlamaIndexDialect()
 """One for all: it holds no conversation."""
-
-
-def _twin_of(block: Any) -> Any:
-    twin = block.model_copy()
-    object.__setattr__(twin, "__dict__", copied(block.__dict__))
-    return twin
 
 
 def _object_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
@@ -212,10 +163,6 @@ def _object_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
     kwargs = message.additional_kwargs
     wires = [*(kwargs.get("tool_calls") or ()), kwargs.get("function_call") or {}]
     return () if set(map(type, wires)) == {dict} else read_calls(message)
-
-
-def _is_pinned(kwargs: Mapping[str, Any]) -> bool:
-    return bool(kwargs.get("pinned"))
 
 
 def _result_id(message: ChatMessage) -> str | None:
@@ -283,3 +230,83 @@ def _signature(block: ThinkingBlock) -> str | None:
     info = block.additional_information
     found = info.get("signature") or info.get("thought_signature")
     return found if isinstance(found, str) else None
+
+
+# Copies.
+
+M = TypeVar("M", bound=BaseModel)
+_set, _new = object.__setattr__, object.__new__
+_FLAT = {str, bytes, int, float, bool, type(None)}
+
+
+def copy_message(message: ChatMessage) -> ChatMessage:
+    """Return a copy that shares nothing that can be edited in place.
+
+    LlamaIndex rewrites ``block.text`` of the messages a memory returns, so what is stored and
+    what is handed out must not be the same objects. Texts and bytes are shared, and so are
+    objects in the keywords that are neither plain data nor models of plain data.
+    """
+    twin: ChatMessage = _copy_plain(message) or _copy(message)
+    return twin
+
+
+def _twin(model: M, fields: dict[str, Any]) -> M:
+    """A model of the same class with these fields, and nothing beside them."""
+    twin: M = _new(model.__class__)
+    _set(twin, "__dict__", fields)
+    _set(twin, "__pydantic_fields_set__", model.__pydantic_fields_set__.copy())
+    _set(twin, "__pydantic_extra__", None)
+    _set(twin, "__pydantic_private__", None)
+    return twin
+
+
+def _is_flat(values: Iterable[Any]) -> bool:
+    return _FLAT.issuperset(map(type, values))
+
+
+def _copy_plain(message: ChatMessage) -> ChatMessage | None:
+    """Return the same for a message of texts, calls and keywords; None for one that holds more."""
+    if message.__class__ is not ChatMessage:
+        return None
+    fields = message.__dict__.copy()
+    keywords = fields["additional_kwargs"]
+    if keywords:
+        if not _is_flat(keywords.values()):
+            return None
+        fields["additional_kwargs"] = keywords.copy()
+    else:
+        fields["additional_kwargs"] = {}
+    blocks: list[Any] = []
+    for block in fields["blocks"]:
+        inside = block.__dict__.copy()
+        if block.__class__ is ToolCallBlock and inside["tool_kwargs"].__class__ is dict:
+            arguments = inside["tool_kwargs"]
+            if not _is_flat(arguments.values()):
+                return None
+            inside["tool_kwargs"] = arguments.copy()
+        elif block.__class__ is not TextBlock:
+            return None
+        blocks.append(_twin(block, inside))
+    fields["blocks"] = blocks
+    return _twin(message, fields)
+
+
+def _copy(value: Any, depth: int = 0) -> Any:
+    if depth > MAX_DEPTH:
+        raise too_deep()
+    if isinstance(value, dict):
+        return {key: _copy(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_copy(item, depth + 1) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, bytearray):
+        return value[:]
+    if not isinstance(value, BaseModel):
+        return value
+    if value.__pydantic_private__ is not None and not isinstance(value, BaseContentBlock):
+        return value
+    twin = value.model_copy()
+    twin.__dict__.update(_copy(twin.__dict__, depth + 1))
+    if twin.__pydantic_extra__:
+        _set(twin, "__pydantic_extra__", _copy(twin.__pydantic_extra__, depth + 1))
+    return twin

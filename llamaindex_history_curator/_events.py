@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base.event import BaseEvent
 from llama_index_instrumentation.dispatcher import Dispatcher
 from llama_index_instrumentation.event_handlers import NullEventHandler
 
-from history_curator.sockets import counts_of
-
-if TYPE_CHECKING:
-    from history_curator.curator import Curation
+from history_curator.curator import Curation
+from history_curator.sockets import actions_of
 
 dispatcher = get_dispatcher("llamaindex_history_curator")
 
@@ -78,22 +74,21 @@ def publish(curation: Curation, socket: str, *, degraded: bool = False) -> None:
     """Dispatch the event of one curation to LlamaIndex's handlers."""
     if not _is_heard():
         return
-    counts = counts_of(curation)
-    done = {f"{action}_count": counts.actions.get(action, 0) for action in _ACTIONS}
+    report, actions = curation.report, actions_of(curation)
     dispatcher.event(
         HistoryCuratedEvent(
             socket=socket,
-            original_count=counts.before,
-            curated_count=counts.after,
-            tokens=counts.tokens,
-            max_tokens=counts.max_tokens or 0,
-            prefix_count=counts.prefix_entries,
-            prefix_tokens=counts.prefix_tokens,
+            original_count=report.original_count,
+            curated_count=report.curated_count,
+            tokens=report.tokens,
+            max_tokens=report.max_tokens or 0,
+            prefix_count=report.prefix_entries,
+            prefix_tokens=report.prefix_tokens,
             degraded=degraded,
-            strategy=counts.strategy,
-            provider=counts.provider,
-            counter=counts.counter,
-            **done,
+            strategy=report.strategy,
+            provider=report.provider,
+            counter=report.counter,
+            **{f"{action}_count": actions[action] for action in _ACTIONS},
         )
     )
 

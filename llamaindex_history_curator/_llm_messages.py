@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from operator import is_
+from typing import Any
 
 from llama_index.core.base.llms.types import (
     CacheControl,
@@ -20,14 +21,11 @@ from llama_index.core.base.llms.types import (
     TextBlock,
     ToolCallBlock,
 )
+from llama_index.core.llms import LLM
 
 from llamaindex_history_curator._cache import RESULTS, takes_points
 from llamaindex_history_curator._calls import read_calls, write_block
-from llamaindex_history_curator._copies import copy_model
 from llamaindex_history_curator._rewrite import RESULT_ID_KEYS, citable_text
-
-if TYPE_CHECKING:
-    from llama_index.core.llms import LLM
 
 _CALLS = ("tool_calls", "function_call")
 _PLAIN = {MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL}
@@ -82,7 +80,7 @@ class Wire:
             kept = self._keywords(message, role, blocks)
             if kept is not keywords:
                 changes["additional_kwargs"] = kept
-        return copy_model(message, changes) if changes else message
+        return message.model_copy(update=changes) if changes else message
 
     def _role(self, message: ChatMessage) -> MessageRole:
         role = message.role
@@ -98,37 +96,26 @@ class Wire:
         return MessageRole.ASSISTANT  # chatbot, model
 
     def _blocks(self, message: ChatMessage) -> list[Any]:
-        blocks = message.blocks
-        wired = not _is_empty(message.additional_kwargs) and not any(
-            isinstance(block, ToolCallBlock) for block in blocks
-        )
-        if not wired and all(self._is_plain(block, blocks) for block in blocks):
-            return blocks
-        out: list[Any] = []
+        blocks, out = message.blocks, list[Any]()
         for block in blocks:
-            plain = self._is_plain(block, blocks)
-            written = block if plain else self._block(block, out, message.role)
+            written = self._block(block, out, message)
             if written is not None:
                 out.append(written)
-        if wired and not self._is_own(message):
+        called = any(isinstance(block, ToolCallBlock) for block in blocks)
+        if not called and not _is_empty(message.additional_kwargs) and not self._is_own(message):
             out += map(self._call, map(write_block, read_calls(message)))
-        return out
+        return blocks if len(out) == len(blocks) and all(map(is_, out, blocks)) else out
 
-    def _is_plain(self, block: Any, blocks: Sequence[Any]) -> bool:
-        kind = type(block)
-        if kind is TextBlock:
-            return bool(block.text) or len(blocks) == 1
-        if kind is ToolCallBlock:
-            return not (isinstance(block.tool_kwargs, str) and self._provider in _OBJECTS)
-        return kind not in (CachePoint, CitableBlock, CitationBlock)
-
-    def _block(self, block: Any, before: Sequence[Any], role: MessageRole) -> Any:
+    def _block(self, block: Any, before: Sequence[Any], message: ChatMessage) -> Any:
         if isinstance(block, TextBlock):
-            return block if self._provider not in _OBJECTS else None
+            is_spare = not block.text and len(message.blocks) > 1
+            return None if is_spare and self._provider in _OBJECTS else block
         if isinstance(block, ToolCallBlock):
             return self._call(block)
         if isinstance(block, CachePoint):
-            return self._mark(block, before, role)
+            return self._mark(block, before, message.role)
+        if not isinstance(block, (CitableBlock, CitationBlock)):
+            return block
         if self._provider == "anthropic" or not self._known:
             plain = isinstance(block, CitableBlock) and all(
                 isinstance(part, TextBlock) and part.text for part in block.content
@@ -157,7 +144,7 @@ class Wire:
             arguments = {"arguments": block.tool_kwargs}
         if not isinstance(arguments, dict):
             arguments = {"arguments": arguments}
-        return copy_model(block, {"tool_kwargs": arguments})
+        return block.model_copy(update={"tool_kwargs": arguments})
 
     def _is_own(self, message: ChatMessage) -> bool:
         """Whether Gemini's adapter wrote these calls: their signatures have no other place."""

@@ -21,15 +21,15 @@ from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
 from history_curator.settings import CuratorConfig, RetentionConfig, SharedOptions
+from history_curator.sockets import Branches
 from llamaindex_history_curator import _memory_state
-from llamaindex_history_curator._budget import budget_for_llm
 from llamaindex_history_curator._cache import marks_for
 from llamaindex_history_curator._memory_blocks import Blocks
 from llamaindex_history_curator._memory_view import DEFAULT_TOKEN_LIMIT, ViewMemory
+from llamaindex_history_curator._models import budget_for_llm, counter_of
 from llamaindex_history_curator._options import (
     check_alone,
     check_keywords,
-    counter_of,
     curator_from,
     key_of,
     low_water_of,
@@ -240,11 +240,6 @@ class CuratedMemory(ViewMemory):
         """Return `to_dict` as JSON text."""
         return json.dumps(self.to_dict(), ensure_ascii=False, **kwargs)
 
-    @classmethod
-    def from_json(cls, data_str: str, **kwargs: Any) -> CuratedMemory:
-        """Return the memory that `to_json` wrote."""
-        return cls.from_dict(json.loads(data_str), **kwargs)
-
     def to_string(self) -> str:
         """Return `to_dict` as JSON text."""
         return self.to_json()
@@ -265,3 +260,38 @@ class CuratedMemory(ViewMemory):
         return f"CuratedMemory({self.chat_store_key!r}, token_limit={self.token_limit})"
 
     __str__ = __repr__
+
+
+class MemoryBranches(Branches[CuratedMemory]):
+    """Forks a stored conversation, lists its branches and switches between them.
+
+    A branch is a key of the same chat store; which there are, and which is current, is a key too
+    (``"<key>:branches"``), so all of it survives a restart. `open` returns the current branch as a
+    `CuratedMemory`, for an agent or a chat engine.
+
+    Args:
+        key: the conversation.
+        chat_store: any `BaseChatStore` or `AsyncDBChatStore`.
+        options: the other arguments of `CuratedMemory.from_defaults`, for every memory.
+
+    Examples:
+        >>> from llama_index.core.storage.chat_store import SimpleChatStore
+        >>> branches = MemoryBranches("ann", SimpleChatStore(), token_limit=1_000)
+        >>> branches.open().put_messages([ChatMessage("hello"), ChatMessage("Oslo?")])
+        >>> branches.fork("edited", at=1).put(ChatMessage("Rome?"))
+        >>> [message.content for message in branches.open().get_all()]
+        ['hello', 'Rome?']
+        >>> [message.content for message in branches.switch("main").get_all()]
+        ['hello', 'Oslo?']
+    """
+
+    def __init__(self, key: str, chat_store: ChatStore, **options: Any) -> None:
+        super().__init__(
+            key,
+            lambda found: CuratedMemory.from_defaults(
+                chat_store=chat_store, chat_store_key=found, **options
+            ),
+            buffer=lambda memory: memory._buffer,
+            line=lambda text: ChatMessage(text, role="system"),
+            text=lambda message: message.content,
+        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
@@ -14,8 +13,8 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, Messag
 
 from history_curator.errors import ConfigurationError
 from history_curator.sockets import Ask, Body
-from llamaindex_history_curator._copies import copy_message, copy_model
-from llamaindex_history_curator._store_loop import bridge_for
+from llamaindex_history_curator._dialect import copy_message
+from llamaindex_history_curator._store import bridge_for
 
 logger = logging.getLogger("llamaindex_history_curator")
 
@@ -174,7 +173,7 @@ class Handed:
         """Note a larger number."""
         new, self.number = number - (self.number or 0), number
         if self._bridge is not None:
-            yield Ask(self._bridge.run, self._bridge.arun, (partial(self._archive, new),))
+            yield Ask(self._bridge.run, self._bridge.arun, (self._archive, new))
 
     async def _count(self) -> int:
         try:
@@ -191,4 +190,4 @@ class Handed:
 
 
 def _led(message: ChatMessage, parts: Sequence[Any]) -> ChatMessage:
-    return copy_model(message, {"blocks": [*parts, *message.blocks]})
+    return message.model_copy(update={"blocks": [*parts, *message.blocks]})

@@ -17,9 +17,8 @@ from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.record.resilience import WriteBehind
 from history_curator.settings import RetentionConfig
 from history_curator.sockets import Ask, Body, Retention, adrive, drive
-from llamaindex_history_curator._copies import copy_message
-from llamaindex_history_curator._dialect import DIALECT
-from llamaindex_history_curator._serialize import message_to_dict
+from llamaindex_history_curator._dialect import DIALECT, copy_message
+from llamaindex_history_curator._rows import message_to_dict
 from llamaindex_history_curator._store import (
     check_store,
     open_store,
@@ -180,7 +179,7 @@ class RecordMemory(BaseChatStoreMemory):
         return messages
 
     def _copies(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        return [copy_message(without_id(message)) for message in messages]
+        return list(map(handed_out, messages))
 
     def _noted(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         fresh = list(map(without_id, _checked(messages)))
@@ -232,6 +231,11 @@ class RecordMemory(BaseChatStoreMemory):
     @property
     def _is_at_hand(self) -> bool:
         return isinstance(self.chat_store, SimpleChatStore)
+
+
+def handed_out(message: ChatMessage) -> ChatMessage:
+    """Return what is given out of a stored message: a copy, as it was before it was stored."""
+    return copy_message(without_id(message))
 
 
 def _checked(messages: Sequence[Any]) -> list[ChatMessage]:

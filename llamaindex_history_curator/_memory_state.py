@@ -19,9 +19,8 @@ from history_curator.settings._fields import CuratorFields
 from history_curator.sockets import ConfigSource
 from llamaindex_history_curator._memory_record import Replaced
 from llamaindex_history_curator._options import make_curator
-from llamaindex_history_curator._serialize import message_from_dict, message_to_dict
-from llamaindex_history_curator._store import is_in_memory
-from llamaindex_history_curator._store_registry import MissingStore, describe_store, find_store
+from llamaindex_history_curator._rows import message_from_dict, message_to_dict
+from llamaindex_history_curator._store import MissingStore, describe_store, find_store, is_in_memory
 
 if TYPE_CHECKING:
     from llama_index.core.base.llms.types import ChatMessage
@@ -72,16 +71,17 @@ def settings_of(
 
 def dump(memory: CuratedMemory, messages: list[ChatMessage]) -> dict[str, Any]:
     """Return a memory as plain JSON values."""
-    curator = memory.curator
+    curator, store = memory.curator, memory.chat_store
+    is_sql = isinstance(store, SQLAlchemyChatStore)
     return {
         "class_name": memory.class_name(),
         "version": 1,
         "live": memory._live,
         "token_limit": memory.token_limit,
         "chat_store_key": memory.chat_store_key,
-        "chat_store": getattr(memory.chat_store, "kind", memory.chat_store.class_name()),
-        "store": describe_store(memory.chat_store),
-        "inside": memory._is_at_hand or _is_in_memory(memory.chat_store),
+        "chat_store": getattr(store, "kind", store.class_name()),
+        "store": describe_store(store),
+        "inside": memory._is_at_hand or (is_sql and is_in_memory(store.async_database_uri)),
         "provider": curator.profile.name,
         "counter": curator.counter.name,
         "managers": [type(manager).__name__ for manager in curator.managers],
@@ -169,10 +169,6 @@ def _find_store(
     if found is None and data.get("inside"):
         return SimpleChatStore(), True
     return found or MissingStore(kind=data["chat_store"], described=described), False
-
-
-def _is_in_memory(store: Any) -> bool:
-    return isinstance(store, SQLAlchemyChatStore) and is_in_memory(store.async_database_uri)
 
 
 def _find_blocks(saved: dict[str, Any], given: Any, alive: CuratedMemory | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from llama_index.core.async_utils import asyncio_run
@@ -14,15 +15,13 @@ from llama_index.core.memory.memory import DEFAULT_MEMORY_BLOCKS_TEMPLATE, Inser
 from history_curator.curator import Curator
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.settings import RetentionConfig, check_options
-from history_curator.sockets import Ask, Body, adrive, drive, rebuilt
-from llamaindex_history_curator._copies import copy_message
+from history_curator.sockets import Ask, Body, adrive, drive, entries_of, rebuilt
 from llamaindex_history_curator._dialect import DIALECT
 from llamaindex_history_curator._events import publish, span
 from llamaindex_history_curator._memory_blocks import Blocks, Gathered, Handed
-from llamaindex_history_curator._memory_record import RecordMemory
+from llamaindex_history_curator._memory_record import RecordMemory, handed_out
 from llamaindex_history_curator._options import make_curator
 from llamaindex_history_curator._socket import Viewer, check_reserve, limit_of
-from llamaindex_history_curator._store import without_id
 
 DEFAULT_TOKEN_LIMIT = 30_000
 
@@ -66,7 +65,7 @@ class ViewMemory(RecordMemory):
             curator,
             "memory",
             mark_cache=self.mark_cache,
-            copy=_copy,
+            copy=handed_out,
         )
         self._last_resort = Curator(counter=self.curator.counter, provider=self.curator.profile)
         self._handed = Handed(self.chat_store, self.chat_store_key)
@@ -139,7 +138,7 @@ class ViewMemory(RecordMemory):
             reserve += self.curator.counter.count(question) + 4
         try:
             if self._blocks is not None:
-                beside = yield from self._beside(messages, question, reserve)
+                beside = yield from self._beside(self._blocks, messages, question, reserve)
                 if beside is not None:
                     return beside
             return (yield from self._view(messages, reserve, question))
@@ -147,10 +146,20 @@ class ViewMemory(RecordMemory):
             return self._copies(self._degrade(messages, error))
 
     def _beside(
-        self, messages: list[ChatMessage], question: str | None, reserve: int
+        self, blocks: Blocks, messages: list[ChatMessage], question: str | None, reserve: int
     ) -> Body[list[ChatMessage] | None]:
         """Return the view with what the blocks say, or None when they leave it no room."""
-        found = yield from self._gather(messages, question, reserve)
+        view = yield from self._view(messages, reserve, question)
+        asked = [] if question is None else [ChatMessage(role="user", content=question)]
+        gather = partial(
+            blocks.gather,
+            [*view, *asked],
+            self.chat_store_key,
+            limit=self.token_limit,
+            used=self._cost(view) + reserve + self.reserve,
+            count=self._cost,
+        )
+        found: Gathered = yield Ask(lambda: asyncio_run(gather()), gather)
         cost = self._cost(found.as_messages())
         try:
             view = yield from self._view(messages, reserve + cost, question)
@@ -158,7 +167,12 @@ class ViewMemory(RecordMemory):
             logger.warning("%s: memory blocks of %s tokens leave no room, so they are left out. "
                            "Fix: give them a priority above 0, or a larger budget.", self, cost)  # fmt: skip
             return None
-        return self._placed(view, found)
+        placed = blocks.place(view, found)
+        if not found.messages:
+            return placed
+        # Messages of a block were never looked at: the rules hold for them as well.
+        sealed = self._last_resort.curate(placed, tail="history", dialect=DIALECT).messages
+        return self._copies(sealed)
 
     def _view(
         self, messages: list[ChatMessage], reserve: int, question: str | None
@@ -173,34 +187,6 @@ class ViewMemory(RecordMemory):
         }
         view = yield Ask(self._viewer.view, self._viewer.aview, (messages,), options)
         return list(view)
-
-    def _gather(
-        self, messages: list[ChatMessage], question: str | None, reserve: int
-    ) -> Body[Gathered]:
-        blocks = self._blocks
-        assert blocks is not None
-        view = yield from self._view(messages, reserve, question)
-        said = list(view)
-        if question is not None:
-            said.append(ChatMessage(role="user", content=question))
-        used = self._cost(view) + reserve + self.reserve
-
-        async def gather() -> Gathered:
-            return await blocks.gather(
-                said, self.chat_store_key, limit=self.token_limit, used=used, count=self._cost
-            )
-
-        found: Gathered = yield Ask(lambda: asyncio_run(gather()), gather)
-        return found
-
-    def _placed(self, view: list[ChatMessage], found: Gathered) -> list[ChatMessage]:
-        assert self._blocks is not None
-        placed = self._blocks.place(view, found)
-        if not found.messages:
-            return placed
-        # Messages of a block were never looked at: the rules hold for them as well.
-        sealed = self._last_resort.curate(placed, tail="history", dialect=DIALECT).messages
-        return self._copies(sealed)
 
     def _hand_over(self) -> Body[None]:
         """Give the blocks what has left the view since they were last given something."""
@@ -238,12 +224,7 @@ class ViewMemory(RecordMemory):
         return portions
 
     def _cost(self, messages: Sequence[ChatMessage]) -> int:
-        counter = self.curator.counter
-        return sum(
-            counter.count_entry(entry)
-            for index, message in enumerate(messages)
-            for entry in DIALECT.read(message, index)
-        )
+        return sum(map(self.curator.counter.count_entry, entries_of(DIALECT, messages)))
 
     def _degrade(
         self, messages: list[ChatMessage], error: BudgetUnsatisfiableError
@@ -258,10 +239,6 @@ class ViewMemory(RecordMemory):
         )
         publish(curation, "memory", degraded=True)
         return curation.messages
-
-
-def _copy(message: ChatMessage) -> ChatMessage:
-    return copy_message(without_id(message))
 
 
 def _unasked(messages: list[ChatMessage], asked: str | ChatMessage) -> str | None:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count as numbers
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
+from llama_index.core.llms import LLM
 from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
+from history_curator.managers import HistoryManager
 from history_curator.settings import check_names, check_options
 from history_curator.sockets import Asked, ConfigSource, load_settings, rules_for
-from history_curator.tokens._base import CachingCounter
-from llamaindex_history_curator._budget import budget_for_llm, counter_for_llm
-from llamaindex_history_curator._store import ChatStore, check_store
-from llamaindex_history_curator._store_registry import find_store
-
-if TYPE_CHECKING:
-    from llama_index.core.llms import LLM
-
-    from history_curator.managers._protocol import HistoryManager
+from llamaindex_history_curator._models import budget_for_llm, counter_for_llm, provider_of
+from llamaindex_history_curator._store import ChatStore, check_store, find_store
 
 _NO_EQUAL = {
     "image_token_size_estimate": "images are counted by their size; pass a counter of your own",
@@ -34,8 +28,6 @@ _NO_EQUAL = {
     "count_initial_tokens": "they always count",
 }
 _TABLE = "llama_index_memory"
-
-_serial = numbers(1)
 
 
 def make_curator(managers: Any = (), *, llm: LLM | None = None, **given: Any) -> Curator:
@@ -88,7 +80,7 @@ def settings_for(
     if settings.get("max_tokens") is None and llm is not None:
         settings["max_tokens"] = budget_for_llm(llm)
     settings.setdefault("counter", counter_for_llm(llm))
-    settings.setdefault("provider", _provider_of(llm))
+    settings.setdefault("provider", provider_of(llm))
     return settings
 
 
@@ -133,47 +125,7 @@ def _as_sequence(managers: Any) -> Sequence[HistoryManager]:
     return managers if isinstance(managers, Sequence) else (managers,)
 
 
-def _provider_of(llm: LLM | None) -> str:
-    if llm is None:
-        return "core"
-    from history_curator.dialects import provider_for
-
-    found = provider_for(llm.class_name())
-    return found if found != "core" else provider_for(llm.metadata.model_name)
-
-
 # Arguments of `ChatMemoryBuffer` and `Memory`, in our words.
-
-
-class TokenizerCounter(CachingCounter):
-    """Counts with a tokenizer of LlamaIndex: a function from a text to its tokens.
-
-    Examples:
-        >>> TokenizerCounter(str.split).count("four words of text")
-        4
-    """
-
-    __slots__ = ("_tokenize",)
-
-    def __init__(self, tokenize: Callable[[str], Sequence[Any]]) -> None:
-        # Counts are cached under the name: two functions of one name must not be mixed up.
-        label = getattr(tokenize, "__qualname__", type(tokenize).__name__)
-        super().__init__(f"{label}#{next(_serial)}")
-        self._tokenize = tokenize
-
-    def _count_text(self, text: str) -> int:
-        return len(self._tokenize(text))
-
-
-def counter_of(counter: Any, tokenizer_fn: Callable[[str], Sequence[Any]] | None) -> Any:
-    """Return what counts."""
-    if tokenizer_fn is None:
-        return counter
-    if counter is not None:
-        raise ConfigurationError(
-            "counter and tokenizer_fn are both given. Fix: leave one of them out."
-        )
-    return TokenizerCounter(tokenizer_fn)
 
 
 def low_water_of(token_flush_size: int, token_limit: int) -> float:

@@ -22,16 +22,12 @@ from history_curator.record.recall import (
     RecallRequest,
 )
 from history_curator.sockets import entries_of
-from llamaindex_history_curator._dialect import LlamaIndexDialect
+from llamaindex_history_curator._dialect import DIALECT
 from llamaindex_history_curator._memory import CuratedMemory
 from llamaindex_history_curator._react import observed
 from llamaindex_history_curator._store import ChatStore
 
-__all__ = ["recall_tool"]
-
 Record = BaseMemory | ChatStore | Sequence[ChatMessage] | Callable[[], Any]
-
-_DIALECT = LlamaIndexDialect()
 
 
 def recall_tool(
@@ -102,7 +98,7 @@ def _bound(record: Record, key: str, options: dict[str, Any]) -> Recall:
 
 
 def _entries(said: Iterable[ChatMessage]) -> list[ConversationEntry]:
-    return entries_of(_DIALECT, said)
+    return entries_of(DIALECT, said)
 
 
 async def _everything(memory: BaseMemory) -> list[ChatMessage]:

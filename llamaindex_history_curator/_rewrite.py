@@ -9,16 +9,15 @@ from typing import Any
 from llama_index.core.base.llms.types import (
     ChatMessage,
     CitableBlock,
-    ContentBlock,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
 )
 from llama_index.core.base.llms.types import MessageRole as LlamaRole
 
+from history_curator.dialects import text_first
 from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
 from llamaindex_history_curator._calls import write_block, write_wire
-from llamaindex_history_curator._copies import copy_model
 
 ROLES = {
     LlamaRole.SYSTEM: MessageRole.SYSTEM,
@@ -30,9 +29,6 @@ ROLES = {
     LlamaRole.TOOL: MessageRole.TOOL,
     LlamaRole.FUNCTION: MessageRole.TOOL,
 }
-# A copy of one that was validated costs a fraction of another one.
-_MESSAGE = ChatMessage(role=LlamaRole.USER, blocks=[], additional_kwargs={})
-_TEXT = TextBlock(text="")
 
 RESULT_ID_KEYS = ("tool_call_id", "call_id")
 
@@ -47,29 +43,13 @@ def rebuild(entry: ConversationEntry) -> ChatMessage:
     source = entry.source
     if not isinstance(source, ChatMessage):
         return _invent(entry)
-    placed = _retell(entry, source) or list(_place(entry, source))
-    return copy_model(
-        source,
-        {
-            "role": _role(entry, source),
-            "blocks": [block for block, _ in placed],
-            "additional_kwargs": _keywords(entry, source, placed),
-        },
-    )
-
-
-def _retell(
-    entry: ConversationEntry, source: ChatMessage
-) -> list[tuple[ContentBlock, int | None]] | None:
-    """Return what `_place` yields for the most frequent edit by far: a text gets another text."""
-    blocks, before = source.blocks, entry.root
-    if len(blocks) != 1 or type(blocks[0]) is not TextBlock or entry.content is None:
-        return None
-    if entry.parts is not None or before.parts is not None or entry.tool_calls:
-        return None
-    if entry.content == before.content:
-        return [(blocks[0], 0)]
-    return [(copy_model(blocks[0], {"text": entry.content}), 0)]
+    placed = list(_place(entry, source))
+    changes = {
+        "role": _role(entry, source),
+        "blocks": [block for block, _ in placed],
+        "additional_kwargs": _keywords(entry, source, placed),
+    }
+    return source.model_copy(update=changes)
 
 
 def _role(entry: ConversationEntry, source: ChatMessage) -> LlamaRole:
@@ -85,31 +65,25 @@ def _invent(entry: ConversationEntry) -> ChatMessage:
             kwargs["name"] = entry.tool_name
     elif entry.name:
         kwargs["name"] = entry.name
-    blocks = [*_invented_blocks(entry), *map(write_block, entry.tool_calls or ())]
-    role = LlamaRole(entry.role.value)
-    return copy_model(_MESSAGE, {"role": role, "blocks": blocks, "additional_kwargs": kwargs})
-
-
-def _invented_blocks(entry: ConversationEntry) -> list[ContentBlock]:
-    thinking = [block.raw for block in entry.reasoning or () if block.raw is not None]
+    blocks = [block.raw for block in entry.reasoning or () if block.raw is not None]
     if entry.parts is not None:
-        return [*thinking, *map(_part_block, entry.parts)]
-    return [*thinking, *([_text_block(entry.content)] if entry.content is not None else [])]
-
-
-def _text_block(text: str) -> TextBlock:
-    return copy_model(_TEXT, {"text": text})
+        blocks += map(_part_block, entry.parts)
+    elif entry.content is not None:
+        blocks.append(TextBlock(text=entry.content))
+    blocks += map(write_block, entry.tool_calls or ())
+    role = LlamaRole(entry.role.value)
+    return ChatMessage(role=role, blocks=blocks, additional_kwargs=kwargs)
 
 
 def _part_block(part: ContentPart) -> Any:
     raw = part.raw
     if part.kind != "text":
-        return raw if raw is not None else _text_block(part.text or "")
+        return raw if raw is not None else TextBlock(text=part.text or "")
     if isinstance(raw, CitableBlock) and part.text == citable_text(raw):
         return raw
     if isinstance(raw, TextBlock):
-        return raw if raw.text == part.text else copy_model(raw, {"text": part.text or ""})
-    return _text_block(part.text or "")
+        return raw if raw.text == part.text else raw.model_copy(update={"text": part.text or ""})
+    return TextBlock(text=part.text or "")
 
 
 def _place(entry: ConversationEntry, source: ChatMessage) -> Iterator[tuple[Any, int | None]]:
@@ -160,22 +134,14 @@ def _origin(call: ToolCall, key: str) -> Any:
 
 def _content_blocks(entry: ConversationEntry, given: Sequence[Any]) -> Sequence[Any]:
     before = entry.root
-    if entry.parts is not None and entry.parts != before.parts:
-        return [_part_block(part) for part in entry.parts]
-    if entry.parts is None and before.parts is not None:
-        return [_text_block(entry.content)] if entry.content is not None else []
-    if entry.content == before.content:
+    if entry.parts == before.parts and entry.content == before.content:
         return given
-    fresh = [] if entry.content is None else [entry.content]
-    out: list[Any] = []
-    for block in given:
-        if not isinstance(block, (TextBlock, CitableBlock)):
-            out.append(block)
-        elif fresh:
-            text = fresh.pop()
-            is_text = isinstance(block, TextBlock)
-            out.append(copy_model(block, {"text": text}) if is_text else _text_block(text))
-    return [*map(_text_block, fresh), *out]
+    if entry.parts is not None:
+        parts = text_first(entry) if entry.parts == before.parts else entry.parts
+    else:
+        raw = given[0] if len(given) == 1 else None
+        parts = () if entry.content is None else (ContentPart("text", entry.content, raw),)
+    return [_part_block(part) for part in parts]
 
 
 def _keywords(

@@ -1,16 +1,125 @@
-"""What the core asks about messages of LlamaIndex: their dialect, as JSON, as rows of a table."""
+"""What the core asks about messages of LlamaIndex: their dialect, as JSON, as rows of a table.
+
+As JSON no field is lost. LlamaIndex's own way loses some: the simple chat store's serialiser fails
+on current pydantic, and `ChatMessage` turns the bytes of a thought signature into text for good.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, get_args
 
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import ChatMessage, ContentBlock, TextBlock
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_jsonable_python
 
+from history_curator.errors import ConversionError
+from history_curator.model._plain import BYTES, decoded
 from llamaindex_history_curator._dialect import DIALECT
-from llamaindex_history_curator._serialize import message_from_dict as from_json
-from llamaindex_history_curator._serialize import message_to_dict as to_json
 
 __all__ = ["DIALECT", "dump", "from_json", "load", "to_json"]
+
+_BLOCKS: dict[str, type[Any]] = {
+    kind.model_fields["block_type"].default: kind for kind in get_args(get_args(ContentBlock)[0])
+}
+"""The kinds of content blocks by name: LlamaIndex's own list of them."""
+
+
+def message_to_dict(message: ChatMessage) -> dict[str, Any]:
+    """Return a message as plain JSON values. SDK objects become dicts; bytes stay bytes.
+
+    Examples:
+        >>> message_from_dict(message_to_dict(ChatMessage("hi"))) == ChatMessage("hi")
+        True
+    """
+    data = {
+        "role": message.role.value,
+        "blocks": [_encode(block.model_dump()) for block in message.blocks],
+        "additional_kwargs": _encode(message.additional_kwargs),
+    }
+    if type(message) is not ChatMessage:
+        rest = message.model_dump(exclude=set(ChatMessage.model_fields))
+        data |= {"class": _name(type(message)), "fields": _encode(rest)}
+    return data
+
+
+def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
+    """Return the message that `message_to_dict` wrote.
+
+    Raises:
+        ConversionError: when the role is missing or unknown, or when it is of a subclass of
+            `ChatMessage` that is not defined here.
+    """
+    kind = _kind(data.get("class"))
+    try:
+        message = kind(
+            role=data["role"],
+            blocks=[_block(block) for block in data.get("blocks", ())],
+            **decoded(data.get("fields") or {}),
+        )
+    except (KeyError, ValidationError) as error:
+        raise ConversionError(
+            f"not a stored message ({error}).", fix="pass what message_to_dict returned."
+        ) from error
+    # Set afterwards: given to the constructor, a legacy "images" keyword adds its images again.
+    message.additional_kwargs = decoded(data.get("additional_kwargs") or {})
+    return message
+
+
+def _name(kind: type[Any]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _kind(name: str | None) -> type[ChatMessage]:
+    """Return a class by name, among those that are defined: a name imports nothing."""
+    if name is None:
+        return ChatMessage
+    found = [ChatMessage]
+    for kind in found:
+        if _name(kind) == name:
+            return kind
+        found += kind.__subclasses__()
+    raise ConversionError(
+        f"no subclass of ChatMessage is called {name}.",
+        fix=f"import {name.rpartition('.')[0]} before loading.",
+    )
+
+
+def _block(data: Mapping[str, Any]) -> Any:
+    fields = decoded(data)
+    kind = _BLOCKS.get(fields.get("block_type", "text"), TextBlock)
+    try:
+        return kind(**fields)
+    except ValidationError:
+        # Such as an image whose file is gone: the record still has to load.
+        return kind.model_construct(**fields)
+
+
+def _encode(value: Any) -> Any:
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value.value if isinstance(value, Enum) else value
+    if isinstance(value, (bytes, bytearray)):
+        return {BYTES: base64.b64encode(value).decode("ascii")}
+    if isinstance(value, BaseModel):
+        return _encode(value.model_dump())
+    if isinstance(value, Mapping):
+        return {str(key): _encode(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_encode(item) for item in value]
+    if isinstance(value, PurePath):
+        return str(value)
+    return to_jsonable_python(value, fallback=_as_plain)
+
+
+def _as_plain(value: Any) -> Any:
+    fields = getattr(value, "__dict__", None)
+    return _encode(fields) if fields else str(value)
+
+
+to_json, from_json = message_to_dict, message_from_dict
 
 
 def load(data: dict[str, Any]) -> ChatMessage:

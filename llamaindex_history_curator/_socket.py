@@ -12,15 +12,16 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
-from history_curator.managers.summaries import riding
+from history_curator.managers.summaries import Live, Sent, riding
+from history_curator.rules import ProviderProfile
 from history_curator.settings import CuratorConfig
-from llamaindex_history_curator._budget import tool_schemas
+from history_curator.sockets import Ask, Body, adrive, drive
 from llamaindex_history_curator._cache import mark_curation, marks_for
 from llamaindex_history_curator._dialect import DIALECT
 from llamaindex_history_curator._events import publish
 from llamaindex_history_curator._llm_messages import Wire
+from llamaindex_history_curator._models import tool_schemas
 from llamaindex_history_curator._options import check_alone, make_curator
-from llamaindex_history_curator._summaries import Rides
 from llamaindex_history_curator._view import Request, View
 
 
@@ -87,18 +88,22 @@ class Viewer:
         self, messages: Sequence[ChatMessage], *, tools: Sequence[Any] | None = None, **options: Any
     ) -> View:
         """Return the view of the messages, to be sent unless the options of `curate` differ."""
-        asked = self._asked(messages, tools, options)
-        with self.riding(asked):
-            curation = self.curator.curate(asked.messages, **asked.options)
-        return self.finished(curation, asked)
+        return drive(self._view(messages, tools, options))
 
     async def aview(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[Any] | None = None, **options: Any
     ) -> View:
         """Return the view of the messages; see `view`."""
-        asked = self._asked(messages, tools, options)
+        return await adrive(self._view(messages, tools, options))
+
+    def _view(
+        self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None, options: dict[str, Any]
+    ) -> Body[View]:
+        usual = {"tail": "request", "tools": tool_schemas(tools), "dialect": DIALECT}
+        asked = Request(self, list(messages), tools, {**usual, **options})
+        curator = self.curator
         with self.riding(asked):
-            curation = await self.curator.acurate(asked.messages, **asked.options)
+            curation = yield Ask(curator.curate, curator.acurate, (asked.messages,), asked.options)
         return self.finished(curation, asked)
 
     @property
@@ -110,12 +115,6 @@ class Viewer:
         """Open around a curation: a summary may go behind the request that was sent last."""
         rides = self._rides
         return riding(None if rides is None else rides.live(asked.options.get("key"), asked.tools))
-
-    def _asked(
-        self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None, options: dict[str, Any]
-    ) -> Request:
-        usual = {"tail": "request", "tools": tool_schemas(tools), "dialect": DIALECT}
-        return Request(self, list(messages), tools, {**usual, **options})
 
     def finished(self, curation: Curation, asked: Request) -> View:
         """Return a curation as it is sent."""
@@ -152,18 +151,14 @@ class Socket(BaseModel):
     _socket: ClassVar[str] = "llm"
     _rides: ClassVar[bool] = True
     """Whether the LLM is sent the view as it is."""
-    _watched: ClassVar[frozenset[str]] = frozenset(
-        ("token_limit", "managers", "provider", "counter", "mark_cache", "recollect", "curator",
-         "config", "objects")
-    )  # fmt: skip
+    _watched: ClassVar[frozenset[str]] = frozenset()
+    """The settings that are looked at when they are assigned: the fields above."""
     _viewing: tuple[LLM, Viewer] | None = PrivateAttr(default=None)
     _checked: bool = PrivateAttr(default=False)
 
     def _check_settings(self) -> None:
         """Refuse what cannot work. The LLM is left out, because it may be exchanged."""
-        given = {"token_limit": self.token_limit, "managers": self.managers}
-        given |= {"counter": self.counter, "provider": self.provider, "recollect": self.recollect}
-        check_alone(self.curator, config=self.config, objects=self.objects, **given)
+        check_alone(self.curator, **self._made_of(), recollect=self.recollect)
         if self.config is not None:
             self.__dict__["config"] = CuratorConfig.load(self.config)
         if self.curator is None:
@@ -182,21 +177,16 @@ class Socket(BaseModel):
             self.__dict__[name] = before
             raise
 
+    def _made_of(self) -> dict[str, Any]:
+        names = ("token_limit", "managers", "provider", "counter", "config", "objects")
+        return {name: getattr(self, name) for name in names}
+
     def _own_options(self) -> dict[str, Any]:
         """Return further options of the curator."""
         return {} if self.recollect is None else {"recollect": self.recollect}
 
     def _make_curator(self, llm: LLM | None) -> Curator:
-        return make_curator(
-            self.managers,
-            llm=llm,
-            token_limit=self.token_limit,
-            provider=self.provider,
-            counter=self.counter,
-            config=self.config,
-            objects=self.objects,
-            **self._own_options(),
-        )
+        return make_curator(llm=llm, **self._made_of(), **self._own_options())
 
     def _viewer(self) -> Viewer:
         # Made on first use, and again when the LLM is exchanged.
@@ -208,3 +198,59 @@ class Socket(BaseModel):
             )
             self._viewing = (llm, viewer)
         return self._viewing[1]
+
+
+Socket._watched = frozenset(Socket.model_fields)
+
+
+class Rides:
+    """What an LLM was sent last, to be sent again with one instruction behind it.
+
+    Args:
+        llm: the LLM that gets the views.
+        profile: whose rules they follow.
+    """
+
+    def __init__(self, llm: LLM, profile: ProviderProfile) -> None:
+        self._llm = llm
+        self._profile = profile
+        self._sent = Sent()
+
+    def note(
+        self, key: Any, curation: Curation, messages: Sequence[ChatMessage], tools: Any
+    ) -> None:
+        """Remember what is about to be sent."""
+        self._sent.note(key, curation.entries, (list(messages), list(tools or ())))
+
+    def live(self, key: Any, tools: Any) -> Live | None:
+        """Return the last request, where the next one has the same tools."""
+        sent = self._sent.last(key, self._profile)
+        if sent is None:
+            return None
+        entries, (messages, bound) = sent
+        if list(tools or ()) != bound or any(isinstance(tool, dict) for tool in bound):
+            return None
+        llm: Any = self._llm
+
+        def asking(instruction: str) -> Body[Any]:
+            said = [*messages, ChatMessage(role="user", content=instruction)]
+            if bound:
+                history = {"chat_history": said}
+                answer = yield Ask(llm.chat_with_tools, llm.achat_with_tools, (bound,), history)
+            else:
+                answer = yield Ask(llm.chat, llm.achat, (said,))
+            return answer.message
+
+        return Live(
+            entries,
+            self._serves,
+            lambda instruction: drive(asking(instruction)),
+            lambda instruction: adrive(asking(instruction)),
+        )
+
+    def _serves(self, summarizer: Any) -> bool:
+        if summarizer is self._llm:
+            return True
+        named = getattr(getattr(summarizer, "metadata", None), "model_name", None)
+        known = self._llm.metadata.model_name
+        return type(summarizer) is type(self._llm) and named == known not in (None, "", "unknown")

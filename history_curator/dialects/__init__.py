@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from history_curator.dialects._bedrock import BedrockDialect
-from history_curator.dialects._chat import sendable, write_message
-from history_curator.dialects._dicts import DictDialect
+from history_curator.dialects._chat import ROLES, sendable, write_message
+from history_curator.dialects._dicts import DictDialect, whole_source
 from history_curator.dialects._entries import EntryDialect
 from history_curator.dialects._fields import arguments_text, parse_json, parse_object
 from history_curator.dialects._formats import format_of
 from history_curator.dialects._gemini import GeminiDialect
-from history_curator.dialects._parts import image_size, join_text, read_part, text_first
+from history_curator.dialects._parts import image_size, join_text, read_part, text_first, write_part
 from history_curator.dialects._protocol import (
     Dialect,
     Gathered,
@@ -53,6 +53,7 @@ from history_curator.dialects._wire import (
 __all__ = [
     "ANONYMOUS",
     "RESPONSE_ITEMS",
+    "ROLES",
     "BedrockDialect",
     "Dialect",
     "DictDialect",
@@ -94,6 +95,8 @@ __all__ = [
     "takes_later_system",
     "text_first",
     "unfollowed",
+    "whole_source",
     "wire_of",
     "write_message",
+    "write_part",
 ]

@@ -10,15 +10,14 @@ from history_curator.sockets._budget import (
     answer_is_apart,
     budget_of,
     is_share,
-    room_for_answer,
     share_of,
 )
 from history_curator.sockets._cache import MOST_MARKS, mark_prefix, mark_view
 from history_curator.sockets._call import RETRIES, SHRINK, CuratedCall, is_too_long
-from history_curator.sockets._counts import Counts, counts_of
-from history_curator.sockets._load import ConfigSource, load_settings, rebuilt
+from history_curator.sockets._counts import actions_of
+from history_curator.sockets._load import Asked, ConfigSource, load_settings, rebuilt, rules_for
 from history_curator.sockets._record import Retention, entries_of, prune_connection
-from history_curator.sockets._rules import Asked, rules_for
+from history_curator.sockets._written import written_once
 
 __all__ = [
     "MOST_MARKS",
@@ -31,14 +30,13 @@ __all__ = [
     "Branches",
     "Budget",
     "ConfigSource",
-    "Counts",
     "CuratedCall",
     "Retention",
     "Window",
+    "actions_of",
     "adrive",
     "answer_is_apart",
     "budget_of",
-    "counts_of",
     "drive",
     "entries_of",
     "is_share",
@@ -48,7 +46,7 @@ __all__ = [
     "mark_view",
     "prune_connection",
     "rebuilt",
-    "room_for_answer",
     "rules_for",
     "share_of",
+    "written_once",
 ]

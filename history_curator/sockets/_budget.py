@@ -79,7 +79,7 @@ def answer_is_apart(provider: str, limit: int) -> bool:
     )
 
 
-def room_for_answer(window: Window) -> tuple[int, str]:
+def _room_for_answer(window: Window) -> tuple[int, str]:
     """Return the tokens to leave for the answer, and why.
 
     What the request asks for, or else what the model can write, at most half of the window.
@@ -118,7 +118,7 @@ def budget_of(
         >>> budget_of(Window("gpt-5", 272_000, apart=True, writes=128_000)).max_tokens
         258400
     """
-    left, why = room_for_answer(window) if output is None else (output, "as asked")
+    left, why = _room_for_answer(window) if output is None else (output, "as asked")
     kept = window_margin(window.limit) if margin is None else margin
     usable = window.limit - kept
     max_tokens = usable - left - taken

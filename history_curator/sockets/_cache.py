@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from history_curator.caching import Mark, place_marks, plan_of, sheet_for
-
-if TYPE_CHECKING:
-    from history_curator.curator import Curation
+from history_curator.curator import Curation
 
 M = TypeVar("M")
 

@@ -1,17 +1,16 @@
-"""What a curator is made of: as a configuration sets it, and as another curator has it."""
+"""What a curator is made of: as a configuration sets it, as another has it, as the model wants it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from history_curator.curator import Curator
+from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
 from history_curator.settings import CuratorConfig, CuratorOptions
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-ConfigSource: TypeAlias = "CuratorConfig | Mapping[str, Any] | str | Path"
+ConfigSource = CuratorConfig | Mapping[str, Any] | str | Path
 """What describes a curator: a configuration, a mapping, or the path of a file."""
 
 
@@ -61,3 +60,37 @@ def rebuilt(curator: Curator, **changes: Any) -> Curator:
     options = {name: getattr(curator, name) for name in known}
     options["provider"] = curator.profile
     return Curator(*curator.managers, **{**options, **changes})
+
+
+class Asked(NamedTuple):
+    """Who is asked, as far as the rules for a request depend on it.
+
+    Attributes:
+        models: the names of all models that may answer, such as one and its fallbacks. Nothing
+            is taken for granted of a model where they differ, or where one has no name.
+        in_place: whether the client sends system messages within a conversation where they
+            stand; most move them to the front.
+    """
+
+    models: tuple[str | None, ...] = ()
+    in_place: bool = False
+
+
+def rules_for(
+    provider: str | ProviderProfile, asked: Asked, reasoning: ReasoningMode | None = None
+) -> ProviderProfile:
+    """Return the profile for a request; one of your own as it is.
+
+    Examples:
+        >>> rules_for("anthropic", Asked(("claude-opus-4-8",), in_place=True)).hoists
+        False
+        >>> rules_for("anthropic", Asked(("claude-opus-4-8", "claude-opus-4-5"), True)).hoists
+        True
+    """
+    names = set(asked.models)
+    return get_profile(
+        provider,
+        reasoning=reasoning,
+        later_system=None if asked.in_place else "hoist",
+        model=names.pop() if len(names) == 1 else None,
+    )

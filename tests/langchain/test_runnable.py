@@ -25,7 +25,7 @@ from history_curator.errors import (
     ConversionError,
 )
 from history_curator.managers import SlidingWindowManager, ToolResultTruncator
-from history_curator.settings import _registry, register_manager
+from history_curator.settings import _manager, register_manager
 from history_curator.tokens import count_tokens
 from langchain_history_curator import EVENT_NAME, HistoryCurator
 from tests.langchain.factories import ai, answer, human, system, tool
@@ -224,7 +224,7 @@ class TestRunnable:
     def test_from_config_takes_objects(self, monkeypatch: pytest.MonkeyPatch) -> None:
         inner = SlidingWindowManager(4)
         config = {"managers": [{"in_langchain": {"wrapped": "@window"}}]}
-        monkeypatch.setattr(_registry, "_registered", {})
+        monkeypatch.setattr(_manager, "_registered", {})
         register_manager("in_langchain", lambda wrapped: wrapped)
         assert HistoryCurator.from_config(config, objects={"window": inner}).managers == (inner,)
         with pytest.raises(ConfigurationError, match="window"):

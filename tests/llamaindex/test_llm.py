@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from history_curator import BudgetUnsatisfiableError, SlidingWindowManager, SummarizingManager
 from llamaindex_history_curator import CuratedLLM, CuratedMemory
-from llamaindex_history_curator._llm_prompt import ReadyPrompt
+from llamaindex_history_curator._llm import ReadyPrompt
 from tests.llamaindex.factories import assistant, call, dumped, result, system, texts, user
 from tests.llamaindex.models import RecordingLLM, problems
 from tests.llamaindex.wires import Step, Wire

@@ -199,7 +199,7 @@ class TestPins:
 
     def test_a_pin_is_read_and_seen_when_it_changes(self) -> None:
         dialect, message = LlamaIndexDialect(), self.pinned()
-        before = dialect.snapshot(message)
+        (before,) = dialect.peek([dialect.twin(message)])
         assert dialect.read(message, 0)[0].pinned
         message.additional_kwargs["pinned"] = False
         assert not dialect.read(message, 0)[0].pinned

@@ -18,7 +18,7 @@ from llamaindex_history_curator import (
     CuratedLLM,
     CuratedReActAgent,
 )
-from llamaindex_history_curator._budget import tool_schemas
+from llamaindex_history_curator._models import tool_schemas
 from tests.llamaindex.factories import assistant, user
 from tests.llamaindex.models import RecordingLLM
 from tests.llamaindex.wires import NAMES, Request, Step, Wire

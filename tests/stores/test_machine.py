@@ -92,7 +92,7 @@ class LlamaIndexTalk(Talk):
         return MemoryBranches("ann", self.store, token_limit=2_000, retention=self.config)
 
     def close(self) -> None:
-        from llamaindex_history_curator._store_loop import bridge_for
+        from llamaindex_history_curator._store import bridge_for
 
         engine = self.store._async_engine
         if engine is not None:

@@ -56,14 +56,14 @@ def memory_history(tmp_path: Any) -> Any:
 def test_langchain(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, make: Callable[[Any], Any], rewrite: bool
 ) -> None:
-    from langchain_history_curator import CuratedChatMessageHistory, _history_stores
+    from langchain_history_curator import CuratedChatMessageHistory, _history
 
     store = make(tmp_path)
     history = CuratedChatMessageHistory(
         store, max_tokens=300, retention=KEEP, rewrite=rewrite, mode="shadow"
     )
     watched = Watched()
-    watched.on(_history_stores, monkeypatch, "prune_session")
+    watched.on(_history, monkeypatch, "prune_connection")
     monkeypatch.setattr(type(store), "clear", lambda _: watched.writes.append("clear"))
     said = [message for number in range(4) for message in langchain_turn(number)]
     for message in said:

@@ -1,19 +1,23 @@
-"""How many tokens of messages an LLM can take."""
+"""What an LLM says about itself: its rules, its budget and what counts for it."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from itertools import count as numbers
+from typing import Any
 
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
+from llama_index.core.llms import LLM
+from llama_index.core.tools import BaseTool
 
+from history_curator.dialects import provider_for
+from history_curator.errors import ConfigurationError
 from history_curator.sockets import Window, budget_of
 from history_curator.tokens import TokenCounter, find_family, get_counter
+from history_curator.tokens._base import CachingCounter
 
-if TYPE_CHECKING:
-    from llama_index.core.llms import LLM
-    from llama_index.core.tools import BaseTool
+_serial = numbers(1)
 
 
 def budget_for_llm(
@@ -82,3 +86,42 @@ def tool_schemas(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
         tool if isinstance(tool, dict) else tool.metadata.to_openai_tool(skip_length_check=True)
         for tool in tools
     ]
+
+
+def provider_of(llm: LLM | None) -> str:
+    """Return the profile for an LLM, told from its class, then from its model's name."""
+    if llm is None:
+        return "core"
+    found = provider_for(llm.class_name())
+    return found if found != "core" else provider_for(llm.metadata.model_name)
+
+
+class TokenizerCounter(CachingCounter):
+    """Counts with a tokenizer of LlamaIndex: a function from a text to its tokens.
+
+    Examples:
+        >>> TokenizerCounter(str.split).count("four words of text")
+        4
+    """
+
+    __slots__ = ("_tokenize",)
+
+    def __init__(self, tokenize: Callable[[str], Sequence[Any]]) -> None:
+        # Counts are cached under the name: two functions of one name must not be mixed up.
+        label = getattr(tokenize, "__qualname__", type(tokenize).__name__)
+        super().__init__(f"{label}#{next(_serial)}")
+        self._tokenize = tokenize
+
+    def _count_text(self, text: str) -> int:
+        return len(self._tokenize(text))
+
+
+def counter_of(counter: Any, tokenizer_fn: Callable[[str], Sequence[Any]] | None) -> Any:
+    """Return what counts."""
+    if tokenizer_fn is None:
+        return counter
+    if counter is not None:
+        raise ConfigurationError(
+            "counter and tokenizer_fn are both given. Fix: leave one of them out."
+        )
+    return TokenizerCounter(tokenizer_fn)
