@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from operator import is_
 from typing import Any
 
@@ -25,10 +26,12 @@ from llama_index.core.llms import LLM
 
 from llamaindex_history_curator._cache import RESULTS, takes_points
 from llamaindex_history_curator._calls import read_calls, write_block
+from llamaindex_history_curator._models import provider_of
 from llamaindex_history_curator._rewrite import RESULT_ID_KEYS, citable_text
 
 _CALLS = ("tool_calls", "function_call")
 _PLAIN = {MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL}
+_ANSWERS = {MessageRole.ASSISTANT, MessageRole.MODEL, MessageRole.CHATBOT}
 _ODD = frozenset((*_CALLS, "thought_signatures"))
 _OBJECTS = ("anthropic", "bedrock", "gemini")
 """Providers that want the arguments of a call as an object, not as text."""
@@ -50,10 +53,12 @@ class Wire:
         self._known = llm is not None or provider not in ("core", "portable")
         self._marks = provider in ("anthropic", "bedrock") if llm is None else takes_points(llm)
         self._responses = llm is not None and "responses" in llm.class_name().lower()
+        self._joins = provider_of(llm) == "gemini"
 
     def __call__(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the messages, one for one."""
-        return [self.one(message) for message in messages]
+        written = [self.one(message) for message in messages]
+        return _joinable(written) if self._joins else written
 
     def one(self, message: ChatMessage) -> ChatMessage:
         """Return one message."""
@@ -170,6 +175,25 @@ class Wire:
             # Said by the blocks. Responses would send the others as they are, in any shape.
             kept = {key: value for key, value in kept.items() if key not in _CALLS}
         return kept
+
+
+def _joinable(messages: list[ChatMessage]) -> list[ChatMessage]:
+    """Return messages of which neighbours of one role may be joined.
+
+    Gemini's adapter does that by writing what follows into the blocks of the first, which would be
+    a message of the record with words of the ledger in it. It gets copies of these.
+    """
+    out = list(messages)
+    for at, (message, after) in enumerate(pairwise(messages)):
+        alike = (message.role in _ANSWERS) == (after.role in _ANSWERS)
+        apart = message.role is MessageRole.TOOL or (at == 0 and message.role is MessageRole.SYSTEM)
+        if alike and not apart:
+            fields = {
+                "blocks": [*message.blocks],
+                "additional_kwargs": {**message.additional_kwargs},
+            }
+            out[at] = message.model_copy(update=fields)
+    return out
 
 
 def _is_empty(keywords: dict[str, Any]) -> bool:

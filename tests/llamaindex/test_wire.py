@@ -205,6 +205,20 @@ class TestOddMessages:
             view = CuratedLLM(Wire(name).llm, token_limit=8_000).curate_call(plain)
             assert all(one is other for one, other in zip(view, plain, strict=True)), name
 
+    @pytest.mark.parametrize("provider", ["auto", "core"])
+    @pytest.mark.parametrize("name", NAMES)
+    def test_what_an_adapter_joins_leaves_the_record_as_it_was(
+        self, name: str, provider: str
+    ) -> None:
+        record = [system(), user("begin " * 20)]
+        for number in range(30):
+            record += [assistant("yes " * 40), user(f"{number} " + "word " * 40), user("and more")]
+        before = [message.model_copy(deep=True) for message in record]
+        opened = Wire(name)
+        CuratedLLM(opened.llm, token_limit=1_500, provider=provider).chat(record)
+        assert "Earlier in this conversation" in said(opened.last)
+        assert record == before
+
     def test_signatures_of_gemini_go_back(self) -> None:
         opened = Wire("gemini", lambda body: Step(calls=(("c1", "look", {"q": "x"}),), thinks=True))
         tool = FunctionTool.from_defaults(look)
