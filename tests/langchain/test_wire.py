@@ -51,6 +51,21 @@ def said(body: Request) -> str:
     return json.dumps(body, ensure_ascii=False)
 
 
+@pytest.mark.parametrize("provider", ["auto", "core"])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_an_adapter_joins_leaves_the_record_as_it_was(name: str, provider: str) -> None:
+    record: list[BaseMessage] = [SystemMessage("Be brief."), HumanMessage("begin " * 20)]
+    for number in range(30):
+        record += [AIMessage("yes " * 40), HumanMessage(f"{number} " + "word " * 40)]
+        record.append(HumanMessage("and more"))
+    before = [message.model_copy(deep=True) for message in record]
+    opened = Wire(name)
+    settings = {} if provider == "auto" else {"provider": provider}
+    (HistoryCurator(max_tokens=1_500, **settings) | opened.model).invoke(record)
+    assert "Earlier in this conversation" in said(opened.last)
+    assert record == before
+
+
 class TestInTheMiddleOfAChain:
     """Where `trim_messages` usually sits: something is still added behind the step."""
 
