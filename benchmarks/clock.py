@@ -7,7 +7,8 @@ is smaller afterwards, so it sees a little less; what the same visibility costs 
 read off the curve of budgets without it.
 
 More than half of the cost at small budgets is what no view decides: system prompt and tools, which
-these logs do not show, are sent with every request. The cost is given with and without them.
+these logs do not show, are sent with every request. The cost is given with and without them. What
+the pauses cost the view stands beside it: the same views, charged as if no cache ever went cold.
 
 How deep a cold jump goes is chosen on one half of the logs (``--cold`` tries another depth); the
 other half stands beside it.
@@ -71,12 +72,14 @@ class Row:
     fixed: float
 
 
-def rows(pairs: Pairs, *, clock: bool, budgets: Sequence[int], cold: float) -> list[list[Row]]:
-    """Return, for each budget, one row for each session."""
+def rows(
+    pairs: Pairs, *, clock: bool, pauses: bool = True, budgets: Sequence[int], cold: float
+) -> list[list[Row]]:
+    """Return, for each budget, one row for each session; without pauses no cache goes cold."""
     talks = [
         LabConversation(
-            session.id, session.timed() if clock else session.messages, times=session.times,
-            hidden=round(inside.hidden / inside.ratio),
+            session.id, session.timed() if clock else session.messages,
+            times=session.times if pauses else (), hidden=round(inside.hidden / inside.ratio),
         )
         for session, inside in pairs
     ]  # fmt: skip
@@ -137,9 +140,10 @@ def measure(budgets: Sequence[int], cold: float) -> str:
     plain, timely = (
         rows(pairs, clock=clock, budgets=budgets, cold=cold) for clock in (False, True)
     )
-    heads = ("budget", "visible without", "with", "cost", "at equal visibility",
-             "the view alone", "at equal visibility", "both on the half chosen on",
-             "on the other half")  # fmt: skip
+    steady = rows(pairs, clock=False, pauses=False, budgets=budgets, cold=cold)
+    heads = ("budget", "visible without", "with", "what pauses cost the view", "cost",
+             "at equal visibility", "the view alone", "at equal visibility",
+             "both on the half chosen on", "on the other half")  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---:" * len(heads) + "|"]
     tuned = [is_tuned(session.id) for session in sessions]
     parts = ([True] * len(tuned), tuned, [not each for each in tuned])
@@ -154,7 +158,8 @@ def measure(budgets: Sequence[int], cold: float) -> str:
             visible, whole, alone = point(compress(with_clock, part))
             halves += [whole / without(visible, curve, 1), alone / without(visible, curve, 2)]
         lines.append(
-            f"| {budget:,} | {seen:.1%} | {now:.1%} | {less / cost:.3f} | "
+            f"| {budget:,} | {seen:.1%} | {now:.1%} | "
+            f"{(view - point(steady[number])[2]) / cost:.1%} | {less / cost:.3f} | "
             f"{less / without(now, curves[0], 1):.3f} | {thin / view:.3f} | "
             f"{thin / without(now, curves[0], 2):.3f} | "
             f"{halves[0]:.3f}, {halves[1]:.3f} | {halves[2]:.3f}, {halves[3]:.3f} |"
@@ -163,8 +168,9 @@ def measure(budgets: Sequence[int], cold: float) -> str:
     head = (
         f"{calls:,} calls of {len(sessions)} sessions; cost of what is sent, answers apart, "
         f"without the clock = 1. A jump for which the cache was cold leaves the view {cold:.0%} as "
-        "full as another one. The view alone: without the system prompt and tools that the logs "
-        "do not show, which no view decides "
+        "full as another one. What pauses cost the view: what is paid of everything, without the "
+        "clock, for writing the view anew after them. The view alone: without the system prompt "
+        "and tools that the logs do not show, which no view decides "
         f"({curves[0][1][1] - curves[0][1][2]:,.0f} USD of {curves[0][1][1]:,.0f} at "
         f"{budgets[1]:,})."
     )
