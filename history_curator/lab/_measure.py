@@ -170,6 +170,7 @@ def requests(
     overhead = counter.priming + record.hidden
     overhead += counter.count_tools(record.tools) if record.tools else 0
     before: Sequence[ConversationEntry] = ()
+    asked = False  # whether the request before was made, be its view empty
     answered = 0
     for at in calls:
         idle = record.idle(answered, at) if answered else None
@@ -178,19 +179,19 @@ def requests(
             sent = view(at, None)
         except (HistoryCuratorError, ValueError) as error:
             yield Request(at, before, failure=error)
-            before = ()
+            before, asked = (), False
             continue
         taken = perf_counter() - started
         sizes = [counter.count_entry(entry) for entry in sent]
         kept, total = repeated(before, sent), sum(sizes) + overhead
-        cached = sum(sizes[:kept]) + (overhead - counter.priming if before else 0)
+        cached = sum(sizes[:kept]) + (overhead - counter.priming if asked else 0)
         over = max_tokens is not None and total - record.hidden > max_tokens
         sound = profile is None or profile.holds(sent)
         broken = [] if sound or profile is None else profile.find(list(sent))
         yield Request(
             at, before, sent, sizes, kept, record.hidden, total, cached, idle, taken, over, broken
         )
-        before = sent
+        before, asked = sent, True
 
 
 def _add(

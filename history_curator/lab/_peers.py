@@ -290,7 +290,9 @@ class LlamaIndexMemoryPolicy:
 def _curator_policy(max_tokens: int | None, **options: Any) -> Policy:
     from history_curator.curator import Curator
 
-    return CuratorPolicy(Curator(max_tokens=max_tokens, **options), max_tokens)
+    # What a log reports was counted for what was sent then, not for these views.
+    curator = Curator(max_tokens=max_tokens, calibration=False, **options)
+    return CuratorPolicy(curator, max_tokens)
 
 
 _NAMED: dict[str, Callable[[int | None], Policy]] = {

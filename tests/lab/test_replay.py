@@ -90,8 +90,30 @@ class TestTimes:
         assert other.over_budget == one.over_budget == 0
         assert other.cost > one.cost
 
+    def test_what_is_hidden_stays_cached_behind_an_empty_view(self) -> None:
+        hidden = LabConversation("hidden", self.talk(0, 10, 10), hidden=20_000)
+        found = run([hidden], {"nothing": Nothing()}, provider=None)
+        assert found.tallies["nothing"][0].cached == 2 * 20_000
+
+
+class Nothing:
+    """A policy that sends no message at all."""
+
+    max_tokens = None
+
+    def start(self, conversation: Any, counter: Any) -> Any:
+        return lambda upto, question: []
+
 
 class TestCurator:
+    def test_reported_usage_is_about_what_was_sent_not_about_the_view(self) -> None:
+        talk = session(30)
+        for message in talk:
+            if message["role"] == "assistant":
+                message["usage"] = {"prompt_tokens": 50_000, "completion_tokens": 5}
+        found = run([talk], ["curator", "sliding"], max_tokens=900)
+        assert found["curator"].failed == found["sliding"].failed == 0
+
     def test_it_stays_in_budget_and_is_never_refused(self) -> None:
         found = run([session(30)], {"mine": Curator(max_tokens=900)})["mine"]
         assert found.sound
