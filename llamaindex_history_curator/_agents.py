@@ -24,8 +24,10 @@ from pydantic import PrivateAttr
 from history_curator.errors import ConfigurationError
 from history_curator.model import recall_tool_name
 from history_curator.record.recall import RecallRequest
+from history_curator.sockets import is_too_long
 from llamaindex_history_curator._agents_run import Run, use_memory
 from llamaindex_history_curator._events import span
+from llamaindex_history_curator._llm import CuratedLLM
 from llamaindex_history_curator._memory import CuratedMemory
 from llamaindex_history_curator._models import counter_for_llm
 from llamaindex_history_curator._options import check_keywords
@@ -146,7 +148,8 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
         self, ctx: Context, llm_input: list[ChatMessage], llm: LLM | None = None
     ) -> ChatResponse:
         view, ask = await self.curate_step(llm_input), super()._get_llm_response
-        return await self._asks(view, lambda messages: ask(ctx, messages, llm))
+        stream: Any = _Stream(ctx)
+        return await self._asks(view, lambda messages: ask(stream, messages, llm), stream)
 
     # Every kind of agent asks its LLM in one of these, for a view made just before.
 
@@ -157,13 +160,19 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
     async def _get_streaming_response(
         self, ctx: Any, messages: list[ChatMessage], *rest: Any
     ) -> Any:
-        ask = super()._get_streaming_response  # type: ignore[misc]
-        return await self._asks(messages, lambda messages: ask(ctx, messages, *rest))
+        ask, stream = super()._get_streaming_response, _Stream(ctx)  # type: ignore[misc]
+        return await self._asks(messages, lambda messages: ask(stream, messages, *rest), stream)
 
     async def _asks(
-        self, messages: list[ChatMessage], ask: Callable[[list[ChatMessage]], Awaitable[Answer]]
+        self,
+        messages: list[ChatMessage],
+        ask: Callable[[list[ChatMessage]], Awaitable[Answer]],
+        stream: _Stream | None = None,
     ) -> Answer:
-        """Return what an LLM answered, once what it reports for the view is noted."""
+        """Return what an LLM answered, once what it reports for the view is noted.
+
+        Nothing is asked again once part of an answer was shown, nor where the LLM does so itself.
+        """
         first = _asked.get()
         if first is None:
             return await ask(messages)
@@ -174,7 +183,11 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
             view.observe(answer[0] if isinstance(answer, tuple) else answer)
             return answer
 
-        return await first.asent(answered)
+        def too_long(error: Exception) -> bool:
+            shown = stream is not None and stream.shown
+            return not shown and not isinstance(self.llm, CuratedLLM) and is_too_long(error)
+
+        return await first.asent(answered, too_long)
 
     def _spoken(self, view: list[ChatMessage]) -> list[ChatMessage]:
         """Return a view in the words of this kind of agent."""
@@ -233,6 +246,21 @@ class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
 
 
 _asked: ContextVar[View | None] = ContextVar("curated_view", default=None)
+
+
+class _Stream:
+    """The context of a model call, which knows whether any of its answer was shown."""
+
+    def __init__(self, ctx: Any) -> None:
+        self._ctx = ctx
+        self.shown = False
+
+    def write_event_to_stream(self, event: Any) -> None:
+        self.shown = True
+        self._ctx.write_event_to_stream(event)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
 
 
 class _StepContext:

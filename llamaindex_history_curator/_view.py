@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from llama_index.core.base.llms.types import ChatMessage
 
 from history_curator.curator import Curation
-from history_curator.sockets import Ask, Body, CuratedCall, adrive, drive
+from history_curator.sockets import Ask, Body, CuratedCall, adrive, drive, is_too_long
 from history_curator.tokens import read_usage
 
 if TYPE_CHECKING:
@@ -74,12 +74,18 @@ class View(list[ChatMessage]):
         answer: Answer = drive(self._call(ask))
         return answer
 
-    async def asent(self, ask: Callable[[View], Awaitable[Answer]]) -> Answer:
-        """Return what is answered; see `sent`."""
-        answer: Answer = await adrive(self._call(ask))
+    async def asent(
+        self,
+        ask: Callable[[View], Awaitable[Answer]],
+        too_long: Callable[[Exception], bool] = is_too_long,
+    ) -> Answer:
+        """Return what is answered; see `sent`. `too_long` tells which errors are refusals."""
+        answer: Answer = await adrive(self._call(ask, too_long))
         return answer
 
-    def _call(self, ask: Callable[[View], Any]) -> Body[Any]:
+    def _call(
+        self, ask: Callable[[View], Any], too_long: Callable[[Exception], bool] = is_too_long
+    ) -> Body[Any]:
         asked = self._request
 
         def send(curation: Curation) -> Ask:
@@ -91,6 +97,7 @@ class View(list[ChatMessage]):
             asked.messages,
             asked.options,
             send,
+            too_long,
             curating=lambda: asked.viewer.riding(asked),
             first=self._curation,
             usage=lambda _: None,  # every answer is noted, not only surprises

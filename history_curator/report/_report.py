@@ -77,6 +77,10 @@ class CurationReport:
         self.original_count = count
         self.curated_count = len(view)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Managers give their reasons by the identity of entries, which a copy does not have.
+        return {**self.__dict__, "decisions": self.decisions}
+
     @cached_property
     def _record(self) -> Sequence[ConversationEntry]:
         # The list goes on growing with the conversation; the report is about its beginning.

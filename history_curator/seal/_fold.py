@@ -40,6 +40,7 @@ _DEEPER = 4
 """How often a jump is laid again where what it leaves may not fit; each time less does."""
 
 _offset = attrgetter("offset")
+_end = attrgetter("end")
 
 
 class Reached(NamedTuple):
@@ -131,8 +132,9 @@ class Fold:
         newest, latest = self._latest
         if self._settled.end < last and newest is units[self._settled.end]:
             self._settled = latest
-        if self._settled.end == 0:
-            self._settled = self._beginning()
+        if self._settled.end < last:
+            # Not over what no longer matters: there may be reasoning in it that is refused.
+            self._settled = max(self._settled, self._beginning(), key=_end)
         while self._settled.end < last:
             self._settled = self._step(self._settled)
         if newest is not units[last]:

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from history_curator import ConversationEntry, Curator, MessageRole, TiktokenCounter
+from history_curator import (
+    ConversationEntry,
+    Curator,
+    MessageRole,
+    SlidingWindowManager,
+    TiktokenCounter,
+    TurnRetentionManager,
+)
 from history_curator.dialects import DictDialect
 from history_curator.rules import PROVIDERS
 from tests.support.hosts import live, see_an_equal_message_in_the_place_of_another, view
@@ -184,8 +191,9 @@ class TestCuration:
         assert early.report.to_dict() == fresh.report.to_dict()
         assert early.report.original_count == 40
 
-    def test_survives_pickling(self) -> None:
-        curation = Curator(max_tokens=3_000).curate(session(20), tail="history")
+    @pytest.mark.parametrize("managers", [[], [SlidingWindowManager(9)], [TurnRetentionManager(1)]])
+    def test_survives_pickling(self, managers: list[Any]) -> None:
+        curation = Curator(*managers, max_tokens=3_000).curate(session(20), tail="history")
         again = pickle.loads(pickle.dumps(curation))
         assert again == curation
         assert again.report.to_dict() == curation.report.to_dict()

@@ -163,3 +163,18 @@ def test_a_record_longer_than_the_ledger_looks_back_is_shown_as_a_new_curator_do
         history = [*messages[:end], user("and now?")]
         new = Curator(max_tokens=500, recall=True)
         assert outcome(known, history, 0) == outcome(new, history, 0), end
+
+
+def test_reasoning_that_a_compaction_has_replaced_is_not_refused() -> None:
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "b3BhcXVl"}
+    early = [user("go " * 80), assistant("so. " * 20), user("more"), thought, assistant("so.")]
+    late = [user("and? " * 80), assistant("ok"), user("on " * 20), assistant("ok")]
+    compacted = {"type": "compaction", "id": "cmp_1", "encrypted_content": "b3BhcXVl"}
+    history = [*early, *late, compacted, user("now?"), assistant("yes"), user("sure?")]
+
+    def curator() -> Curator:
+        return Curator(max_tokens=300, provider="openai-responses", reasoning="refuse")
+
+    known = curator()
+    known.curate(early)
+    assert known.curate(history).messages == curator().curate(history).messages

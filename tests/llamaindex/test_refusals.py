@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.agent.workflow import AgentStream
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.llms import MockLLM
 from pydantic import BaseModel, PrivateAttr
 
 from history_curator import BudgetUnsatisfiableError, Curator
-from llamaindex_history_curator import CuratedLLM
+from llamaindex_history_curator import CuratedFunctionAgent, CuratedLLM, CuratedReActAgent
 from tests.llamaindex.factories import assistant, user
 from tests.llamaindex.test_usage import KINDS, STYLES, TOOLS, ask, asks
 from tests.llamaindex.wires import NAMES, Request, Wire
@@ -164,3 +165,48 @@ class TestOtherWays:
         with pytest.raises(BudgetUnsatisfiableError):
             curated.chat([user("word " * 9_000)])
         assert llm._seen == []
+
+
+class Streaming(MockLLM):
+    """Says some of an answer, and then that the request was too long; or nothing but that."""
+
+    _said: int = PrivateAttr()
+    _asked: int = PrivateAttr(default=0)
+
+    def __init__(self, said: int) -> None:
+        super().__init__()
+        self._said = said
+
+    async def astream_chat(self, messages: Any, **kwargs: Any) -> Any:
+        self._asked += 1
+
+        async def chunks() -> Any:
+            for number in range(self._said):
+                yield ChatResponse(message=assistant("so " * number), delta="so ")
+            raise ValueError("input is too long")
+
+        return chunks()
+
+
+class TestAgentsAskNoMoreThanTheySay:
+    @pytest.mark.parametrize(("said", "asked"), [(0, 3), (2, 1)], ids=["refused", "begun"])
+    async def test_not_again_once_something_was_shown(self, said: int, asked: int) -> None:
+        llm, shown = Streaming(said), []
+        agent = CuratedReActAgent(llm=llm, token_limit=3_000)
+        running = agent.run("what is it?", chat_history=SAID)
+        async for event in running.stream_events():
+            shown += [event.delta] if isinstance(event, AgentStream) else []
+        with pytest.raises(ValueError, match="too long"):
+            await running
+        assert shown == ["so "] * said
+        assert llm._asked == asked
+
+    @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streaming"])
+    async def test_an_llm_that_asks_again_itself_is_asked_once(self, streaming: bool) -> None:
+        wire = Small("openai")
+        wire.most = 0
+        llm = CuratedLLM(wire.llm, token_limit=4_000)
+        agent = CuratedFunctionAgent(llm=llm, tools=TOOLS, token_limit=4_000, streaming=streaming)
+        with pytest.raises(Exception, match="maximum context length"):
+            await agent.run("what is it?", chat_history=SAID)
+        assert len(wire.requests) == 3
