@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,7 +68,9 @@ def _about_all(
         typer.Option("--version", callback=_version, is_eager=True, help="Say it and exit."),
     ] = False,
 ) -> None:
-    pass
+    # Half a character in a record is printed as its escape in JSON; UTF-8 cannot carry it.
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding.lower() == "utf-8":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @app.command(epilog="Example: history-curator curate talk.json -n 16000 -o view.json")

@@ -154,7 +154,7 @@ def write_text(text: str, path: Path | None) -> None:
     if path is None:
         sys.stdout.write(text)
     elif path.suffix == ".gz":
-        write_private(path, gzip.compress(text.encode(), mtime=0))
+        write_private(path, gzip.compress(text.encode("utf-8", "backslashreplace"), mtime=0))
     else:
         write_private(path, text)
 

@@ -15,6 +15,7 @@ def write_private(path: str | Path, data: str | bytes) -> Path:
     old file or the new one, and a full disk or a crash leaves the old one. The file can be read
     and written by its owner only; one that was there keeps its mode. A link is followed, so the
     link stays and its target is replaced. What is no file, such as ``/dev/stdout``, is written to.
+    Half a character, which UTF-8 cannot carry, is written as its escape in JSON.
 
     Examples:
         >>> import tempfile
@@ -24,7 +25,7 @@ def write_private(path: str | Path, data: str | bytes) -> Path:
     """
     target = Path(path)
     place = target.resolve()
-    content = data.encode("utf-8") if isinstance(data, str) else data
+    content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     if place.exists() and not place.is_file():
         with place.open("wb") as stream:
             stream.write(content)

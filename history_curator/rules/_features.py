@@ -5,7 +5,7 @@ tool result. BLANK: it has no text, or a blank one. CALLS: it lists calls, perha
 provider keeps something beside one of them. PARTS: it is made of blocks. REASONING: it carries
 thoughts. SELDOM: it has what few have, such as the name of its author, keys nobody knows, or
 repairs it was read with. LISTED: its message has a list of calls, whoever speaks. TYPED: its
-message has a type, as the items of OpenAI Responses have.
+message has a type, as the items of OpenAI Responses have. HALVES: a text of it has half a character.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from operator import or_
 
 from history_curator.dialects import Gathered
 from history_curator.model import ConversationEntry, MessageRole
+from history_curator.rules._lone_surrogates import has_lone_surrogates
 
-ANY, SYSTEM, RESULT, BLANK, CALLS, EXTRA, PARTS, REASONING, SELDOM, LISTED, TYPED = (
-    1 << place for place in range(11)
+ANY, SYSTEM, RESULT, BLANK, CALLS, EXTRA, PARTS, REASONING, SELDOM, LISTED, TYPED, HALVES = (
+    1 << place for place in range(12)
 )
 EVERYTHING = -1
 
@@ -51,7 +52,7 @@ def features_of(entry: ConversationEntry) -> int:
     root = entry.root.source
     if root.__class__ is Gathered or _has(root, "type"):
         found |= TYPED
-    return found
+    return found | HALVES * has_lone_surrogates(entry)
 
 
 def features_in(entries: Iterable[ConversationEntry]) -> int:

@@ -1,4 +1,4 @@
-"""P11: no field where it does not belong."""
+"""P11: no field where it does not belong, and no text that cannot be sent."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ from history_curator.rules._invariant import (
     is_blank,
     remembered,
 )
+from history_curator.rules._lone_surrogates import (
+    has_lone_surrogates,
+    without_lone_surrogates,
+)
 
 MAX_CALLS = 128
 _CALL_BLOCKS = {"tool_use", "tool_call", "function_call"}
 
 _NOTED = ("merged", ANONYMOUS)
 """What rules note in the metadata of an entry."""
+_HALVES = ("halves", "half a character (a lone surrogate), which cannot be encoded")
 
 
 class MessagesAreWellFormed(Invariant):
@@ -32,10 +37,12 @@ class MessagesAreWellFormed(Invariant):
     OpenAI: ``Invalid 'messages[].tool_calls': empty array``, ``array too long. Expected an array
     with maximum length 128``, ``Additional properties are not allowed``; Anthropic: ``Extra
     inputs are not permitted``. Mistral's third tokenizer and some Bedrock models refuse text and
-    calls in one message.
+    calls in one message. A text with half a character, a lone surrogate such as file names have
+    that were decoded with ``surrogateescape``, cannot be encoded, so no client sends it.
 
     Repair: the key is left out; a call listed twice is listed once; too many calls become two
-    entries; where text and calls may not stand together, the text comes first on its own.
+    entries; where text and calls may not stand together, the text comes first on its own;
+    half a character becomes U+FFFD.
 
     Args:
         max_calls: calls one entry may carry.
@@ -50,7 +57,7 @@ class MessagesAreWellFormed(Invariant):
     """
 
     code = "P11"
-    about = has.CALLS | has.LISTED | has.SELDOM | has.PARTS
+    about = has.CALLS | has.LISTED | has.SELDOM | has.PARTS | has.HALVES
     errors: ClassVar[Errors] = {
         "empty calls": {"openai": "Invalid 'messages[].tool_calls': empty array."},
         "many calls": {"openai": "array too long. Expected an array with maximum length 128"},
@@ -64,6 +71,7 @@ class MessagesAreWellFormed(Invariant):
         "types": {"openai": "Invalid type for 'messages'", "anthropic": "Input should be a valid"},
         "repeated": {"anthropic": "`tool_use` ids must be unique"},
         "notes": {},
+        "halves": {"core": "UnicodeEncodeError: surrogates not allowed"},
         "text": {
             "mistral": "Assistant message must have either content or tool_calls, but not both."
         },
@@ -82,7 +90,7 @@ class MessagesAreWellFormed(Invariant):
 
     def look_at(self, entry: ConversationEntry) -> list[tuple[str, str]]:
         """Look at the calls, and at the keys of the message it was read from."""
-        found: list[tuple[str, str]] = []
+        found = [_HALVES] if has_lone_surrogates(entry) else []
         calls, source = entry.tool_calls, entry.source
         if entry.seldom is not None:
             if entry.repairs:
@@ -136,7 +144,15 @@ class MessagesAreWellFormed(Invariant):
     def _formed(
         self, entry: ConversationEntry, kinds: frozenset[str]
     ) -> tuple[ConversationEntry, ...]:
-        entry = _cleaned(entry, kinds)
+        if "halves" in kinds:
+            entry = edit(
+                entry,
+                **without_lone_surrogates(entry),
+                action=entry.action or "repaired",
+                reason=entry.reason or "half a character cannot be encoded, and became U+FFFD",
+            )
+        if kinds != {"halves"}:
+            entry = _cleaned(entry, kinds)
         out: list[ConversationEntry] = []
         calls = entry.tool_calls or ()
         if "text" in kinds:

@@ -429,3 +429,47 @@ class TestCompareOnAScreen:
         done = run("compare", talk, "--policy", "=curator.yaml")
         assert done.exit_code == 2
         assert "NAME=curator.yaml" in done.output
+
+
+class TestHalfACharacter:
+    """A lone surrogate: JSON can say it, UTF-8 cannot."""
+
+    RECORD = (user("list caf\udce9"), assistant("a \ud800 b"), user("bye \udc80"))
+
+    @pytest.fixture
+    def odd(self, tmp_path: Path) -> Path:
+        path = tmp_path / "odd.json"
+        path.write_text(json.dumps(self.RECORD), encoding="utf-8")
+        return path
+
+    @pytest.mark.parametrize("name", ["view.json", "view.json.gz", None])
+    def test_a_view_has_none(self, odd: Path, name: str | None) -> None:
+        view = json.loads(self.written("curate", odd, name=name))
+        assert [each["content"] for each in view] == ["list caf\ufffd", "a \ufffd b", "bye \ufffd"]
+
+    @pytest.mark.parametrize("name", ["kept.json", "kept.json.gz", None])
+    def test_what_is_left_of_a_record_keeps_it(self, odd: Path, name: str | None) -> None:
+        kept = json.loads(self.written("prune", odd, "--apply", name=name))
+        assert kept == list(self.RECORD)
+
+    def test_it_is_found_and_explained(self, odd: Path) -> None:
+        found = run("check", odd)
+        assert found.exit_code == 1
+        assert "half a character" in found.output
+        told = run("explain", odd)
+        assert told.exit_code == 0, told.output
+        assert "caf\\udce9" in told.output
+        assert json.loads(run("explain", odd, "--json").stdout)
+        page = run("report", odd, "-o", odd.with_suffix(".html"))
+        assert page.exit_code == 0, page.output
+
+    def written(self, command: str, odd: Path, *options: str, name: str | None) -> bytes:
+        if name is None:
+            done = run(command, odd, *options)
+            assert done.exit_code == 0, done.output
+            return done.stdout.encode()
+        target = odd.with_name(name)
+        done = run(command, odd, *options, "-o", target)
+        assert done.exit_code == 0, done.output
+        data = target.read_bytes()
+        return gzip.decompress(data) if target.suffix == ".gz" else data
