@@ -8,6 +8,7 @@ is noted with its file. Files are the unit, because files are what a reader has 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -18,6 +19,10 @@ import history_curator
 from history_curator import Curator
 
 _ROOT = Path(history_curator.__file__).parent.parent
+_PACKAGES = tuple(
+    f"{_ROOT / name}{os.sep}"
+    for name in ("history_curator", "langchain_history_curator", "llamaindex_history_curator")
+)
 
 
 def conversation() -> list[dict[str, str]]:
@@ -37,7 +42,7 @@ def walk(new: dict[str, str]) -> dict[str, set[str]]:
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         path = frame.f_code.co_filename
-        if event == "call" and path.startswith(str(_ROOT)):
+        if event == "call" and path.startswith(_PACKAGES):
             passed[str(Path(path).relative_to(_ROOT))].add(frame.f_code.co_name)
 
     sys.setprofile(note)

@@ -157,7 +157,8 @@ class Curator:
                 `max_tokens` of the curator, so that the cut is laid for it.
             tail: ``"request"`` when the view is about to be sent, so it must end on a user or
                 tool message; ``"history"`` when the caller appends the next message. When not
-                given, a conversation that the assistant ended is a history.
+                given, a conversation that the assistant ended is a history, and so is one of
+                system messages alone.
             session: handed to the managers.
             max_tokens: a budget for this call alone.
             dialect: how to read the messages; found from the messages when not given.
@@ -368,6 +369,9 @@ def _recollecting(managers: Sequence[Any], *, wanted: bool) -> Sequence[HistoryM
 
 def _check_managers(managers: Sequence[Any]) -> None:
     for position, manager in enumerate(managers):
+        if isinstance(manager, type):
+            name = manager.__name__
+            raise ConfigurationError(f"managers[{position}] is the class {name}. Fix: {name}(...).")
         if not (hasattr(manager, "curate") or hasattr(manager, "acurate")):
             raise ConfigurationError(
                 f"managers[{position}] is {a_type(manager)} without a curate method. "

@@ -12,6 +12,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError, ConversionError, a_type, named
+from history_curator.managers import HistoryManager
 from history_curator.settings import OPTIONS, SharedOptions, check_names
 from history_curator.sockets import is_share
 from langchain_history_curator._dialect import without_removed
@@ -40,7 +41,7 @@ class NodeOptions(SharedOptions, total=False):
 class StepOptions(NodeOptions, total=False):
     """What `HistoryCurator.for_model` takes beside a budget."""
 
-    managers: Sequence[Any]
+    managers: Sequence[Any] | HistoryManager | None
     tools: Sequence[Any] | None
 
 

@@ -26,6 +26,7 @@ from history_curator.sockets import (
     Body,
     ConfigSource,
     adrive,
+    as_managers,
     drive,
     load_settings,
     rules_for,
@@ -106,7 +107,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     model_config = ConfigDict(arbitrary_types_allowed=True, frozen=False, extra="forbid")
 
     managers: tuple[Any, ...] = ()
-    """Applied in order; none is the budget alone."""
+    """Applied in order, or one alone; none is the budget alone."""
 
     tail: Literal["auto", "request", "history"] = "auto"
     """``request`` when the view is sent as it is, ``history`` when something is appended to it;
@@ -142,6 +143,11 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         _check(type(self), settings)
         super().__init__(**settings)
         _ = self.curator
+
+    @field_validator("managers", mode="before")
+    @classmethod
+    def _read_managers(cls, managers: Any) -> Any:
+        return as_managers(managers)
 
     @field_validator("tools", mode="before")
     @classmethod
@@ -338,7 +344,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         who = settings.pop("asked")
         _check(type(self), {**settings, "max_tokens": self.max_tokens, "reserve": self.reserve})
         settings["provider"] = rules_for(settings["provider"], who, settings["reasoning"])
-        managers = settings.pop("managers")
+        managers = as_managers(settings.pop("managers"))
         key = (*managers, *settings.values())
         try:
             known = _curators.get(key)

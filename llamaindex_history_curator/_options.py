@@ -15,7 +15,7 @@ from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
 from history_curator.managers import HistoryManager
 from history_curator.settings import check_names, check_options
-from history_curator.sockets import Asked, ConfigSource, load_settings, rules_for
+from history_curator.sockets import Asked, ConfigSource, as_managers, load_settings, rules_for
 from llamaindex_history_curator._models import budget_for_llm, counter_for_llm, provider_of
 from llamaindex_history_curator._store import ChatStore, check_store, find_store
 
@@ -76,7 +76,7 @@ def settings_for(
         "provider": None if provider == "auto" else provider,
     }
     given = {**options, **{name: value for name, value in named.items() if value is not None}}
-    settings = {"managers": _as_sequence(managers), **load_settings(config, objects, given)}
+    settings = {"managers": as_managers(managers), **load_settings(config, objects, given)}
     if settings.get("max_tokens") is None and llm is not None:
         settings["max_tokens"] = budget_for_llm(llm)
     settings.setdefault("counter", counter_for_llm(llm))
@@ -117,12 +117,6 @@ def _together(what: str, names: Sequence[str]) -> ConfigurationError:
         f"{what} is given together with what it is made of: {', '.join(names)}. "
         "Fix: put them into the one, and leave the other out."
     )
-
-
-def _as_sequence(managers: Any) -> Sequence[HistoryManager]:
-    if managers is None:
-        return ()
-    return managers if isinstance(managers, Sequence) else (managers,)
 
 
 # Arguments of `ChatMemoryBuffer` and `Memory`, in our words.

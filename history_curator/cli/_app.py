@@ -43,6 +43,7 @@ from history_curator.cli._show import (
     summary_panel,
     violation_table,
 )
+from history_curator.model import check_folder
 from history_curator.report._layout import many
 
 app = typer.Typer(
@@ -169,6 +170,13 @@ def _report(file: str, which: int, max_tokens: int | None, curator: Any) -> tupl
     return stored.id, curation.report
 
 
+def _check_folders(*paths: Path | None) -> None:
+    """Refuse a path that cannot be written before the work, not after it."""
+    for path in paths:
+        if path is not None:
+            check_folder(path)
+
+
 @app.command(epilog="Example: history-curator report talk.json -n 16000 -o page.html")
 @friendly
 def report(
@@ -210,6 +218,7 @@ def session(
     """Write one page with every call of a conversation: a slider, jumps, cached tokens, cost."""
     from history_curator.lab import SessionPage
 
+    _check_folders(output)
     stored = pick(read_file(file).conversations, which)
     policies: dict[str, Any] = {"curator": curator_of(max_tokens, provider, counter, config)}
     if policy:
@@ -288,6 +297,7 @@ def compare(
     """Replay recorded conversations under several policies and compare them."""
     from history_curator.lab import load_conversations, peer_names, replay
 
+    _check_folders(output, html)
     policies = policies_of(policy or peer_names(), max_tokens, provider, counter)
     results = replay(
         load_conversations(*sources)[:limit], policies, pricing=pricing,
@@ -319,6 +329,7 @@ def demo(
     """Curate an agent's session in front of you and write its page."""
     from history_curator.cli._demo import run_demo
 
+    _check_folders(output)
     run_demo(max_tokens, output, full=full)
 
 
@@ -337,15 +348,16 @@ def prune(
     table: Annotated[str | None, typer.Option(help="Of a database: the table.")] = None,
     session: Annotated[str | None, typer.Option(help="Of a database: one conversation.")] = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Do it; otherwise only say what would change.")
+        bool, typer.Option("--apply", help="Write it; otherwise only say what would change.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Of a database: as JSON.")] = False,
     in_place: Annotated[bool, typer.Option("--in-place", help="Of a file: overwrite it.")] = False,
 ) -> None:
     """Say what the retention rules would remove from what is stored; with --apply, do it.
 
-    Tool details of older turns go. A database is cleaned where it is. What is left of a file goes
-    to standard output or --output; the file itself is overwritten only with --in-place.
+    Tool details of older turns go. Without --apply nothing is written. With it, a database is
+    cleaned where it is, and what is left of a file goes to standard output or --output; the file
+    itself is overwritten only with --in-place.
     """
     from history_curator.cli._prune import prune_database, prune_file
 
@@ -387,6 +399,7 @@ def doctor(
     from history_curator.doctor._diagnosis import BUDGETS, PEERS
     from history_curator.lab._extra import progress_bar
 
+    _check_folders(html, output)
     found = diagnose(
         paths,
         budgets=(budget or BUDGETS) if what_if else (),

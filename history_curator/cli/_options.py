@@ -81,7 +81,11 @@ def about(
 
 def pick(conversations: Sequence[StoredConversation], which: int) -> StoredConversation:
     if which >= len(conversations):
-        raise typer.BadParameter(f"the file holds {many(len(conversations), 'conversation')}.")
+        held, last = many(len(conversations), "conversation"), len(conversations) - 1
+        raise typer.BadParameter(
+            f"{which} is not in the range 0<=x<={last}; the file holds {held}.",
+            param_hint="'--which' / '-w'",
+        )
     return conversations[which]
 
 

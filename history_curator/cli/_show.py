@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from history_curator.errors import HistoryCuratorError
+from history_curator.report._layout import many
 
 if TYPE_CHECKING:
     from history_curator.doctor import Diagnosis
@@ -38,13 +39,18 @@ COLOURS = {
 def summary_panel(report: CurationReport, title: str) -> Panel:
     """Return the numbers of a curation and its budget bar."""
     body = Text()
-    body.append(f"{report.original_count} messages, {report.tokens_before:,} tokens on record\n")
-    body.append(f"{report.curated_count} messages, {report.tokens:,} tokens in the view", "bold")
+    body.append(
+        f"{many(report.original_count, 'message')}, {report.tokens_before:,} tokens on record\n"
+    )
+    body.append(
+        f"{many(report.curated_count, 'message')}, {report.tokens:,} tokens in the view", "bold"
+    )
     if report.max_tokens:
         body.append(f" of {report.max_tokens:,}\n")
         body.append_text(budget_bar(report))
     body.append(
-        f"\nstable prefix: {report.prefix_entries} messages, {report.prefix_tokens:,} tokens\n"
+        f"\nstable prefix: {many(report.prefix_entries, 'message')}, "
+        f"{report.prefix_tokens:,} tokens\n"
     )
     for action, count in sorted(report.actions.items(), key=lambda item: -item[1]):
         body.append(f"{count} {action}  ", COLOURS.get(action, "white"))

@@ -68,12 +68,15 @@ def in_short(found: Diagnosis) -> list[str]:
         was = found.policies[0]
         sound = [each for each in found.policies if not each.note and each.regret <= was.regret]
         best = min(sound, key=lambda each: each.cost, default=was)
-        if best is was or not was.cost:
-            said.append("No policy tried costs less without losing more.")
+        share = best.cost / was.cost if was.cost else 1.0
+        if share > 0.995 and was.regret - best.regret < 0.0005:  # it would read as the same
+            said.append(
+                "No policy tried costs less without losing more: what was sent is fine as it was."
+            )
         else:
             said.append(
                 f"{best.policy} at {best.budget:,} tokens would have cost "
-                f"{best.cost / was.cost:.0%} and lost {best.regret:.1%} of what was needed, "
+                f"{share:.0%} and lost {best.regret:.1%} of what was needed, "
                 f"instead of {was.regret:.1%}."
             )
     return said

@@ -22,7 +22,7 @@ from history_curator.model._handles import (
 )
 from history_curator.model._marks import looks_like_ours, neutralise, one_line, quote
 from history_curator.model._plain import entry_from_dict, entry_to_dict
-from history_curator.model._private_file import write_private
+from history_curator.model._private_file import check_folder, write_private
 from history_curator.model._provider import entry_to_provider_message, provider_message_to_entry
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "MessageRole",
     "Reasoning",
     "ToolCall",
+    "check_folder",
     "entry_from_dict",
     "entry_to_dict",
     "entry_to_provider_message",

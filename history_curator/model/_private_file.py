@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from pathlib import Path
+
+
+def check_folder(path: str | Path) -> Path:
+    """Return the place a file will have, links followed.
+
+    Raises:
+        FileNotFoundError: naming the file, when there is no folder for it.
+    """
+    place = Path(path).resolve()
+    if not place.parent.is_dir():
+        problem = f"there is no folder {place.parent}. Fix: make it, or give another path"
+        raise FileNotFoundError(errno.ENOENT, problem, str(path))
+    return place
 
 
 def write_private(path: str | Path, data: str | bytes) -> Path:
@@ -17,6 +31,9 @@ def write_private(path: str | Path, data: str | bytes) -> Path:
     link stays and its target is replaced. What is no file, such as ``/dev/stdout``, is written to.
     Half a character, which UTF-8 cannot carry, is written as its escape in JSON.
 
+    Raises:
+        OSError: naming the path that was given, when it cannot be written.
+
     Examples:
         >>> import tempfile
         >>> target = Path(tempfile.mkdtemp()) / "page.html"
@@ -24,13 +41,17 @@ def write_private(path: str | Path, data: str | bytes) -> Path:
         '0o600'
     """
     target = Path(path)
-    place = target.resolve()
     content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
-    if place.exists() and not place.is_file():
-        with place.open("wb") as stream:
+    if target.exists() and not target.is_file():
+        with target.open("wb") as stream:
             stream.write(content)
         return target
-    handle, name = tempfile.mkstemp(prefix=f".{place.name[:32]}.", dir=place.parent)
+    place = check_folder(target)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{place.name[:32]}.", dir=place.parent)
+    except OSError as error:
+        error.filename = str(target)  # not the name of a file that nobody asked for
+        raise
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

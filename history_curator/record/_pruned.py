@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from history_curator.report._layout import many
+
 
 @dataclass(frozen=True, slots=True)
 class PruneDecision:
@@ -85,7 +87,8 @@ class PruneReport:
         verb = "would be" if self.dry_run else "were"
         summary = (
             f"{self.store}, table {self.table} ({self.layout}): "
-            f"{self.rows} messages of {self.sessions} conversations; {self.trimmed} {verb} "
+            f"{many(self.rows, 'message')} of {many(self.sessions, 'conversation')}; "
+            f"{self.trimmed} {verb} "
             f"trimmed, {self.removed} {verb} removed, {self.saved} of {self.characters} "
             "characters saved"
         )

@@ -239,7 +239,7 @@ def get_profile(
     if provider not in _PROVIDERS:
         raise ConfigurationError(
             f"provider: unknown profile {provider!r}. Fix: use one of {', '.join(PROVIDERS)}, "
-            "or pass a ProviderProfile."
+            "or in Python pass a ProviderProfile."
         )
     check_options({"reasoning": reasoning})
     if later_system not in (None, "hoist", "demote", "stay"):

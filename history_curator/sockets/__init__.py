@@ -15,7 +15,14 @@ from history_curator.sockets._budget import (
 from history_curator.sockets._cache import MOST_MARKS, mark_prefix, mark_view
 from history_curator.sockets._call import RETRIES, SHRINK, CuratedCall, is_too_long
 from history_curator.sockets._counts import actions_of
-from history_curator.sockets._load import Asked, ConfigSource, load_settings, rebuilt, rules_for
+from history_curator.sockets._load import (
+    Asked,
+    ConfigSource,
+    as_managers,
+    load_settings,
+    rebuilt,
+    rules_for,
+)
 from history_curator.sockets._record import Retention, entries_of, prune_connection
 from history_curator.sockets._written import written_once
 
@@ -36,6 +43,7 @@ __all__ = [
     "actions_of",
     "adrive",
     "answer_is_apart",
+    "as_managers",
     "budget_of",
     "drive",
     "entries_of",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +44,18 @@ def load_settings(
     if "managers" in settings and "managers" not in given:
         settings["managers"] = loaded.make_managers(objects)
     return {**settings, **given}
+
+
+def as_managers(given: Any) -> tuple[Any, ...]:
+    """Return managers as they are given: in a sequence, one alone, or none.
+
+    Examples:
+        >>> as_managers(None), as_managers([1, 2]), as_managers(3)
+        ((), (1, 2), (3,))
+    """
+    if given is None:
+        return ()
+    return tuple(given) if isinstance(given, Sequence) else (given,)
 
 
 def rebuilt(curator: Curator, **changes: Any) -> Curator:

@@ -61,7 +61,8 @@ class TiktokenCounter(CachingCounter):
             raise ConfigurationError(
                 f"counter: {encoding!r} is neither an encoding ({', '.join(ENCODINGS)}) nor a "
                 f"model of a known family ({', '.join(each.name for each in FAMILIES)}). "
-                'Fix: TiktokenCounter("o200k_base", factor=1.2) counts conservatively.'
+                "Fix: use one of these, such as o200k_base; in Python "
+                'TiktokenCounter("o200k_base", factor=1.2) counts conservatively.'
             )
         self.encoding = family.encoding
         factor = family.factor if factor is None else factor

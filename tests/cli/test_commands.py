@@ -139,6 +139,16 @@ class TestCurate:
         assert done.exit_code == 2
         assert "messages[0].role" in done.stderr
 
+    @pytest.mark.parametrize("command", ["curate", "report", "session", "compare", "demo"])
+    def test_a_folder_that_is_not_there_is_one_line_and_code_2(
+        self, talk: Path, tmp_path: Path, command: str
+    ) -> None:
+        target = tmp_path / "no" / "x.json"
+        given = () if command == "demo" else (talk,)
+        done = run(command, *given, "-n", "6000", "-o", target)
+        assert done.exit_code == 2
+        assert f"error: {target}: there is no folder {target.parent}. Fix: make it" in done.stderr
+
     def test_a_budget_nothing_fits_is_one_line_and_code_2(self, talk: Path) -> None:
         done = run("curate", talk, "-n", "10")
         assert done.exit_code == 2
@@ -200,7 +210,15 @@ class TestExplainAndReport:
         assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
 
     def test_a_conversation_that_is_not_there(self, talk: Path) -> None:
-        assert run("explain", talk, "--which", "7").exit_code == 2
+        done = run("explain", talk, "--which", "7")
+        assert done.exit_code == 2
+        assert "--which" in done.output
+        assert "7 is not in the range 0<=x<=0" in done.output
+
+    def test_one_message_is_one(self) -> None:
+        done = run("explain", "-", stdin=json.dumps([user("hi")]))
+        assert "1 message, " in done.output
+        assert "1 messages" not in done.output
 
 
 class TestCount:

@@ -139,7 +139,7 @@ def test_f11_a_foreign_signature(provider, block):
     assert (read.reasoning, read.content) == (None, "42")
 
 
-# F12 is about signatures beside the calls of an entry: tests/invariants/test_reasoning.py.
+# F12 is about signatures beside the calls of an entry: tests/rules/test_reasoning.py.
 
 
 @pytest.mark.parametrize("provider", ["core", "anthropic"])

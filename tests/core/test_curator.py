@@ -279,6 +279,10 @@ class TestWays:
             curator.curate(loop(3))
         assert len(asyncio.run(curator.acurate(loop(3))).messages) < 8
 
+    def test_a_class_is_no_manager(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"managers\[1\] is the class ToolResultTrunc"):
+            Curator(SlidingWindowManager(4), ToolResultTruncator)  # type: ignore[arg-type]
+
     def test_pins_and_the_last_n_survive_any_manager(self) -> None:
         messages = loop(30)
         messages[4] = {**messages[4], "pinned": True}

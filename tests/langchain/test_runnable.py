@@ -121,6 +121,16 @@ class TestGuarantees:
         step = HistoryCurator(managers=(SlidingWindowManager(window_size=4),))
         assert len(step.invoke(conversation())) < 10
 
+    def test_one_manager_alone(self) -> None:
+        one = SlidingWindowManager(window_size=4)
+        step = HistoryCurator(managers=one)
+        assert step.managers == (one,)
+        assert len(step.invoke(conversation())) < 10
+        step.managers = SlidingWindowManager(window_size=2)  # type: ignore[assignment]
+        assert len(step.invoke(conversation())) < 10
+        with pytest.raises(ConfigurationError, match="is the class SlidingWindowManager"):
+            HistoryCurator(managers=[SlidingWindowManager])
+
     @pytest.mark.parametrize("settings", [{"max_tokens": 0}, {"max_tokens": -5}])
     def test_a_senseless_budget_is_refused_at_once(self, settings: Any) -> None:
         with pytest.raises(ConfigurationError):

@@ -87,3 +87,34 @@ def test_a_device_that_is_really_full(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(OSError, match="No space left"):
         write_private(path, "new" * 9_999)
     assert path.read_text() == "old"
+
+
+def test_a_folder_that_is_not_there_is_named_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "no" / "talk.json"
+    with pytest.raises(FileNotFoundError, match="make it, or give another path") as refused:
+        write_private(path, "[]")
+    assert refused.value.filename == str(path)
+    assert str(path.parent) in refused.value.strerror
+
+
+def test_what_cannot_be_written_is_named_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(prefix: str, **_: Any) -> Any:
+        raise PermissionError(13, "Permission denied", f"{tmp_path}/{prefix}x1y2")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    with pytest.raises(PermissionError) as refused:
+        write_private(tmp_path / "talk.json", "[]")
+    assert refused.value.filename == str(tmp_path / "talk.json")
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
+def test_a_pipe_behind_a_name_is_written_to() -> None:
+    reader, writer = os.pipe()
+    try:
+        write_private(f"/dev/fd/{writer}", "hello")
+        assert os.read(reader, 9) == b"hello"
+    finally:
+        os.close(reader)
+        os.close(writer)
