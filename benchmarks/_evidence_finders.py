@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks._evidence_ideas import Variant
 from benchmarks._evidence_peers import Message, View
 from history_curator import Curator, RelevanceManager
-from history_curator.dialects import read_entries
+from history_curator.formats import read_entries
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.managers import CurationContext
 from history_curator.managers.relevance import entry_text

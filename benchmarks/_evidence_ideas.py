@@ -32,7 +32,7 @@ from history_curator.managers.relevance import (
 from history_curator.managers.relevance import _finder as finder
 from history_curator.managers.relevance import _text as text
 from history_curator.managers.relevance._text import numpy
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.tokens import TokenCounter
 
 

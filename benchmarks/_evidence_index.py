@@ -20,7 +20,7 @@ from benchmarks._evidence_finders import packaged_embeddings
 from history_curator import RelevanceManager
 from history_curator.managers import CurationContext
 from history_curator.managers.relevance import Finder, resolve_scorer
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.tokens import get_counter
 
 ROLES = (MessageRole.USER, MessageRole.ASSISTANT)

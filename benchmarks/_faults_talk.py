@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from history_curator.settings import RetentionConfig
+from history_curator.config import RetentionConfig
 from tests.stores.conversations import OPENERS, LangChainConversation
 from tests.stores.servers import Server
 

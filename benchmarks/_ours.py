@@ -25,7 +25,7 @@ def core() -> View:
     return _curating(None, itemgetter("role"))
 
 
-def _curating(dialect: Any, role: Callable[[Any], str]) -> View:
+def _curating(format: Any, role: Callable[[Any], str]) -> View:
     """A view with the tail it has for a caller.
 
     It is a request after a user or tool message, and a history that goes on after the assistant's.
@@ -34,7 +34,7 @@ def _curating(dialect: Any, role: Callable[[Any], str]) -> View:
 
     def view(messages: list[Any]) -> Any:
         asked = role(messages[-1]) in ("user", "human", "tool")
-        return curate(messages, tail="request" if asked else "history", dialect=dialect)
+        return curate(messages, tail="request" if asked else "history", format=format)
 
     return view
 
@@ -51,16 +51,16 @@ def langchain() -> View:
 
 def langchain_messages() -> View:
     """The core on LangChain messages: reading and writing, without the chain around it."""
-    from langchain_history_curator import LangChainDialect
+    from langchain_history_curator import LangChainFormat
 
-    return _curating(LangChainDialect(), attrgetter("type"))
+    return _curating(LangChainFormat(), attrgetter("type"))
 
 
 def llamaindex_messages() -> View:
     """The core on LlamaIndex messages: reading and writing, without the memory around it."""
-    from llamaindex_history_curator import LlamaIndexDialect
+    from llamaindex_history_curator import LlamaIndexFormat
 
-    return _curating(LlamaIndexDialect(), attrgetter("role.value"))
+    return _curating(LlamaIndexFormat(), attrgetter("role.value"))
 
 
 def llamaindex_memory() -> Any:

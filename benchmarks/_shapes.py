@@ -1,4 +1,4 @@
-"""Chats and tool loops of one kind of text: how full a jump leaves the view, how often it jumps."""
+"""Chats and tool loops of one kind of text: how full a jump leaves the view, how often it compactions."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def views(messages: Sequence[Message], budget: int) -> Iterator[Curation]:
 
 def fills(messages: Sequence[Message], budget: int) -> list[float]:
     """Return how full each jump left the view, as a share of its budget."""
-    return [view.tokens / budget for view in views(messages, budget) if view.report.jumped]
+    return [view.tokens / budget for view in views(messages, budget) if view.report.compacted]
 
 
 def repeated(messages: Sequence[Message], budget: int) -> list[float]:

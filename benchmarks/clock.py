@@ -2,7 +2,7 @@
 
 Every call of real Claude Code sessions is made again with the default curator, once with the
 times of the log on its messages and once without. Both are charged with the times of the log:
-what is sent after the cache went cold is written anew. A view that jumps when the cache is cold
+what is sent after the cache went cold is written anew. A view that compactions when the cache is cold
 is smaller afterwards, so it sees a little less; what the same visibility costs without the clock is
 read off the curve of budgets without it.
 
@@ -32,7 +32,7 @@ from history_curator.doctor._session import Session
 from history_curator.doctor._what_if import input_cost
 from history_curator.lab import CuratorPolicy, LabConversation, replay
 from history_curator.lab._conversation import ReadConversation
-from history_curator.seal import _fold
+from history_curator.window import _fold
 from history_curator.tokens import Calibration, get_counter
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "generated" / "clock.md"

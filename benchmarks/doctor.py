@@ -70,11 +70,11 @@ def table(found: Diagnosis, truth: dict[str, int], seconds: float, cpu: float) -
             for reason, (calls, tokens, cost) in reasons(found).items()
         ),
         "",
-        "| policy | budget | cost, as it was = 1 | regret |",
+        "| policy | budget | cost, as it was = 1 | missed |",
         "|---|---:|---:|---:|",
         *(
             f"| {each.policy} | {f'{each.budget:,}' if each.budget else '–'} | "
-            f"{each.cost / found.cost['total']:.2f} | {each.regret:.1%} |"
+            f"{each.cost / found.cost['total']:.2f} | {each.missed:.1%} |"
             for each in found.policies
         ),
     ]

@@ -32,7 +32,7 @@ from typing import Any
 
 from benchmarks._faults_steps import Steps
 from benchmarks._faults_talk import MARKS, Talk
-from history_curator.model import write_private
+from history_curator.entries import write_private
 from tests.stores.conversations import OPENERS
 from tests.stores.servers import PostgresServer, RedisServer, Server, SQLiteFile
 
@@ -446,7 +446,7 @@ def _warm(stores: Sequence[str]) -> None:
 
     Curator(max_tokens=100).curate([{"role": "user", "content": "hi"}])
     for module in (
-        "sqlalchemy.dialects.sqlite",
+        "sqlalchemy.formats.sqlite",
         "aiosqlite",
         "asyncpg",
         "psycopg",

@@ -16,7 +16,7 @@ from benchmarks.session import grow
 
 _PACKAGE = Path(_ours.__file__).resolve().parents[1] / "history_curator"
 _STEPS = {
-    "dialects": "read and write: messages and entries",
+    "formats": "read and write: messages and entries",
     "timeline": "timeline: recognise the history, group what is new",
     "seal": "seal: the fold, the forms, the proof",
     "rules": "rules of the provider",

@@ -104,7 +104,7 @@ def draw_views(data: Mapping[str, Any]) -> str:
         text(20, 26, "What each call shows of the record", more='font-weight="600" font-size="15"')
     ]
     for x, colour, said in ((120, CACHED, "repeats the call before"), (290, NEW, "new"),
-                            (350, NOTE, "the ledger"), (440, GONE, "on record, out of view")):  # fmt: skip
+                            (350, NOTE, "the recap"), (440, GONE, "on record, out of view")):  # fmt: skip
         parts.append(f'<rect x="{x}" y="38" width="11" height="11" fill="{colour}"/>')
         parts.append(text(x + 16, 48, said, colour=SOFT))
     view: list[int] = []
@@ -121,8 +121,8 @@ def draw_views(data: Mapping[str, Any]) -> str:
                 note = CACHED if place < kept else NOTE
             else:
                 colours[index] = CACHED if place < kept else NEW
-        label = f"call {number + 1}" + ("  jump" if call["jumped"] else "")
-        parts.append(text(left - 34, y + 10, label, colour=JUMP if call["jumped"] else SOFT,
+        label = f"call {number + 1}" + ("  jump" if call["compacted"] else "")
+        parts.append(text(left - 34, y + 10, label, colour=JUMP if call["compacted"] else SOFT,
                           more='text-anchor="end" font-size="11"'))  # fmt: skip
         if note:
             parts.append(f'<rect x="{left - 26}" y="{y}" width="18" height="{height}" '
@@ -149,7 +149,7 @@ def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
     """The table of the front page, and the sentence under it."""
     names = {"curator": "**Curator**", "trim_messages": "`trim_messages`",
              "clear-tool-uses": "clearing tool uses", "no curation": "everything, as it is"}  # fmt: skip
-    lines = ["| budget | policy | cost | cached | edits in view | regret | faults |",
+    lines = ["| budget | policy | cost | cached | edits in view | missed | faults |",
              "|---|---|---:|---:|---:|---:|---:|"]  # fmt: skip
     about = ""
     for budget in budgets:
@@ -159,7 +159,7 @@ def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
             edits = "–" if each.edits_share is None else f"{each.edits_share:.0%}"
             lines.append(
                 f"| {budget:,} | {label} | {each.cost:.1f} | {each.cached_share:.0%} | {edits} | "
-                f"{each.regret:.1%} | {each.faults:,} |"
+                f"{each.missed:.1%} | {each.faults:,} |"
             )
         about = results.notes()[0]
     said = (
@@ -168,7 +168,7 @@ def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
         "*Cost* is in millions of input tokens at full price, by Anthropic's rules for the "
         "prompt cache; *cached* is the share of sent tokens that repeats the start of the "
         "request before; *edits in view* is the share of edit calls whose old lines are all in "
-        "the view; *regret* is the share of what later calls used that the view no longer held; "
+        "the view; *missed* is the share of what later calls used that the view no longer held; "
         "*faults* are requests over the budget, requests that break a rule every provider "
         "shares, and requests not made because the latest question alone is larger than the "
         "budget. The sessions as recorded hold blank messages and results out of place, and a "

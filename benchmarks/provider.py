@@ -142,7 +142,7 @@ DRAWN: dict[str, tuple[Any, dict[str, Any]]] = {
     "core": (windows.Core, {}),
     "core, reports carried by messages": (windows.Core, {"tell": "carried"}),
     "core, a limit of 1,000": (windows.Core, {"limit": 1_000, "hidden": 50}),
-    "core, `low_water=0.5`": (windows.Core, {"low_water": 0.5}),
+    "core, `compact_to=0.5`": (windows.Core, {"compact_to": 0.5}),
     "core, carried, late system messages, every third budget lowered": (
         windows.Core,
         {"tell": "carried", "late": 0.06, "lowered": 0.33},

@@ -27,7 +27,7 @@ from zlib import crc32
 from benchmarks._data import load
 from benchmarks._shapes import fill_table, loop_table
 from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curation, Curator
-from history_curator.dialects import detect
+from history_curator.formats import detect
 from history_curator.rules import get_profile
 from history_curator.timeline import pair
 from history_curator.tokens import get_counter
@@ -40,7 +40,7 @@ SHORTEST_LINE = 12
 REPLACED = ("old_string", "oldText", "old_str")
 COLUMNS = (
     "budget", "policy", "repeated", "visible", "edits", "cost", "tokens a call", "too small",
-    "jumps", "broken",
+    "compactions", "broken",
 )  # fmt: skip
 GRID = {
     8_000: "0.681 | 0.896 | 0.523 | 3,056 | | 25",
@@ -51,7 +51,7 @@ GRID = {
 }
 """What this replay measured, on the same sessions, on the grid of cells that the fold replaced."""
 HALVES = (
-    "*Half a* and *half b* are the same sessions by a hash of their ids. The share of the ledger and "
+    "*Half a* and *half b* are the same sessions by a hash of their ids. The share of the recap and "
     "of its newest lines was chosen on half a; how deep a jump goes and where a result is capped, on "
     "all of them."
 )
@@ -96,8 +96,8 @@ class Session:
     def __init__(self, row: dict[str, Any]) -> None:
         self.messages: list[dict[str, Any]] = row["messages"]
         self.half = "ab"[crc32(str(row["id"]).encode()) % 2]
-        dialect = detect(self.messages)
-        read = [dialect.read(message, at) for at, message in enumerate(self.messages)]
+        format = detect(self.messages)
+        read = [format.read(message, at) for at, message in enumerate(self.messages)]
         texts = ["\n".join(map(_text, entries)) for entries in read]
         self.calls = [at for at, each in enumerate(self.messages) if at and _speaks(each)]
         self.needs: dict[int, list[str]] = {}
@@ -153,7 +153,7 @@ class Score:
     unseen: int = 0
     unedited: int = 0
     broken: int = 0
-    jumps: int = 0
+    compactions: int = 0
 
     def __add__(self, other: Score) -> Score:
         """Return what was done in both."""
@@ -181,7 +181,7 @@ class Score:
             self.whole / max(1, self.edits),
         )
         text = " | ".join(f"{share:.3f}" for share in shares)
-        promised = f"{self.jumps:,} | {self.broken}" if promises else " | "
+        promised = f"{self.compactions:,} | {self.broken}" if promises else " | "
         return (
             f"| {budget:,} | {name} | {text} | {self.cost:,.0f} "
             f"| {self.sent // max(1, self.calls):,} | {self.refused} | {promised} |"
@@ -220,8 +220,8 @@ def measure(sessions: Iterable[Session], make: Callable[[int], Policy], budget: 
             if curation is not None:
                 assert sum(sizes) + counter.priming == curation.tokens <= budget
                 assert not rules.find(list(entries))
-                score.jumps += curation.report.jumped
-                score.broken += not curation.report.jumped and common < promised
+                score.compactions += curation.report.compacted
+                score.broken += not curation.report.compacted and common < promised
                 promised = curation.report.prefix_entries
             before = entries
             if at in session.needs or at in session.edits:

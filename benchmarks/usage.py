@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._logs import is_tuned, logs
-from history_curator.dialects import DictDialect
+from history_curator.formats import DictFormat
 from history_curator.tokens import (
     Calibration,
     TiktokenCounter,
@@ -31,7 +31,7 @@ from history_curator.tokens import (
 )
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "generated" / "usage.md"
-_READER = DictDialect()
+_READER = DictFormat()
 GRID: dict[str, Sequence[float]] = {
     "WEIGHT": (500, 1_000, 1_500, 3_000, 6_000),
     "_MEMORY": (16_000, 32_000, 64_000, 128_000),

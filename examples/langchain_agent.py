@@ -52,8 +52,8 @@ def main() -> None:
         Reader(),
         [read_page],
         system_prompt="You read handbooks.",
-        # Place it last. `recall=True` gives the agent a tool to get cleared results back.
-        middleware=[HistoryCuratorMiddleware(max_tokens=8_000, recall=True)],
+        # Place it last. `recall_tool=True` gives the agent a tool to get cleared results back.
+        middleware=[HistoryCuratorMiddleware(max_tokens=8_000, recall_tool=True)],
     )
     question = {"messages": [{"role": "user", "content": "Read the handbook."}]}
     state: dict[str, Any] = {}

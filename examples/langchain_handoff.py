@@ -73,7 +73,7 @@ def main() -> None:
     lead = create_agent(
         Scripted(calls=[call], answer="Take the Albatross."),
         [research],
-        middleware=[HistoryCuratorMiddleware(max_tokens=4_000, recall=True)],
+        middleware=[HistoryCuratorMiddleware(max_tokens=4_000, recall_tool=True)],
     )
     said = [HumanMessage("Which boat should I take?")]
     messages = lead.invoke({"messages": said})["messages"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.report import CurationReport
 
 
@@ -15,7 +15,7 @@ class Curation:
     """The outcome of one curation.
 
     Attributes:
-        messages: the view, in the dialect it was given in.
+        messages: the view, in the format it was given in.
         entries: the view as entries.
         tokens: what it costs: messages, tools and priming. Where the provider reported what it
             counted for the view before, that number and what is new; otherwise as counted here.

@@ -7,7 +7,7 @@ from operator import is_
 from typing import Any
 
 from history_curator.managers._protocol import CurationContext
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.report import Step
 from history_curator.timeline import Conversation, Timeline
 

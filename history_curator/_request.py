@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from history_curator.caching import Along, State, cache_key, mark_of
-from history_curator.dialects import Dialect, model_of
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.formats import MessageFormat, model_of
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.report import CurationReport, Step
 from history_curator.rules import ProviderProfile
-from history_curator.seal import Sealed, Tail
+from history_curator.window import Sealed, Tail
 from history_curator.timeline import Conversation, Timeline
 from history_curator.tokens import Report, TokenCounter, Usage, read_usage
 
@@ -30,7 +30,7 @@ class Options(NamedTuple):
     tail: Tail | None
     session: Any
     max_tokens: int | None
-    dialect: Dialect | None
+    format: MessageFormat | None
     query: str | None
     key: Hashable
     idle: float | None = None
@@ -49,7 +49,7 @@ class Request:
         tail: whether the view is about to be sent.
         session: what the caller passed for managers and events.
         warnings: what the report shows.
-        jumps: managers whose cut moved.
+        compactions: managers whose cut moved.
 
     Args:
         curator: who makes the view.
@@ -72,7 +72,7 @@ class Request:
         self.tail = options.tail or tail_of(self.record)
         self.session = options.session
         self.warnings: list[str] = []
-        self.jumps: list[str] = []
+        self.compactions: list[str] = []
         self._idle, self._name = options.idle, options.key
         self._calibration, self._reports = curator.calibration, curator._reports
         self._asked: str | None = getattr(curator.counter, "model", None)
@@ -233,7 +233,7 @@ def explain(
         strategy="+".join(type(each).__name__ for each in managers) or "budget",
         settled=sealed.settled,
         cut=sealed.cut,
-        jumped=sealed.jumped or bool(request.jumps),
+        compacted=sealed.compacted or bool(request.compactions),
         orphans=orphans,
         mode=mode,
         warnings=request.warnings,

@@ -12,20 +12,20 @@ from history_curator._curation import Curation
 from history_curator._drive import Ask, Body, adrive, drive
 from history_curator._managed import Managed
 from history_curator._request import Options, Request, explain, left_out
-from history_curator.dialects import Dialect, copied, detect, differ, gathered, scattered
+from history_curator.formats import MessageFormat, copied, detect, differ, gathered, scattered
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
 from history_curator.managers._protocol import CurationContext, HistoryManager
 from history_curator.managers._running import arun_manager, run_manager
 from history_curator.report import CurationReport, Step
 from history_curator.rules import ProviderProfile, get_profile
-from history_curator.seal import Seal, Sealed, Tail
-from history_curator.settings import check_options
+from history_curator.window import Seal, Sealed, Tail
+from history_curator.config import check_options
 from history_curator.timeline import CACHE_BYTES, Conversation, Conversations, Timeline
 from history_curator.tokens import Calibration, Reports, TokenCounter, get_counter
 
 if TYPE_CHECKING:
     from history_curator.record import EventBus
-    from history_curator.settings import CuratorConfig
+    from history_curator.config import CuratorConfig
 
 __all__ = ["Curation", "Curator"]
 
@@ -47,13 +47,13 @@ class Curator:
         counter: an encoding, a model name, or a `TokenCounter`.
         provider: whose rules hold: core, portable, openai, anthropic, gemini, bedrock, mistral,
             or a `ProviderProfile`.
-        low_water: how full a jump of the cut leaves the view; None is 0.7. 1.0 keeps as much as
+        compact_to: how full a jump of the cut leaves the view; None is 0.7. 1.0 keeps as much as
             fits on every call, which throws the prompt cache away on every call.
-        ledger: whether a marked entry tells what was said and done before the cut.
-        recollect: whether what matters to the question is brought back from before the cut, with
+        recap: whether a marked entry tells what was said and done before the cut.
+        retrieve: whether what matters to the question is brought back from before the cut, with
             a `RelevanceManager`; for long chats.
         reasoning: strip, keep or refuse reasoning that an edit unbinds; None is the profile's way.
-        recall: placeholders name the handle that the recall tool takes; a text is its name.
+        recall_tool: placeholders name the handle that the recall tool takes; a text is its name.
         mode: ``"shadow"`` works everything out and reports it, but returns the full history.
         bus: an `EventBus` that receives `HistoryCurated`.
         name: what events call this curator.
@@ -77,11 +77,11 @@ class Curator:
         max_tokens: int | None = None,
         counter: str | TokenCounter = "o200k_base",
         provider: str | ProviderProfile = "core",
-        low_water: float | None = None,
-        ledger: bool = True,
-        recollect: bool = False,
+        compact_to: float | None = None,
+        recap: bool = True,
+        retrieve: bool = False,
         reasoning: Literal["strip", "keep", "refuse"] | None = None,
-        recall: bool | str = False,
+        recall_tool: bool | str = False,
         mode: Literal["enforce", "shadow"] = "enforce",
         bus: EventBus | None = None,
         name: str = "history",
@@ -91,14 +91,14 @@ class Curator:
     ) -> None:
         check_options(locals())  # all of them: those that are declared are looked at
         _check_managers(managers)
-        self.managers = (*managers, *_recollecting(managers, wanted=recollect))
+        self.managers = (*managers, *_relevance_manager(managers, wanted=retrieve))
         self.max_tokens = max_tokens
         self.counter = get_counter(counter)
         self.profile = get_profile(provider, reasoning=reasoning)
-        self.low_water = low_water
-        self.ledger = ledger
-        self.recollect = recollect
-        self.recall = recall
+        self.compact_to = compact_to
+        self.recap = recap
+        self.retrieve = retrieve
+        self.recall_tool = recall_tool
         self.mode = mode
         self.bus = bus
         self.name = name
@@ -129,7 +129,7 @@ class Curator:
             objects: what ``"@name"`` options stand for, such as a summarizer.
             overrides: arguments of `Curator` that win over the configuration.
         """
-        from history_curator.settings import CuratorConfig
+        from history_curator.config import CuratorConfig
 
         return CuratorConfig.load(config).build(objects=objects, **overrides)
 
@@ -142,7 +142,7 @@ class Curator:
         tail: Tail | None = None,
         session: Any = None,
         max_tokens: int | None = None,
-        dialect: Dialect | None = None,
+        format: MessageFormat | None = None,
         query: str | None = None,
         key: Hashable = None,
         idle: float | None = None,
@@ -161,20 +161,20 @@ class Curator:
                 system messages alone.
             session: handed to the managers.
             max_tokens: a budget for this call alone.
-            dialect: how to read the messages; found from the messages when not given.
+            format: how to read the messages; found from the messages when not given.
             query: what the user asks now, where it is not among the messages yet; managers that
                 look for what matters to the question use it.
             key: names the conversation, such as the id of its thread, so that it is found again
                 whatever was edited in it. Without one it is found by what it says.
             idle: seconds since the last request, where the messages carry no times. When the
-                provider's cache has gone cold by then, the cut jumps: everything is written anew
+                provider's cache has gone cold by then, the cut compactions: everything is written anew
                 anyway.
 
         Raises:
             BudgetUnsatisfiableError: when what must be sent does not fit.
             ConversionError: when a message cannot be read.
         """
-        options = Options(tools, reserve, tail, session, max_tokens, dialect, query, key, idle)
+        options = Options(tools, reserve, tail, session, max_tokens, format, query, key, idle)
         return drive(self._curate(messages, options))
 
     async def acurate(
@@ -186,22 +186,22 @@ class Curator:
         tail: Tail | None = None,
         session: Any = None,
         max_tokens: int | None = None,
-        dialect: Dialect | None = None,
+        format: MessageFormat | None = None,
         query: str | None = None,
         key: Hashable = None,
         idle: float | None = None,
     ) -> Curation:
         """Like `curate`, for managers that call a model."""
-        options = Options(tools, reserve, tail, session, max_tokens, dialect, query, key, idle)
+        options = Options(tools, reserve, tail, session, max_tokens, format, query, key, idle)
         return await adrive(self._curate(messages, options))
 
     def _curate(self, messages: Sequence[Any], options: Options) -> Body[Curation]:
         """Read, managers, seal, write: the one way from messages to a view."""
         checked = ("tail", "max_tokens", "reserve", "idle", "key")
         check_options({name: getattr(options, name) for name in checked})
-        dialect = options.dialect or detect(messages, self.profile.name)
-        given = gathered(messages if type(messages) is list else list(messages), dialect)
-        with self._conversations.lend(dialect, given, options.key) as conversation:
+        format = options.format or detect(messages, self.profile.name)
+        given = gathered(messages if type(messages) is list else list(messages), format)
+        with self._conversations.lend(format, given, options.key) as conversation:
             timeline, steps = conversation.record, list[Step]()
             request = Request(self, conversation, options, self._count_tools(options.tools))
             if self.managers:
@@ -211,7 +211,7 @@ class Curator:
                     managed.take(manager, (yield Ask(run_manager, arun_manager, asked)))
                 timeline, steps = managed.timeline(self.preserve_last_n), managed.steps
             edited = timeline is not conversation.record
-            sealed = self._sealed(request, timeline, dialect, edited=edited)
+            sealed = self._sealed(request, timeline, format, edited=edited)
             view = conversation.write(sealed.entries, given)
             orphans = left_out(timeline)
         report = partial(
@@ -226,7 +226,7 @@ class Curator:
         room = None
         if request.limit is not None and request.usual is not None:
             left = request.limit - request.priced - request.reserve
-            seal = self._seal(request.usual, conversation.dialect)
+            seal = self._seal(request.usual, conversation.format)
             room = max(0, seal.usable(conversation.record, left))
         return CurationContext(
             counter=self.counter,
@@ -235,14 +235,14 @@ class Curator:
             preserve_last_n=self.preserve_last_n,
             tail=request.tail,
             record=tuple(request.record),
-            recall=self.recall,
-            low_water=self.low_water,
-            ledger=self.ledger,
+            recall_tool=self.recall_tool,
+            compact_to=self.compact_to,
+            recap=self.recap,
             query=options.query,
             key=options.key,
             timeline_of=conversation.timeline_of,
             warnings=request.warnings,
-            jumps=request.jumps,
+            compactions=request.compactions,
         )
 
     def _count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
@@ -253,8 +253,8 @@ class Curator:
             known = self._tools = (copied(tools), self.counter.count_tools(tools))
         return known[1]
 
-    def _seal(self, max_tokens: int | None, dialect: Dialect) -> Seal:
-        key = (max_tokens, dialect.name)
+    def _seal(self, max_tokens: int | None, format: MessageFormat) -> Seal:
+        key = (max_tokens, format.name)
         seal = self._seals.get(key)
         if seal is None:
             if len(self._seals) >= 64:
@@ -263,23 +263,23 @@ class Curator:
                 self.counter,
                 self.profile,
                 max_tokens,
-                low_water=self.low_water,
-                ledger=self.ledger,
-                recall=self.recall,
+                compact_to=self.compact_to,
+                recap=self.recap,
+                recall_tool=self.recall_tool,
                 preserve_last_n=self.preserve_last_n,
-                dialect=dialect,
+                format=format,
             )
         return seal
 
     def _sealed(
-        self, request: Request, timeline: Timeline, dialect: Dialect, *, edited: bool
+        self, request: Request, timeline: Timeline, format: MessageFormat, *, edited: bool
     ) -> Sealed:
         limit, usual = request.limit, request.usual
         if limit is None or usual is None:
-            return self._seal(None, dialect).whole(timeline, request.tail, edited=edited)
+            return self._seal(None, format).whole(timeline, request.tail, edited=edited)
         overhead = request.priced + request.reserve
         try:
-            return self._seal(usual, dialect).fit(
+            return self._seal(usual, format).fit(
                 timeline,
                 request.tail,
                 usual=usual - request.priced,
@@ -294,7 +294,7 @@ class Curator:
         if self.mode != "shadow":
             raise refusal
         request.warnings.append(str(refusal))
-        return self._seal(None, dialect).whole(timeline, request.tail, edited=edited)
+        return self._seal(None, format).whole(timeline, request.tail, edited=edited)
 
     def _concluded(
         self,
@@ -357,7 +357,7 @@ def _calibration(given: Calibration | bool | None, counter: TokenCounter) -> Cal
     return None if given is False else Calibration(counter)
 
 
-def _recollecting(managers: Sequence[Any], *, wanted: bool) -> Sequence[HistoryManager]:
+def _relevance_manager(managers: Sequence[Any], *, wanted: bool) -> Sequence[HistoryManager]:
     """The manager that brings back what matters to the question, unless there is one already."""
     if not wanted:
         return ()

@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from langchain_history_curator._cache import mark_cache
-from langchain_history_curator._dialect import LangChainDialect, pin
+from langchain_history_curator._format import LangChainFormat, pin
 from langchain_history_curator._events import EVENT_NAME
 from langchain_history_curator._graph import model_node, pre_model_hook
 from langchain_history_curator._history import ChatHistoryBranches, CuratedChatMessageHistory
@@ -38,7 +38,7 @@ __all__ = [
     "CuratedChatMessageHistory",
     "HistoryCurator",
     "HistoryCuratorMiddleware",
-    "LangChainDialect",
+    "LangChainFormat",
     "StoredSummaries",
     "budget_for_model",
     "fold_back",

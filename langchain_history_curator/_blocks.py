@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-from history_curator.dialects import arguments_text, join_text, read_part
-from history_curator.model import ContentPart, Reasoning, ToolCall, new_call
+from history_curator.formats import arguments_text, join_text, read_part
+from history_curator.entries import ContentPart, Reasoning, ToolCall, new_call
 
 BlockKind = Literal["part", "reasoning", "call", "result"]
 

@@ -15,7 +15,7 @@ from langchain_core.messages import (
 
 from history_curator.caching import Mark, cache_control, ttl_of
 from history_curator.curator import Curation
-from history_curator.sockets import MOST_MARKS, mark_prefix, mark_view
+from history_curator.integrations import MOST_MARKS, mark_prefix, mark_view
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.types import ModelRequest

@@ -20,7 +20,7 @@ from langchain_core.tracers.base import BaseTracer
 
 from history_curator.curator import Curation
 from history_curator.errors import without_text
-from history_curator.sockets import actions_of
+from history_curator.integrations import actions_of
 
 EVENT_NAME = "history_curated"
 """The name of the custom event."""

@@ -10,8 +10,8 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from typing_extensions import Unpack
 
 from history_curator.errors import ConversionError
-from history_curator.sockets import Ask, Body, ConfigSource, adrive, drive, load_settings
-from langchain_history_curator._dialect import DIALECT
+from history_curator.integrations import Ask, Body, ConfigSource, adrive, drive, load_settings
+from langchain_history_curator._format import DIALECT
 from langchain_history_curator._options import NodeOptions
 from langchain_history_curator._runnable import HistoryCurator
 

@@ -13,8 +13,8 @@ from typing_extensions import Self, Unpack
 
 from history_curator.curator import Curation
 from history_curator.record.resilience import WriteBehind
-from history_curator.settings import CuratorConfig, RetentionConfig, SharedOptions, check_options
-from history_curator.sockets import (
+from history_curator.config import CuratorConfig, RetentionConfig, SharedOptions, check_options
+from history_curator.integrations import (
     Branches,
     ConfigSource,
     Retention,
@@ -23,7 +23,7 @@ from history_curator.sockets import (
     load_settings,
     prune_connection,
 )
-from langchain_history_curator._dialect import DIALECT, without_removed
+from langchain_history_curator._format import DIALECT, without_removed
 from langchain_history_curator._options import Lasting, build_curator, check_no_share, spend
 
 
@@ -229,7 +229,7 @@ class CuratedChatMessageHistory(Lasting, BaseChatMessageHistory):
         spent = spend(self.max_tokens, self.reserve)
         named = getattr(self.store, "session_id", None)
         key = None if named is None else str(named)
-        return {**spent, "tail": "history", "dialect": DIALECT, "key": key}
+        return {**spent, "tail": "history", "format": DIALECT, "key": key}
 
 
 def _with_id(message: BaseMessage) -> BaseMessage:

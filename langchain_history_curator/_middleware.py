@@ -25,9 +25,9 @@ from typing_extensions import NotRequired, Self, Unpack
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from history_curator.managers.summaries import Live, Sent, riding
-from history_curator.model import recall_tool_name
-from history_curator.settings import SharedOptions, check_options
-from history_curator.sockets import (
+from history_curator.entries import recall_tool_name
+from history_curator.config import SharedOptions, check_options
+from history_curator.integrations import (
     RETRIES,
     SHRINK,
     Ask,
@@ -40,7 +40,7 @@ from history_curator.sockets import (
     rules_for,
 )
 from langchain_history_curator._cache import with_view
-from langchain_history_curator._dialect import DIALECT, without_removed
+from langchain_history_curator._format import DIALECT, without_removed
 from langchain_history_curator._events import event_of, span, stream
 from langchain_history_curator._models import (
     asked,
@@ -112,8 +112,8 @@ class HistoryCuratorMiddleware(
         name: tells two of them apart; an agent refuses two middleware of one name. In deepagents
             the name ``"SummarizationMiddleware"`` replaces its own.
         options: the other settings of `Curator`. Provider and counter are the model's by default;
-            with ``recall=True`` the agent gets the recall tool, and with a text for it, such as
-            ``recall="look_back"``, under that name.
+            with ``recall_tool=True`` the agent gets the recall tool, and with a text for it, such as
+            ``recall_tool="look_back"``, under that name.
 
     Examples:
         >>> middleware = HistoryCuratorMiddleware(max_tokens=16_000)
@@ -162,7 +162,7 @@ class HistoryCuratorMiddleware(
         build_curator(managers, fixed, self._options, name=self.name, owner=type(self).__name__)
         counter = counter_of(options.get("counter", "o200k_base"))
         self.tools = []
-        if recall := options.get("recall"):
+        if recall := options.get("recall_tool"):
             self.tools = [recall_tool(counter=counter, name=recall_tool_name(recall))]
         self._finish()
 
@@ -302,7 +302,7 @@ class HistoryCuratorMiddleware(
             arguments={
                 "tools": self.schemas(request),
                 **spend(limit, self.reserve),
-                "dialect": DIALECT,
+                "format": DIALECT,
                 "key": key,
             },
             send=send,
@@ -362,7 +362,7 @@ def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:
             if other is not tool and getattr(other, "name", None) == tool.name:
                 raise ConfigurationError(
                     f"tools: two are named {tool.name!r}, yours and the recall tool. Fix: rename "
-                    'yours, or pass recall="look_back" to the middleware.'
+                    'yours, or pass recall_tool="look_back" to the middleware.'
                 )
 
 

@@ -14,10 +14,10 @@ from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables import RunnableParallel, RunnableSequence
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from history_curator.dialects import provider_for
+from history_curator.formats import provider_for
 from history_curator.errors import ConfigurationError
-from history_curator.model import ConversationEntry
-from history_curator.sockets import (
+from history_curator.entries import ConversationEntry
+from history_curator.integrations import (
     Asked,
     Budget,
     Window,
@@ -27,7 +27,7 @@ from history_curator.sockets import (
     share_of,
 )
 from history_curator.tokens import TokenCounter, find_family, get_counter
-from langchain_history_curator._dialect import DIALECT
+from langchain_history_curator._format import DIALECT
 
 
 def asked(model: Any) -> Asked:

@@ -13,9 +13,9 @@ from langchain_core.runnables.config import var_child_runnable_config
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError, ConversionError, a_type, named
 from history_curator.managers import HistoryManager
-from history_curator.settings import OPTIONS, SharedOptions, check_names
-from history_curator.sockets import is_share
-from langchain_history_curator._dialect import without_removed
+from history_curator.config import OPTIONS, SharedOptions, check_names
+from history_curator.integrations import is_share
+from langchain_history_curator._format import without_removed
 from langchain_history_curator._models import counter_of
 
 _FROM_TRIM_MESSAGES = {

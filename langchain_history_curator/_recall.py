@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import BaseTool, StructuredTool
 from typing_extensions import Unpack
 
-from history_curator.model import (
+from history_curator.entries import (
     RECALL_TOOL_NAME,
     ConversationEntry,
     neutralise,
@@ -18,9 +18,9 @@ from history_curator.model import (
     span_handle,
 )
 from history_curator.record.recall import RECALL_DESCRIPTION, Recall, RecallRequest
-from history_curator.settings import SharedOptions
-from history_curator.sockets import entries_of
-from langchain_history_curator._dialect import DIALECT
+from history_curator.config import SharedOptions
+from history_curator.integrations import entries_of
+from langchain_history_curator._format import DIALECT
 from langchain_history_curator._options import build_curator, messages_of
 
 Record = Sequence[Any] | Callable[[], Sequence[Any]] | Any
@@ -48,8 +48,8 @@ def recall_tool(
             reads the messages of the agent it is called by.
         counter: an encoding, a model name or a `TokenCounter`.
         max_tokens: the most one answer may cost.
-        name: what the model calls it, where a tool of yours is named ``recall`` already; views
-            say so where the curator has ``recall=name``.
+        name: what the model calls it, where a tool of yours is named ``recall_tool`` already; views
+            say so where the curator has ``recall_tool=name``.
 
     Raises:
         ImportError: without a record, when langgraph is not installed.
@@ -148,7 +148,7 @@ def handoff_view(
     if task is not None:
         said.append(HumanMessage(task))
     curator = build_curator(managers, max_tokens, options, name="handoff", owner="handoff_view")
-    return curator.curate(said, dialect=DIALECT).messages
+    return curator.curate(said, format=DIALECT).messages
 
 
 def fold_back(
@@ -167,7 +167,7 @@ def fold_back(
         transcript: every message of the sub-agent's run.
         tool_call_id: the call that handed over.
         name: the tool that handed over.
-        recall: what the recall tool is called.
+        recall_tool: what the recall tool is called.
 
     Examples:
         >>> result = fold_back([HumanMessage("Find flights."), AIMessage("Two: 9:00, 17:00.")], "c")

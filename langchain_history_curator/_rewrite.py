@@ -17,8 +17,8 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 
-from history_curator.dialects import text_first, write_part
-from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
+from history_curator.formats import text_first, write_part
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole, ToolCall
 from langchain_history_curator._blocks import (
     arguments_object,
     free_aside,

@@ -1,4 +1,4 @@
-"""What the core asks about messages of LangChain: their dialect, as JSON, as rows of a table."""
+"""What the core asks about messages of LangChain: their format, as JSON, as rows of a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, messages_from_dict
 from langchain_core.messages import message_to_dict as to_json
 
-from langchain_history_curator._dialect import DIALECT
+from langchain_history_curator._format import DIALECT
 
 __all__ = ["DIALECT", "dump", "from_json", "load", "to_json"]
 

@@ -18,9 +18,9 @@ from typing_extensions import Self, Unpack, override
 
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
-from history_curator.settings import check_options
-from history_curator.settings._fields import CuratorFields, declared
-from history_curator.sockets import (
+from history_curator.config import check_options
+from history_curator.config._fields import CuratorFields, declared
+from history_curator.integrations import (
     Ask,
     Asked,
     Body,
@@ -32,7 +32,7 @@ from history_curator.sockets import (
     rules_for,
 )
 from langchain_history_curator._cache import mark_curation
-from langchain_history_curator._dialect import DIALECT
+from langchain_history_curator._format import DIALECT
 from langchain_history_curator._events import (
     adispatch,
     annotate,
@@ -335,7 +335,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             "tools": self.tools,
             "tail": tail,
             **spend(self.max_tokens, self.reserve),
-            "dialect": DIALECT,
+            "format": DIALECT,
             "key": key_of(config),
         }
 

@@ -14,7 +14,7 @@ from llamaindex_history_curator._agents import CuratedAgentWorkflow, CuratedFunc
 from llamaindex_history_curator._agents_code import CuratedCodeActAgent
 from llamaindex_history_curator._agents_react import CuratedReActAgent
 from llamaindex_history_curator._cache import mark_cache
-from llamaindex_history_curator._dialect import LlamaIndexDialect
+from llamaindex_history_curator._format import LlamaIndexFormat
 from llamaindex_history_curator._events import HistoryCuratedEvent
 from llamaindex_history_curator._llm import CuratedLLM
 from llamaindex_history_curator._memory import CuratedMemory, MemoryBranches
@@ -32,7 +32,7 @@ __all__ = [
     "CuratedMemory",
     "CuratedReActAgent",
     "HistoryCuratedEvent",
-    "LlamaIndexDialect",
+    "LlamaIndexFormat",
     "MemoryBranches",
     "Replaced",
     "budget_for_llm",

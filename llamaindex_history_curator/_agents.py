@@ -22,9 +22,9 @@ from llama_index.core.workflow import Context, Workflow
 from pydantic import PrivateAttr
 
 from history_curator.errors import ConfigurationError
-from history_curator.model import recall_tool_name
+from history_curator.entries import recall_tool_name
 from history_curator.record.recall import RecallRequest
-from history_curator.sockets import is_too_long
+from history_curator.integrations import is_too_long
 from llamaindex_history_curator._agents_run import Run, use_memory
 from llamaindex_history_curator._events import span
 from llamaindex_history_curator._llm import CuratedLLM
@@ -47,10 +47,10 @@ _ARGUMENTS = {
 class CuratedAgent(Socket, BaseWorkflowAgent):
     """What all kinds of curated agents share."""
 
-    recall: bool | str = False
+    recall_tool: bool | str = False
 
     _socket: ClassVar[str] = "agent"
-    _watched: ClassVar[frozenset[str]] = Socket._watched | {"recall"}
+    _watched: ClassVar[frozenset[str]] = Socket._watched | {"recall_tool"}
     _added: Any = PrivateAttr(default=None)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -67,7 +67,7 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
             if any(one.metadata.name == name for one in tools):
                 raise ConfigurationError(
                     f"tools: two are named {name!r}, yours and the recall tool. Fix: rename "
-                    'yours, or pass recall="look_back".'
+                    'yours, or pass recall_tool="look_back".'
                 )
             self._added = self._recall_tool()
             tools.append(self._added)
@@ -76,7 +76,7 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
             self.__dict__["tools"] = tools
 
     def _own_options(self) -> dict[str, Any]:
-        options = {"name": self.name, "recall": self.recall, **super()._own_options()}
+        options = {"name": self.name, "recall_tool": self.recall_tool, **super()._own_options()}
         if self.config is None:
             return options
         own = self.config.model_fields_set
@@ -89,9 +89,9 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
     @property
     def _recalls(self) -> bool | str:
         if self.curator is not None or self.config is None:
-            return self.recall
-        recall: bool | str = self._own_options().get("recall", self.config.recall)
-        return recall
+            return self.recall_tool
+        recall_tool: bool | str = self._own_options().get("recall_tool", self.config.recall_tool)
+        return recall_tool
 
     def _recall_tool(self) -> BaseTool:
         return recall_tool(
@@ -118,7 +118,7 @@ class CuratedAgent(Socket, BaseWorkflowAgent):
             token_limit=curator.max_tokens,
             provider=curator.profile.name,
             counter=curator.counter,
-            recall=self._recalls,
+            recall_tool=self._recalls,
         )
 
     async def take_step(
@@ -217,10 +217,10 @@ class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
         managers: history managers, in order.
         provider: whose rules hold; ``"auto"`` finds out from the LLM.
         counter: an encoding, a model name or a `TokenCounter`; by default the LLM's.
-        recall: placeholders name a handle, and the agent gets the tool that takes it; a text is
+        recall_tool: placeholders name a handle, and the agent gets the tool that takes it; a text is
             its name.
         mark_cache: put a `CachePoint` where the cache plan says it pays.
-        recollect: bring what matters to the question back from before the cut; for long chats.
+        retrieve: bring what matters to the question back from before the cut; for long chats.
         curator: a curator made elsewhere, instead of all of the above but the mark.
         config: a `CuratorConfig`, a mapping or a file; limit, provider, counter and recall win
             over it.

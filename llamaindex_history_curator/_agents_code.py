@@ -17,7 +17,7 @@ from llamaindex_history_curator._react import Spoken
 from llamaindex_history_curator._socket import Socket
 
 _SPOKEN = Spoken("Result of executing the code given:", "\n\n", "code-")
-_OWN = frozenset((*Socket.model_fields, "recall"))
+_OWN = frozenset((*Socket.model_fields, "recall_tool"))
 _ARGUMENTS = frozenset(inspect.signature(CodeActAgent.__init__).parameters) - {"self"}
 
 
@@ -28,10 +28,10 @@ class CuratedCodeActAgent(CuratedAgent, CodeActAgent):
     a tool result and the question stays.
 
     The arguments are those of `CodeActAgent` and those listed at `CuratedFunctionAgent`, without
-    ``recall``.
+    ``recall_tool``.
 
     Raises:
-        ConfigurationError: for an argument nobody knows, and for ``recall``: its tools cannot
+        ConfigurationError: for an argument nobody knows, and for ``recall_tool``: its tools cannot
             read the run they are called in.
 
     Examples:
@@ -54,7 +54,7 @@ class CuratedCodeActAgent(CuratedAgent, CodeActAgent):
     def _check_settings(self) -> None:
         if self._recalls:
             raise ConfigurationError(
-                "recall: code cannot call a tool that reads its own run. Fix: leave it off."
+                "recall_tool: code cannot call a tool that reads its own run. Fix: leave it off."
             )
         super()._check_settings()
 

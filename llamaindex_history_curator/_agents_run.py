@@ -11,7 +11,7 @@ from llama_index.core.memory.chat_memory_buffer import DEFAULT_TOKEN_LIMIT_RATIO
 from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from llama_index.core.storage.chat_store import SimpleChatStore
 
-from llamaindex_history_curator._dialect import copy_message
+from llamaindex_history_curator._format import copy_message
 
 if TYPE_CHECKING:
     from llamaindex_history_curator._agents import CuratedAgent

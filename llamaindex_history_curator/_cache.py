@@ -17,7 +17,7 @@ from llama_index.core.llms import LLM
 
 from history_curator.caching import Mark, ttl_of
 from history_curator.curator import Curation
-from history_curator.sockets import mark_prefix, mark_view
+from history_curator.integrations import mark_prefix, mark_view
 
 RESULTS = frozenset((MessageRole.TOOL, MessageRole.FUNCTION))
 """Roles that carry no point: adapters write it inside the result, where providers refuse it."""

@@ -10,8 +10,8 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from pydantic import BaseModel
 
-from history_curator.dialects import arguments_text
-from history_curator.model import ToolCall
+from history_curator.formats import arguments_text
+from history_curator.entries import ToolCall
 
 _ID_KEYS = ("call_id", "tool_call_id", "tool_id", "toolUseId", "id")
 _NAME_KEYS = ("name", "tool_name")

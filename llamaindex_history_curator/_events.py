@@ -8,7 +8,7 @@ from llama_index_instrumentation.dispatcher import Dispatcher
 from llama_index_instrumentation.event_handlers import NullEventHandler
 
 from history_curator.curator import Curation
-from history_curator.sockets import actions_of
+from history_curator.integrations import actions_of
 
 dispatcher = get_dispatcher("llamaindex_history_curator")
 
@@ -52,7 +52,7 @@ class HistoryCuratedEvent(BaseEvent):
     """The budget; 0 for none."""
 
     prefix_count: int = 0
-    """Messages the next call repeats byte for byte unless the cut jumps."""
+    """Messages the next call repeats byte for byte unless the cut compactions."""
 
     prefix_tokens: int = 0
     """Tokens of those messages."""

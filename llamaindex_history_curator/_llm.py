@@ -58,7 +58,7 @@ class CuratedLLM(Socket, FunctionCallingLLM):
         provider: whose rules hold; ``"auto"`` finds out from the LLM.
         counter: an encoding, a model name or a `TokenCounter`; by default the LLM's.
         mark_cache: put a `CachePoint` where the cache plan says it pays.
-        recollect: bring what matters to the question back from before the cut; for long chats.
+        retrieve: bring what matters to the question back from before the cut; for long chats.
         curator: a curator made elsewhere, instead of limit, managers, provider and counter.
         config: a `CuratorConfig`, a mapping or a file; limit, provider and counter win over it.
         objects: what ``"@name"`` options of the config stand for.

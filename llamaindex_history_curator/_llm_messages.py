@@ -181,7 +181,7 @@ def _joinable(messages: list[ChatMessage]) -> list[ChatMessage]:
     """Return messages of which neighbours of one role may be joined.
 
     Gemini's adapter does that by writing what follows into the blocks of the first, which would be
-    a message of the record with words of the ledger in it. It gets copies of these.
+    a message of the record with words of the recap in it. It gets copies of these.
     """
     out = list(messages)
     for at, (message, after) in enumerate(pairwise(messages)):

@@ -20,8 +20,8 @@ from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
-from history_curator.settings import CuratorConfig, RetentionConfig, SharedOptions
-from history_curator.sockets import Branches
+from history_curator.config import CuratorConfig, RetentionConfig, SharedOptions
+from history_curator.integrations import Branches
 from llamaindex_history_curator import _memory_state
 from llamaindex_history_curator._cache import marks_for
 from llamaindex_history_curator._memory_blocks import Blocks
@@ -32,7 +32,7 @@ from llamaindex_history_curator._options import (
     check_keywords,
     curator_from,
     key_of,
-    low_water_of,
+    compact_to_of,
     make_curator,
     settings_for,
     store_of,
@@ -146,7 +146,7 @@ class CuratedMemory(ViewMemory):
             insert_method: into the system message, or into the latest question.
             chat_history_token_ratio: the share of the budget that no block can take from the
                 conversation.
-            token_flush_size: how many tokens leave the view at once; ``low_water`` in tokens.
+            token_flush_size: how many tokens leave the view at once; ``compact_to`` in tokens.
             async_database_uri: opens a SQL store. Without a session id the conversation gets one
                 of its own.
             async_engine: the same, from an engine.
@@ -159,7 +159,7 @@ class CuratedMemory(ViewMemory):
                 replace them in one step, by deleting and adding. A crash in between loses the
                 conversation, and so does a second writer with what it adds meanwhile.
             objects: what ``"@name"`` options of the config stand for.
-            options: further arguments of `Curator`: ``recall``, ``low_water``, ``bus``…
+            options: further arguments of `Curator`: ``recall_tool``, ``compact_to``, ``bus``…
 
         Raises:
             ConfigurationError: for an argument nobody knows, or a curator or config given
@@ -172,9 +172,9 @@ class CuratedMemory(ViewMemory):
                 f"chat_history is the text {chat_history!r:.40}. Fix: session_id= names the "
                 "conversation; chat_history takes a list of messages."
             )
-        if token_flush_size is not None and "low_water" not in options:
+        if token_flush_size is not None and "compact_to" not in options:
             limit = token_limit or (budget_for_llm(llm) if llm else DEFAULT_TOKEN_LIMIT)
-            options["low_water"] = low_water_of(token_flush_size, limit)
+            options["compact_to"] = compact_to_of(token_flush_size, limit)
         database = {
             "async_database_uri": async_database_uri,
             "async_engine": async_engine,

@@ -12,8 +12,8 @@ from llama_index.core.memory.memory import BaseMemoryBlock, InsertMethod
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 
 from history_curator.errors import ConfigurationError
-from history_curator.sockets import Ask, Body
-from llamaindex_history_curator._dialect import copy_message
+from history_curator.integrations import Ask, Body
+from llamaindex_history_curator._format import copy_message
 from llamaindex_history_curator._store import bridge_for
 
 logger = logging.getLogger("llamaindex_history_curator")

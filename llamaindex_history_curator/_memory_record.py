@@ -15,9 +15,9 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 
 from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.record.resilience import WriteBehind
-from history_curator.settings import RetentionConfig
-from history_curator.sockets import Ask, Body, Retention, adrive, drive
-from llamaindex_history_curator._dialect import DIALECT, copy_message
+from history_curator.config import RetentionConfig
+from history_curator.integrations import Ask, Body, Retention, adrive, drive
+from llamaindex_history_curator._format import DIALECT, copy_message
 from llamaindex_history_curator._rows import message_to_dict
 from llamaindex_history_curator._store import (
     check_store,

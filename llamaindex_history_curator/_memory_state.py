@@ -14,9 +14,9 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from history_curator.errors import ConfigurationError
-from history_curator.settings import CuratorConfig, RetentionConfig
-from history_curator.settings._fields import CuratorFields
-from history_curator.sockets import ConfigSource
+from history_curator.config import CuratorConfig, RetentionConfig
+from history_curator.config._fields import CuratorFields
+from history_curator.integrations import ConfigSource
 from llamaindex_history_curator._memory_record import Replaced
 from llamaindex_history_curator._options import make_curator
 from llamaindex_history_curator._rows import message_from_dict, message_to_dict

@@ -14,9 +14,9 @@ from llama_index.core.memory.memory import DEFAULT_MEMORY_BLOCKS_TEMPLATE, Inser
 
 from history_curator.curator import Curator
 from history_curator.errors import BudgetUnsatisfiableError
-from history_curator.settings import RetentionConfig, check_options
-from history_curator.sockets import Ask, Body, adrive, drive, entries_of, rebuilt
-from llamaindex_history_curator._dialect import DIALECT
+from history_curator.config import RetentionConfig, check_options
+from history_curator.integrations import Ask, Body, adrive, drive, entries_of, rebuilt
+from llamaindex_history_curator._format import DIALECT
 from llamaindex_history_curator._events import publish, span
 from llamaindex_history_curator._memory_blocks import Blocks, Gathered, Handed
 from llamaindex_history_curator._memory_record import RecordMemory, handed_out
@@ -171,7 +171,7 @@ class ViewMemory(RecordMemory):
         if not found.messages:
             return placed
         # Messages of a block were never looked at: the rules hold for them as well.
-        sealed = self._last_resort.curate(placed, tail="history", dialect=DIALECT).messages
+        sealed = self._last_resort.curate(placed, tail="history", format=DIALECT).messages
         return self._copies(sealed)
 
     def _view(
@@ -194,7 +194,7 @@ class ViewMemory(RecordMemory):
         if blocks is None:
             return
         messages = self._seen((yield Ask(self._buffer.read, self._buffer.aread)))
-        curator, options = self._viewer.curator, {"tail": "history", "dialect": DIALECT}
+        curator, options = self._viewer.curator, {"tail": "history", "format": DIALECT}
         try:
             curation = yield Ask(curator.curate, curator.acurate, (messages,), options)
         except BudgetUnsatisfiableError:
@@ -235,7 +235,7 @@ class ViewMemory(RecordMemory):
         start = users[-1] if users else len(messages) - 1
         system = [message for message in messages[:start] if message.role.value == "system"]
         curation = self._last_resort.curate(
-            [*system, *messages[start:]], tail="history", dialect=DIALECT
+            [*system, *messages[start:]], tail="history", format=DIALECT
         )
         publish(curation, "memory", degraded=True)
         return curation.messages

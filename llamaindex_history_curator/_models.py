@@ -11,9 +11,9 @@ from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.llms import LLM
 from llama_index.core.tools import BaseTool
 
-from history_curator.dialects import provider_for
+from history_curator.formats import provider_for
 from history_curator.errors import ConfigurationError
-from history_curator.sockets import Window, budget_of
+from history_curator.integrations import Window, budget_of
 from history_curator.tokens import TokenCounter, find_family, get_counter
 from history_curator.tokens._base import CachingCounter
 

@@ -14,8 +14,8 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
 from history_curator.managers import HistoryManager
-from history_curator.settings import check_names, check_options
-from history_curator.sockets import Asked, ConfigSource, as_managers, load_settings, rules_for
+from history_curator.config import check_names, check_options
+from history_curator.integrations import Asked, ConfigSource, as_managers, load_settings, rules_for
 from llamaindex_history_curator._models import budget_for_llm, counter_for_llm, provider_of
 from llamaindex_history_curator._store import ChatStore, check_store, find_store
 
@@ -122,7 +122,7 @@ def _together(what: str, names: Sequence[str]) -> ConfigurationError:
 # Arguments of `ChatMemoryBuffer` and `Memory`, in our words.
 
 
-def low_water_of(token_flush_size: int, token_limit: int) -> float:
+def compact_to_of(token_flush_size: int, token_limit: int) -> float:
     """Return how full a view is after a cut that takes out so many tokens at once, as `Memory` does.
 
     Raises:

@@ -14,15 +14,15 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context
 
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.record.recall import (
     RECALL_DESCRIPTION,
     RECALL_TOOL_NAME,
     Recall,
     RecallRequest,
 )
-from history_curator.sockets import entries_of
-from llamaindex_history_curator._dialect import DIALECT
+from history_curator.integrations import entries_of
+from llamaindex_history_curator._format import DIALECT
 from llamaindex_history_curator._memory import CuratedMemory
 from llamaindex_history_curator._react import observed
 from llamaindex_history_curator._store import ChatStore
@@ -51,8 +51,8 @@ def recall_tool(
         max_tokens: the most one answer may cost.
         scratchpad_key: where a `FunctionAgent` keeps its steps.
         reasoning_key: where a `ReActAgent` keeps its steps.
-        name: what the model calls it, where a tool of yours is named ``recall`` already; views
-            say so where the curator has ``recall=name``.
+        name: what the model calls it, where a tool of yours is named ``recall_tool`` already; views
+            say so where the curator has ``recall_tool=name``.
 
     Examples:
         >>> tool = recall_tool([ChatMessage("the code is 4711"), ChatMessage("and now?")])

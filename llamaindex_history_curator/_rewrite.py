@@ -15,8 +15,8 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.base.llms.types import MessageRole as LlamaRole
 
-from history_curator.dialects import text_first
-from history_curator.model import ContentPart, ConversationEntry, MessageRole, ToolCall
+from history_curator.formats import text_first
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole, ToolCall
 from llamaindex_history_curator._calls import write_block, write_wire
 
 ROLES = {

@@ -1,4 +1,4 @@
-"""What the core asks about messages of LlamaIndex: their dialect, as JSON, as rows of a table.
+"""What the core asks about messages of LlamaIndex: their format, as JSON, as rows of a table.
 
 As JSON no field is lost. LlamaIndex's own way loses some: the simple chat store's serialiser fails
 on current pydantic, and `ChatMessage` turns the bytes of a thought signature into text for good.
@@ -17,8 +17,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
 from history_curator.errors import ConversionError
-from history_curator.model._plain import BYTES, decoded
-from llamaindex_history_curator._dialect import DIALECT
+from history_curator.entries._plain import BYTES, decoded
+from llamaindex_history_curator._format import DIALECT
 
 __all__ = ["DIALECT", "dump", "from_json", "load", "to_json"]
 

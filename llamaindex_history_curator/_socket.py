@@ -14,10 +14,10 @@ from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from history_curator.managers.summaries import Live, Sent, riding
 from history_curator.rules import ProviderProfile
-from history_curator.settings import CuratorConfig
-from history_curator.sockets import Ask, Body, adrive, drive
+from history_curator.config import CuratorConfig
+from history_curator.integrations import Ask, Body, adrive, drive
 from llamaindex_history_curator._cache import mark_curation, marks_for
-from llamaindex_history_curator._dialect import DIALECT
+from llamaindex_history_curator._format import DIALECT
 from llamaindex_history_curator._events import publish
 from llamaindex_history_curator._llm_messages import Wire
 from llamaindex_history_curator._models import tool_schemas
@@ -99,7 +99,7 @@ class Viewer:
     def _view(
         self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None, options: dict[str, Any]
     ) -> Body[View]:
-        usual = {"tail": "request", "tools": tool_schemas(tools), "dialect": DIALECT}
+        usual = {"tail": "request", "tools": tool_schemas(tools), "format": DIALECT}
         asked = Request(self, list(messages), tools, {**usual, **options})
         curator = self.curator
         with self.riding(asked):
@@ -143,7 +143,7 @@ class Socket(BaseModel):
     provider: str = "auto"
     counter: Any = Field(default=None, exclude=True)
     mark_cache: bool = False
-    recollect: bool | None = None
+    retrieve: bool | None = None
     curator: Any = Field(default=None, exclude=True)
     config: Any = Field(default=None, exclude=True)
     objects: Any = Field(default=None, exclude=True)
@@ -158,7 +158,7 @@ class Socket(BaseModel):
 
     def _check_settings(self) -> None:
         """Refuse what cannot work. The LLM is left out, because it may be exchanged."""
-        check_alone(self.curator, **self._made_of(), recollect=self.recollect)
+        check_alone(self.curator, **self._made_of(), retrieve=self.retrieve)
         if self.config is not None:
             self.__dict__["config"] = CuratorConfig.load(self.config)
         if self.curator is None:
@@ -183,7 +183,7 @@ class Socket(BaseModel):
 
     def _own_options(self) -> dict[str, Any]:
         """Return further options of the curator."""
-        return {} if self.recollect is None else {"recollect": self.recollect}
+        return {} if self.retrieve is None else {"retrieve": self.retrieve}
 
     def _make_curator(self, llm: LLM | None) -> Curator:
         return make_curator(llm=llm, **self._made_of(), **self._own_options())

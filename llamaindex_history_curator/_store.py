@@ -23,8 +23,8 @@ from sqlalchemy.orm import sessionmaker
 
 from history_curator.errors import ConfigurationError, a_type
 from history_curator.record.resilience import WriteBehind
-from history_curator.settings import RetentionConfig
-from history_curator.sockets import prune_connection
+from history_curator.config import RetentionConfig
+from history_curator.integrations import prune_connection
 from llamaindex_history_curator._rows import message_to_dict
 
 ChatStore = BaseChatStore | AsyncDBChatStore

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from llama_index.core.base.llms.types import ChatMessage
 
 from history_curator.curator import Curation
-from history_curator.sockets import Ask, Body, CuratedCall, adrive, drive, is_too_long
+from history_curator.integrations import Ask, Body, CuratedCall, adrive, drive, is_too_long
 from history_curator.tokens import read_usage
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from history_curator.boundary._content import attachments_of, describe, text_of_
 from history_curator.boundary._timestamps import parse_timestamp
 from history_curator.boundary._validated import ValidatedHistory
 from history_curator.errors import HistoryValidationError
-from history_curator.model import one_line
+from history_curator.entries import one_line
 
 Style = Literal["emoji", "plain"]
 

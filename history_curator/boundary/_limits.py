@@ -175,7 +175,7 @@ class HistoryLimits(BaseModel):
         Raises:
             ConfigurationError: naming every field that is wrong.
         """
-        from history_curator.settings._text import load_mapping
+        from history_curator.config._text import load_mapping
 
         data: Any = load_mapping(path)
         if "limits" in data:
@@ -288,7 +288,7 @@ def _warn_of_misspelled(given: Mapping[str, str], fields: Sequence[str]) -> None
 
 
 def _tune(limits: HistoryLimits, changes: dict[str, Any], where: Any) -> HistoryLimits:
-    from history_curator.settings._problems import configuration_error
+    from history_curator.config._problems import configuration_error
 
     try:
         return limits.tuned(**changes)

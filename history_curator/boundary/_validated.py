@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from history_curator.boundary._content import describe
 from history_curator.boundary._timestamps import in_utc, parse_timestamp
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 _BEGINNING = datetime.min.replace(tzinfo=timezone.utc)
 

@@ -43,19 +43,19 @@ def ends_of(messages: Sequence[Any], entries: int | None = None) -> list[int] | 
     """Return, for each message, how many entries of a view stand before its end.
 
     Args:
-        messages: what the view was written as, in any dialect.
+        messages: what the view was written as, in any format.
         entries: how many entries it has; None is returned when the messages hold other than that.
     """
-    from history_curator.dialects import detect
+    from history_curator.formats import detect
 
     if entries == len(messages):
         return list(range(1, entries + 1))
     ends: list[int] = []
     if messages:
-        dialect = detect(messages)
+        format = detect(messages)
         for index, message in enumerate(messages):
             try:
-                count = len(dialect.read(message, index))
+                count = len(format.read(message, index))
             except ConversionError:
                 return None
             ends.append((ends[-1] if ends else 0) + count)
@@ -219,7 +219,7 @@ def place_marks(
     Nothing is marked when the messages are not the ones the view was written as.
 
     Args:
-        messages: what the view was written as, in any dialect.
+        messages: what the view was written as, in any format.
         plan: made for that view.
         mark: returns a marked copy of a message, or None when it cannot carry a mark.
         apart: how many leading entries of the view are not among the messages.

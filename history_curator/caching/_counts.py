@@ -28,7 +28,7 @@ class Counts(NamedTuple):
     Attributes:
         meter: foretells its counts; None until something was reported.
         model: who answered last.
-        gone: counted tokens that jumps have left out since the last report that was believed.
+        gone: counted tokens that compactions have left out since the last report that was believed.
         odd: the view as we count it and its prompt, of a report just before that was not believed.
         before: what was known before a report beyond the limit, where one was just believed.
         foreign: whether such a one turned out to be about something else.
@@ -115,11 +115,11 @@ class Counting:
             meter = _nearer(last, meter, counted, shown)
         return Counts(meter, model or counts.model, before=counts if beyond else None)
 
-    def jumped(self, counts: Counts, before: int, after: int) -> Counts:
+    def compacted(self, counts: Counts, before: int, after: int) -> Counts:
         """Return what is known when ``after`` counted tokens are shown instead of ``before``."""
         counts = counts._replace(gone=counts.gone + before - after)
         if counts.before is not None:
-            counts = counts._replace(before=self.jumped(counts.before, before, after))
+            counts = counts._replace(before=self.compacted(counts.before, before, after))
         if counts.meter is None or not counts.meter.anchored:
             return counts
         meter = counts.meter.copy()

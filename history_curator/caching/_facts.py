@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from history_curator.caching._clock import time_of
-from history_curator.dialects import model_of
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.formats import model_of
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.tokens import Report, read_usage
 
 __all__ = ["NOTHING", "Facts", "Step", "facts_of", "mark_of", "reported_on"]

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 from history_curator.caching._prices import PriceSheet, get_prices
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 if TYPE_CHECKING:
     from history_curator.curator import Curation
@@ -64,7 +64,7 @@ class CachePlan:
     the least prefix it caches, and no shorter ttl in front of a longer one.
 
     Examples:
-        >>> from history_curator.model import ConversationEntry, MessageRole
+        >>> from history_curator.entries import ConversationEntry, MessageRole
         >>> view = [
         ...     ConversationEntry(MessageRole.SYSTEM, "rules"),
         ...     ConversationEntry(MessageRole.USER, "hi"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 if TYPE_CHECKING:
     from history_curator.curator import Curation
@@ -14,7 +14,7 @@ __all__ = ["ride_cache"]
 
 
 def ride_cache(view: Curation | Sequence[Any], instruction: str) -> list[Any]:
-    """Return the messages of a view with one instruction behind them, in the view's dialect.
+    """Return the messages of a view with one instruction behind them, in the view's format.
 
     Sent to the same model with the same system prompt and the same tools, everything but the
     instruction is read from the provider's cache: asking for a summary of a long conversation
@@ -33,7 +33,7 @@ def ride_cache(view: Curation | Sequence[Any], instruction: str) -> list[Any]:
         >>> ride_cache([{"role": "user", "content": "hi"}], "Sum up what was said.")
         [{'role': 'user', 'content': 'hi'}, {'role': 'user', 'content': 'Sum up what was said.'}]
     """
-    from history_curator.dialects import detect
+    from history_curator.formats import detect
 
     messages = list(view if isinstance(view, Sequence) else view.messages)
     asked = ConversationEntry(MessageRole.USER, instruction, origin="note")

@@ -30,7 +30,7 @@ class State(NamedTuple):
     """What is known before a unit of the history.
 
     Attributes:
-        room: counted tokens that heads, ledger and units may take.
+        room: counted tokens that heads, recap and units may take.
         place: position of the unit before.
         cold: whether the cache was cold when this unit came.
         clock: when the model answered last, and how long a prefix survives after that.
@@ -194,16 +194,16 @@ class Track:
         state = state._replace(room=max(0, state.room - came)) if came else state
         return self._timed(self._lasting(state, report), start, facts)
 
-    def jumped(self, state: State, before: int, after: int) -> State:
+    def compacted(self, state: State, before: int, after: int) -> State:
         """Return the state when ``after`` counted tokens are shown instead of ``before``."""
         if self._counting is None:
             return state
         beside = self.overhead + self._came(state.place)
-        counts = self._counting.jumped(state.counts, beside + before, beside + after)
+        counts = self._counting.compacted(state.counts, beside + before, beside + after)
         return state._replace(counts=counts)
 
     def room_of(self, state: State) -> int:
-        """Return the counted tokens that heads, ledger and units may take by what is known now."""
+        """Return the counted tokens that heads, recap and units may take by what is known now."""
         came = self._came(state.place)
         if state.meter is None:
             return self._room - came

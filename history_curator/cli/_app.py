@@ -43,7 +43,7 @@ from history_curator.cli._show import (
     summary_panel,
     violation_table,
 )
-from history_curator.model import check_folder
+from history_curator.entries import check_folder
 from history_curator.report._layout import many
 
 app = typer.Typer(
@@ -93,7 +93,7 @@ def curate(
         ),
     ] = None,
 ) -> None:
-    """Write the view of every conversation in FILE, in the dialect it came in."""
+    """Write the view of every conversation in FILE, in the format it came in."""
     source = read_file(file)
     curator = curator_of(max_tokens, provider, counter, config)
     tail = {None: None, True: "history", False: "request"}[history]
@@ -215,7 +215,7 @@ def session(
     pricing: Pricing = "anthropic",
     which: Which = 0,
 ) -> None:
-    """Write one page with every call of a conversation: a slider, jumps, cached tokens, cost."""
+    """Write one page with every call of a conversation: a slider, compactions, cached tokens, cost."""
     from history_curator.lab import SessionPage
 
     _check_folders(output)

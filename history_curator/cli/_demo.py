@@ -85,7 +85,7 @@ def _left_out(report: CurationReport) -> list[str]:
             gone = sum(each.tokens_before - each.tokens_after for each in found)
             said.append(f"{many(len(found), 'message')} {where}: {gone:,} tokens less")
     for note in groups.get("inserted", ()):
-        what = "the ledger" if note.origin == "ledger" else "a note"
+        what = "the recap" if note.origin == "recap" else "a note"
         said.append(f"in their place {what}, {note.tokens_after:,} tokens: {note.reason}")
     return said or ["nothing"]
 
@@ -113,12 +113,12 @@ def _whole_session(results: ReplayResults, calls: int, *, narrow: bool) -> Table
 
 
 def _call_by_call(policy: Mapping[str, Any], max_tokens: int) -> Text:
-    """Return the size of each request as a line of bars; where the cut jumped, in another colour."""
+    """Return the size of each request as a line of bars; where the cut compacted, in another colour."""
     views: Sequence[Mapping[str, Any]] = policy["views"]
     line = Text("\ncurator  ", "bold")
     for view in views:
         step = min(len(_STEPS) - 1, int(view["tokens"] / max_tokens * len(_STEPS)))
-        line.append(_STEPS[step], "yellow" if view["jumped"] else "blue")
-    jumps = [str(number) for number, view in enumerate(views, 1) if view["jumped"]]
-    where = f"the cut jumps at call {', '.join(jumps)}" if jumps else "the cut never jumps"
-    return line.append(f"  {where}; between jumps nothing sent changes", "bright_black")
+        line.append(_STEPS[step], "yellow" if view["compacted"] else "blue")
+    compactions = [str(number) for number, view in enumerate(views, 1) if view["compacted"]]
+    where = f"the cut compactions at call {', '.join(compactions)}" if compactions else "the cut never compactions"
+    return line.append(f"  {where}; between compactions nothing sent changes", "bright_black")

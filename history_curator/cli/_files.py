@@ -13,7 +13,7 @@ from typing import Any
 
 from history_curator.cli._shapes import Shape, is_response_item, shape_of
 from history_curator.errors import ConversionError, HistoryCuratorError, a_type
-from history_curator.model import write_private
+from history_curator.entries import write_private
 
 _NESTED = ("messages", "conversation", "conversation_history", "history", "chat_history")
 _REQUESTS = ("contents", "input")
@@ -52,7 +52,7 @@ class StoredConversation:
     lifted: str | None = None
 
     def with_messages(self, messages: Sequence[Any], holder: Any = None) -> Any:
-        """Return the stored object with other messages in it, in the same dialect.
+        """Return the stored object with other messages in it, in the same format.
 
         ``holder`` stands in for the stored object when another conversation of it has changed.
         """

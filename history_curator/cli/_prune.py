@@ -11,9 +11,9 @@ from rich.markup import escape
 
 from history_curator.cli._files import naming, read_file, write_text
 from history_curator.cli._show import console, numbers
-from history_curator.dialects import detect, read_entries
+from history_curator.formats import detect, read_entries
 from history_curator.record.retention import apply_retention
-from history_curator.settings import RetentionConfig
+from history_curator.config import RetentionConfig
 from history_curator.tokens import get_counter
 
 
@@ -58,10 +58,10 @@ def prune_file(path: str, config: Path | None, output: Path | None, *, apply: bo
     kept_messages = []
     for each in source.conversations:
         with naming(each.id) if len(source.conversations) > 1 else nullcontext():
-            dialect = detect(each.messages)
-            entries = read_entries(each.messages, dialect)
+            format = detect(each.messages)
+            entries = read_entries(each.messages, format)
             kept = apply_retention(entries, rules)
-            messages = dialect.write(kept)
+            messages = format.write(kept)
         kept_messages.append(messages)
         before, after = (sum(map(counter.count_entry, some)) for some in (entries, kept))
         table.add_row(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from history_curator.dialects import RESPONSE_ITEMS, format_of
+from history_curator.formats import RESPONSE_ITEMS, format_of
 from history_curator.errors import ConversionError
 
 _PLAIN = {"dicts", "responses", "gemini", "bedrock"}

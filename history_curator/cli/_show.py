@@ -170,7 +170,7 @@ def print_results(results: ReplayResults, *, full: bool = False) -> None:
     screen.print(Text(" grey rows have faults and are not on the frontier", "bright_black"))
     for note in results.notes():
         screen.print(Padding(Text(note, "bright_black"), (0, 0, 0, 1)))
-    screen.print(f"\nOn the cost/regret frontier: {escape(', '.join(results.frontier()))}.")
+    screen.print(f"\nOn the cost/missed frontier: {escape(', '.join(results.frontier()))}.")
     screen.print(escape(advice.why))
 
 

@@ -12,7 +12,7 @@ from history_curator.doctor._session import Session
 from history_curator.errors import ConversionError
 from history_curator.lab._conversation import LabConversation, ReadConversation
 from history_curator.lab._needs import Need, find_needs
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.tokens import Calibration, TokenCounter
 
 _LEAST, _MOST = 0.7, 2.5

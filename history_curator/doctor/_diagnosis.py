@@ -16,7 +16,7 @@ from history_curator.doctor._session import Session
 from history_curator.doctor._simulate import Bust, cost_of, simulate
 from history_curator.doctor._what_if import WhatIf, what_if
 from history_curator.errors import ConversionError
-from history_curator.model import write_private
+from history_curator.entries import write_private
 from history_curator.report._layout import written
 from history_curator.tokens import Calibration, get_counter
 
@@ -101,7 +101,7 @@ class Diagnosis:
             ],
             "what_if": [
                 {"policy": each.policy, "budget": each.budget, "cost": each.cost,
-                 "regret": each.regret}
+                 "missed": each.missed}
                 for each in self.policies
             ],
         }  # fmt: skip

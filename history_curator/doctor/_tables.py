@@ -66,18 +66,18 @@ def in_short(found: Diagnosis) -> list[str]:
         )
     if len(found.policies) > 1:
         was = found.policies[0]
-        sound = [each for each in found.policies if not each.note and each.regret <= was.regret]
+        sound = [each for each in found.policies if not each.note and each.missed <= was.missed]
         best = min(sound, key=lambda each: each.cost, default=was)
         share = best.cost / was.cost if was.cost else 1.0
-        if share > 0.995 and was.regret - best.regret < 0.0005:  # it would read as the same
+        if share > 0.995 and was.missed - best.missed < 0.0005:  # it would read as the same
             said.append(
                 "No policy tried costs less without losing more: what was sent is fine as it was."
             )
         else:
             said.append(
                 f"{best.policy} at {best.budget:,} tokens would have cost "
-                f"{share:.0%} and lost {best.regret:.1%} of what was needed, "
-                f"instead of {was.regret:.1%}."
+                f"{share:.0%} and lost {best.missed:.1%} of what was needed, "
+                f"instead of {was.missed:.1%}."
             )
     return said
 
@@ -98,9 +98,9 @@ def tables(found: Diagnosis, most: int = 10) -> list[Shown]:
         Shown("What left where the host summarised",
               ("session", "call", "messages", "tokens", "needed later"),
               _left(found.losses, most // 2), text=True),
-        Shown("What if: regret is the share of what calls used that was not in their view", ("policy", "budget", "cost", "of as it was", "regret", "lost", "jumps", ""),
+        Shown("What if: missed is the share of what calls used that was not in their view", ("policy", "budget", "cost", "of as it was", "missed", "lost", "compactions", ""),
               list(_policies(found)), text=True),
-        Shown(f"What would have left at jumps of the curator, at {ours.budget:,}" if ours else "",
+        Shown(f"What would have left at compactions of the curator, at {ours.budget:,}" if ours else "",
               ("session", "call", "messages", "tokens", "needed later, and of what"),
               _left(ours.losses, most // 2) if ours else [], text=True),
     ]  # fmt: skip
@@ -170,7 +170,7 @@ def _policies(found: Diagnosis) -> Rows:
     for each in found.policies:
         budget = f"{each.budget:,}" if each.budget else "–"
         yield (each.policy, budget, money(each.cost), f"{each.cost / was:.0%}",
-               f"{each.regret:.1%}", f"{each.lost:,}",
+               f"{each.missed:.1%}", f"{each.lost:,}",
                f"{len(each.losses):,}" if each.losses else "", each.note[:60])  # fmt: skip
 
 

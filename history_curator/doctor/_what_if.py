@@ -14,7 +14,7 @@ from history_curator.lab._conversation import ReadConversation
 from history_curator.lab._measure import Tally
 from history_curator.lab._peers import named_policy
 from history_curator.lab._policies import View
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.tokens import TokenCounter
 
 AS_IT_WAS = "as it was"
@@ -28,7 +28,7 @@ class WhatIf:
         policy: its name.
         budget: tokens it may use for messages; None where it has none.
         cost: what all calls would have cost, answers included.
-        regret: share of what later calls used that was no longer in view.
+        missed: share of what later calls used that was no longer in view.
         lost: how many identifiers and earlier results that is.
         note: why a policy could not be measured, or failed.
         losses: what would have left the view at each jump of the curator, and what later calls
@@ -38,7 +38,7 @@ class WhatIf:
     policy: str
     budget: int | None
     cost: float
-    regret: float
+    missed: float
     lost: int
     note: str = ""
     losses: Sequence[Loss] = field(default=(), repr=False)
@@ -136,7 +136,7 @@ def what_if(
         )
         lost = result.lost_identifiers + result.repeated_calls
         losses = _losses(pairs, results.tallies[name]) if policy == "curator" else ()
-        found.append(WhatIf(policy, given, cost, result.regret, lost, result.note, losses))
+        found.append(WhatIf(policy, given, cost, result.missed, lost, result.note, losses))
     return found
 
 
@@ -165,7 +165,7 @@ def _losses(pairs: Sequence[tuple[Session, Contents]], tallies: Sequence[Tally])
             left=jump["left"],
         )
         for (session, inside), tally in zip(pairs, tallies, strict=True)
-        for jump in tally.jumps
+        for jump in tally.compactions
     ]
 
 

@@ -10,9 +10,9 @@ from itertools import zip_longest
 from typing import Any
 
 from history_curator.caching import seconds, time_of
-from history_curator.dialects import Gathered, detect, gathered
+from history_curator.formats import Gathered, detect, gathered
 from history_curator.errors import ConversionError, a_type
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class LabConversation:
         entries: list[ConversationEntry] = []
         spans: list[range] = []
         try:
-            dialect = detect(self.messages)
-            for message in gathered(self.messages, dialect):
+            format = detect(self.messages)
+            for message in gathered(self.messages, format):
                 start, together = len(entries), isinstance(message, Gathered)
-                entries.extend(dialect.read(message, len(spans)))
+                entries.extend(format.read(message, len(spans)))
                 spans += [range(start, len(entries))] * (len(message) if together else 1)
         except ConversionError as error:
             problem = f"in {self.id}: {error.problem}"

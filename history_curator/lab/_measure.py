@@ -22,7 +22,7 @@ from history_curator.lab._needs import (
     unmet,
 )
 from history_curator.lab._policies import Policy, PolicyUnavailableError, View
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.rules import ProviderProfile, Violation, get_profile
 from history_curator.tokens import TokenCounter, get_counter
 
@@ -43,7 +43,7 @@ class Tally:
 
     ``calls``, ``said_before``, ``made_again`` and ``edited`` describe the conversation, whatever
     the policy did: its calls, the identifiers they used that were said before, the calls made
-    again, and the edits of lines that were shown before. ``jumps`` says what left the view when.
+    again, and the edits of lines that were shown before. ``compactions`` says what left the view when.
     """
 
     conversation: str
@@ -73,7 +73,7 @@ class Tally:
     said_before: int = 0
     made_again: int = 0
     edited: int = 0
-    jumps: list[Jump] = field(default_factory=list)
+    compactions: list[Jump] = field(default_factory=list)
 
 
 def tally_to_dict(tally: Tally) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def measure_conversation(
         except PolicyUnavailableError as error:
             tally.note = str(error)
             continue
-        jumps = Jumps(tally.jumps, record, counter)
+        compactions = Jumps(tally.compactions, record, counter)
         profile = get_profile(settings.provider) if settings.provider else None
         calls = _sampled(record.calls, settings.max_calls, getattr(policy, "max_calls", None))
         for request in requests(
@@ -110,11 +110,11 @@ def measure_conversation(
         ):
             _add(tally, request, policy.max_tokens, settings.prices)
             if request.kept < len(request.before) and request.failure is None:
-                jumps.note(request.at, request.before, request.sent)
+                compactions.note(request.at, request.before, request.sent)
             asked, replaced = needs.get(request.at, ()), edits.get(request.at, ())
             missed = unmet(asked, request.sent, record)
             for need in missed:
-                jumps.miss(need)
+                compactions.miss(need)
             _add_needs(tally, asked, missed)
             tally.edits += len(replaced)
             tally.edits_seen += edits_in_view(replaced, request.sent, record)

@@ -1,8 +1,8 @@
-"""Regret and edits: what a later call shows it still needed, and whether the view still had it.
+"""Missed and edits: what a later call shows it still needed, and whether the view still had it.
 
 The record says what the agent did next. When it asks again for something it had already been
 given, or names an identifier it can only have read earlier, the view it would have been sent had
-better hold that. Replay cannot know what a model would have done instead; regret counts the
+better hold that. Replay cannot know what a model would have done instead; missed counts the
 moments where it would have had less than it used.
 
 An edit is the hardest of these: to replace lines of a file, the model has to quote them. The view
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from history_curator.lab._conversation import ReadConversation, leaf_values, searchable
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.tokens import TokenCounter
 
 _SHORTEST, _LONGEST = 5, 400
@@ -228,7 +228,7 @@ class Jump(TypedDict):
 
 
 class Jumps:
-    """Follows the views of one conversation under one policy, and puts its jumps into a list."""
+    """Follows the views of one conversation under one policy, and puts its compactions into a list."""
 
     def __init__(self, found: list[Jump], record: ReadConversation, counter: TokenCounter) -> None:
         self._found = found

@@ -43,18 +43,18 @@ def render_comparison(results: ReplayResults) -> str:
 
 
 def frontier_svg(results: ReplayResults) -> str:
-    """Return cost against regret as SVG; the line joins the policies on the frontier."""
+    """Return cost against missed as SVG; the line joins the policies on the frontier."""
     shown = [each for each in results.policies.values() if each.measured]
     most_cost = round_top(max((each.cost for each in shown), default=0) * 1.05 or 1.0)
-    most_regret = round_top(max((each.regret for each in shown), default=0) * 1.05 or 0.01)
+    most_missed = round_top(max((each.missed for each in shown), default=0) * 1.05 or 0.01)
 
     def place(each: PolicyResult) -> tuple[float, float]:
         across = (_WIDTH - _LEFT - _RIGHT) * each.cost / most_cost
-        down = (_HEIGHT - _TOP - _BOTTOM) * (1 - each.regret / most_regret)
+        down = (_HEIGHT - _TOP - _BOTTOM) * (1 - each.missed / most_missed)
         return _LEFT + across, _TOP + down
 
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in map(place, frontier(shown)))
-    parts = [_axes(results.pricing, most_cost, most_regret)]
+    parts = [_axes(results.pricing, most_cost, most_missed)]
     parts.append(f'<polyline class="front" points="{line}"/>')
     taken: list[tuple[float, float, float]] = []
     for each in shown:
@@ -62,7 +62,7 @@ def frontier_svg(results: ReplayResults) -> str:
         kind = "sound" if each.sound else "unsound"
         parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="6"/>')
         parts.append(_label(each.name, x, y, taken))
-    said = "Cost and regret of each policy; lower left is better"
+    said = "Cost and missed of each policy; lower left is better"
     return (
         f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{said}">'
         f"<title>{said}</title>{''.join(parts)}</svg>"
@@ -94,7 +94,7 @@ def round_top(most: float) -> float:
     )
 
 
-def _axes(pricing: str, most_cost: float, most_regret: float) -> str:
+def _axes(pricing: str, most_cost: float, most_missed: float) -> str:
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
     parts = []
     for step in range(5):
@@ -105,11 +105,11 @@ def _axes(pricing: str, most_cost: float, most_regret: float) -> str:
             f'<text class="tick" x="{x:.1f}" y="{bottom + 17}" text-anchor="middle">'
             f"{most_cost * step / 4:.3g}</text>"
             f'<text class="tick" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">'
-            f"{most_regret * step / 4:.1%}</text>"
+            f"{most_missed * step / 4:.1%}</text>"
         )
     parts.append(
         f'<text class="tick" x="{right}" y="{_HEIGHT - 10}" text-anchor="end">'
         f"cost ({escape(pricing)} prices) →</text>"
-        f'<text class="tick" x="{_LEFT}" y="{_HEIGHT - 10}">↑ regret</text>'
+        f'<text class="tick" x="{_LEFT}" y="{_HEIGHT - 10}">↑ missed</text>'
     )
     return "".join(parts)

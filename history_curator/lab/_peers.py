@@ -23,7 +23,7 @@ from history_curator.lab._policies import (
     PolicyUnavailableError,
     View,
 )
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.tokens import TokenCounter
 
 
@@ -297,7 +297,7 @@ def _curator_policy(max_tokens: int | None, **options: Any) -> Policy:
 
 _NAMED: dict[str, Callable[[int | None], Policy]] = {
     "curator": _curator_policy,
-    "sliding": lambda budget: _curator_policy(budget, low_water=1.0),
+    "sliding": lambda budget: _curator_policy(budget, compact_to=1.0),
     "no curation": NoCuration,
     "trim_messages": TrimMessagesPolicy,
     "trim_messages approximate": lambda budget: TrimMessagesPolicy(budget, approximate=True),

@@ -49,23 +49,23 @@ def plot_tokens(results: ReplayResults, conversation: str | None = None, ax: Any
 
 
 def plot_frontier(results: ReplayResults, ax: Any = None) -> Any:
-    """Draw cost against regret; the line joins the policies nothing else beats on both.
+    """Draw cost against missed; the line joins the policies nothing else beats on both.
 
     A policy that broke its budget or the provider's rules is drawn hollow.
     """
     axes = _axes(ax)
     measured = [each for each in results.policies.values() if each.measured]
     line = frontier(measured)
-    axes.plot([each.cost for each in line], [100 * each.regret for each in line],
+    axes.plot([each.cost for each in line], [100 * each.missed for each in line],
               color="#9aa3b2", linewidth=1, zorder=1)  # fmt: skip
     for colour, each in zip(_cycle(len(measured)), measured, strict=True):
         face = colour if each.sound else "none"
-        axes.scatter(each.cost, 100 * each.regret, s=70, facecolor=face, edgecolor=colour,
+        axes.scatter(each.cost, 100 * each.missed, s=70, facecolor=face, edgecolor=colour,
                      linewidth=1.6, zorder=2)  # fmt: skip
     axes.margins(0.15)
-    _label(axes, [(each.name, each.cost, 100 * each.regret) for each in measured])
-    axes.set(xlabel=f"cost ({results.pricing})", ylabel="regret, % of what was needed later",
-             title="Cost and regret (lower left is better)")  # fmt: skip
+    _label(axes, [(each.name, each.cost, 100 * each.missed) for each in measured])
+    axes.set(xlabel=f"cost ({results.pricing})", ylabel="missed, % of what was needed later",
+             title="Cost and missed (lower left is better)")  # fmt: skip
     return axes
 
 

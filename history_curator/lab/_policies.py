@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from history_curator.errors import ConfigurationError, a_type
 from history_curator.lab._conversation import ReadConversation
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.tokens import TokenCounter
 
 View = Callable[[int, "ConversationEntry | None"], Sequence[ConversationEntry]]

@@ -25,7 +25,7 @@ from history_curator.lab._policies import Policy, as_policies
 from history_curator.lab._results import ReplayResults
 from history_curator.lab._sources import load_conversations
 from history_curator.lab._table import summarise
-from history_curator.model import write_private
+from history_curator.entries import write_private
 from history_curator.tokens import get_counter
 
 

@@ -13,7 +13,7 @@ from history_curator.errors import ConfigurationError
 from history_curator.lab._extra import need
 from history_curator.lab._measure import Tally, tally_to_dict
 from history_curator.lab._table import PolicyResult, as_text, columns_of
-from history_curator.model import write_private
+from history_curator.entries import write_private
 from history_curator.report._layout import html_cells, html_table, many, written
 
 
@@ -110,12 +110,12 @@ class ReplayResults:
             write_private(path, whole.getvalue().to_pybytes())
 
     def frontier(self) -> list[str]:
-        """Return the sound policies no other beats on both cost and regret, cheapest first."""
+        """Return the sound policies no other beats on both cost and missed, cheapest first."""
         return [e.name for e in frontier([e for e in self.policies.values() if e.measured])]
 
-    def recommend(self, max_regret: float | None = None) -> Recommendation:
+    def recommend(self, max_missed: float | None = None) -> Recommendation:
         """Name the policy to use and say why; see `recommend`."""
-        return recommend(self, max_regret=max_regret)
+        return recommend(self, max_missed=max_missed)
 
     def columns(self, *, full: bool = False) -> list[str]:
         """Return the headings of `rows`: those that decide, or with ``full`` all of them."""
@@ -200,7 +200,7 @@ class Recommendation:
 
 
 def frontier(results: Sequence[PolicyResult]) -> list[PolicyResult]:
-    """Return the sound policies no other beats on both cost and regret, cheapest first.
+    """Return the sound policies no other beats on both cost and missed, cheapest first.
 
     A policy with a request that is refused, over the budget or missing cannot be used, so it is
     not compared, unless every policy has one; then those that left no call without a view are.
@@ -211,19 +211,19 @@ def frontier(results: Sequence[PolicyResult]) -> list[PolicyResult]:
         or results
     )
     best: list[PolicyResult] = []
-    for each in sorted(results, key=lambda one: (one.cost, one.regret)):
-        if not best or each.regret < best[-1].regret:
+    for each in sorted(results, key=lambda one: (one.cost, one.missed)):
+        if not best or each.missed < best[-1].missed:
             best.append(each)
     return best
 
 
-def recommend(results: ReplayResults, max_regret: float | None = None) -> Recommendation:
+def recommend(results: ReplayResults, max_missed: float | None = None) -> Recommendation:
     """Return the policy to use.
 
     Only policies whose every request fits the budget and is accepted by the provider's rules are
-    candidates, unless none is. Among those on the cost/regret frontier, the cheapest within
-    ``max_regret`` wins, or when none is within it the one that loses least, and ``why`` says so;
-    without a limit, the one nearest to the best cost and the best regret at once.
+    candidates, unless none is. Among those on the cost/missed frontier, the cheapest within
+    ``max_missed`` wins, or when none is within it the one that loses least, and ``why`` says so;
+    without a limit, the one nearest to the best cost and the best missed at once.
 
     Raises:
         ConfigurationError: when nothing was measured.
@@ -241,14 +241,14 @@ def recommend(results: ReplayResults, max_regret: float | None = None) -> Recomm
     ruled_out = tuple((each.name, _fault(each)) for each in measured if not each.sound)
     candidates = sound or measured
     line = frontier(candidates)
-    if max_regret is None:
+    if max_missed is None:
         chosen = min(line, key=lambda each: _distance(each, line))
     else:
-        within = [each for each in line if each.regret <= max_regret]
+        within = [each for each in line if each.missed <= max_missed]
         chosen = within[0] if within else line[-1]
     why = _why(chosen, line, ruled_out, sound=bool(sound), pricing=results.pricing)
-    if max_regret is not None and (not sound or chosen.regret > max_regret):
-        why = f"{_beyond(chosen, max_regret)} {why}"
+    if max_missed is not None and (not sound or chosen.missed > max_missed):
+        why = f"{_beyond(chosen, max_missed)} {why}"
     return Recommendation(
         name=chosen.name,
         why=why,
@@ -268,21 +268,21 @@ def _why_nothing(results: ReplayResults) -> str:
     return "no policy was measured. Fix: install the peers, or add a curator of your own."
 
 
-def _beyond(chosen: PolicyResult, max_regret: float) -> str:
+def _beyond(chosen: PolicyResult, max_missed: float) -> str:
     return (
-        f"No sound policy stays within a regret of {max_regret:.2%}; the closest is "
-        f"{chosen.name} ({chosen.regret:.2%})."
+        f"No sound policy stays within a missed of {max_missed:.2%}; the closest is "
+        f"{chosen.name} ({chosen.missed:.2%})."
     )
 
 
 def _distance(each: PolicyResult, line: Sequence[PolicyResult]) -> float:
-    """Return how far a policy is from the best cost and the best regret on the frontier."""
-    costs, regrets = [one.cost for one in line], [one.regret for one in line]
+    """Return how far a policy is from the best cost and the best missed on the frontier."""
+    costs, misses = [one.cost for one in line], [one.missed for one in line]
     span_cost = max(costs) - min(costs) or 1.0
-    span_regret = max(regrets) - min(regrets) or 1.0
+    span_missed = max(misses) - min(misses) or 1.0
     cost = (each.cost - min(costs)) / span_cost
-    regret = (each.regret - min(regrets)) / span_regret
-    return float((cost**2 + regret**2) ** 0.5)
+    missed = (each.missed - min(misses)) / span_missed
+    return float((cost**2 + missed**2) ** 0.5)
 
 
 def _fault(each: PolicyResult) -> str:
@@ -307,7 +307,7 @@ def _why(
     pricing: str,
 ) -> str:
     first = (
-        f"Use {chosen.name}: cost {chosen.cost:.3f} ({pricing}), regret {chosen.regret:.2%}, "
+        f"Use {chosen.name}: cost {chosen.cost:.3f} ({pricing}), missed {chosen.missed:.2%}, "
         f"{chosen.cached_share:.0%} of its tokens repeat the request before."
     )
     said = [first]
@@ -316,10 +316,10 @@ def _why(
             continue
         if other.cost < chosen.cost:
             said.append(
-                f"{other.name} is cheaper ({other.cost:.3f}) but loses more ({other.regret:.2%})."
+                f"{other.name} is cheaper ({other.cost:.3f}) but loses more ({other.missed:.2%})."
             )
         else:
-            said.append(f"{other.name} loses less ({other.regret:.2%}) but costs {other.cost:.3f}.")
+            said.append(f"{other.name} loses less ({other.missed:.2%}) but costs {other.cost:.3f}.")
     if not sound:
         said.append(
             "No policy kept every request within budget and valid; this one is the least bad."

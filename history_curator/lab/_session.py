@@ -12,7 +12,7 @@ from history_curator.lab._conversation import LabConversation, ReadConversation
 from history_curator.lab._measure import requests
 from history_curator.lab._needs import find_needs, shown_in, unmet
 from history_curator.lab._policies import Policy, as_policies
-from history_curator.model import ConversationEntry, write_private
+from history_curator.entries import ConversationEntry, write_private
 from history_curator.rules import ProviderProfile, get_profile
 from history_curator.tokens import TokenCounter, get_counter
 
@@ -21,7 +21,7 @@ class SessionPage:
     """Every call of a recorded conversation, as the policies would have made it, on one page.
 
     At the end of a notebook cell it shows itself; `to_html` writes it. The page has a slider over
-    the calls, marks where the cut jumped, cached and new tokens, the cost so far, what changed
+    the calls, marks where the cut compacted, cached and new tokens, the cost so far, what changed
     between two calls, a second policy beside the first, and what left the view and was needed
     later.
 
@@ -132,13 +132,13 @@ def _replayed(
             "tokens": request.tokens,
             "cached": request.cached,
             "cost": round(sheet.cost(request.tokens, request.cached, request.idle), 7),
-            "jumped": not had.keys() <= has.keys(),
+            "compacted": not had.keys() <= has.keys(),
         }
         faults = ["over the budget"] if request.over else []
         if faults := faults + [each.message for each in request.broken[:3]]:
             shown["fault"] = "; ".join(faults)[:300]
         if request.failure is not None:
-            shown |= {"jumped": bool(request.before), "failed": str(request.failure)[:200]}
+            shown |= {"compacted": bool(request.before), "failed": str(request.failure)[:200]}
         views.append(shown)
         lost += [
             {"call": number, "kind": need.kind, "value": need.value, "sources": need.sources}

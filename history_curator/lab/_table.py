@@ -69,7 +69,7 @@ class PolicyResult:
     faulty: int = 0
 
     @property
-    def regret(self) -> float:
+    def missed(self) -> float:
         """Share of what later calls needed that the view no longer had."""
         needed = self.identifiers + self.repeats
         return (self.lost_identifiers + self.repeated_calls) / needed if needed else 0.0
@@ -97,7 +97,7 @@ class PolicyResult:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         row = {name: getattr(self, name) for name in self.__slots__}
-        return {**row, "regret": self.regret, "edits_share": self.edits_share, "costs": dict(self.costs),
+        return {**row, "missed": self.missed, "edits_share": self.edits_share, "costs": dict(self.costs),
                 "violations": dict(self.violations), "roles": dict(self.roles)}  # fmt: skip
 
 
@@ -194,7 +194,7 @@ COLUMNS = (
     ),
     Column("cost", "millions of input tokens at full price", lambda p: f"{p.cost:.3f}", True),
     Column(
-        "regret", "of what later calls used, not in view any more", lambda p: _share(p.regret, 1),
+        "missed", "of what later calls used, not in view any more", lambda p: _share(p.missed, 1),
         True,
     ),
     Column(

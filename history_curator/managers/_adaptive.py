@@ -10,8 +10,8 @@ from history_curator.errors import ConfigurationError
 from history_curator.managers._cut import fits, seal_for
 from history_curator.managers._protocol import CurationContext
 from history_curator.managers.relevance._memory import Memories, Memory
-from history_curator.model import ConversationEntry, ToolCall
-from history_curator.seal._identifiers import Mentions
+from history_curator.entries import ConversationEntry, ToolCall
+from history_curator.window._identifiers import Mentions
 from history_curator.timeline import Timeline, Unit
 
 
@@ -84,7 +84,7 @@ class AdaptiveManager:
         limit = answered[settled - 1][2] + 1
         with self._memories.lend(entries) as memory:
             uses = _learn(memory, timeline, limit)
-        clear = seal_for(context.counter, None, recall=context.recall).forms.clear_result
+        clear = seal_for(context.counter, None, recall_tool=context.recall_tool).forms.clear_result
         edited: dict[int, ConversationEntry] = {}
         for result, reason in self._outdated(uses, answered[:settled]):
             cleared = clear(result)

@@ -10,8 +10,8 @@ from history_curator._drive import Ask, Body
 from history_curator.errors import ConfigurationError, a_type
 from history_curator.managers._protocol import CurationContext, HistoryManager
 from history_curator.managers._running import Driven, arun_manager, run_manager
-from history_curator.model import ConversationEntry
-from history_curator.record._events import EventBus, HistoryCurated, action_totals
+from history_curator.entries import ConversationEntry
+from history_curator.events import EventBus, HistoryCurated, action_totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class ObservableManager(Driven):
     def _steps(
         self, before: Sequence[ConversationEntry], context: CurationContext
     ) -> Body[Sequence[ConversationEntry]]:
-        from history_curator.settings._manager import snake_case
+        from history_curator.config._manager import snake_case
 
         after = yield Ask(run_manager, arun_manager, (self.inner, before, context))
         self.bus.publish(

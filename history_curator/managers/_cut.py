@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from history_curator.managers._protocol import CurationContext
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.rules import ProviderProfile
-from history_curator.seal import Seal, Sealed
+from history_curator.window import Seal, Sealed
 from history_curator.timeline import Timeline
 from history_curator.tokens import TokenCounter
 
@@ -22,13 +22,13 @@ def seal_for(
     counter: TokenCounter,
     room: int | None,
     *,
-    low_water: float | None = None,
-    ledger: bool = False,
-    recall: bool | str = False,
+    compact_to: float | None = None,
+    recap: bool = False,
+    recall_tool: bool | str = False,
     preserve_last_n: int | None = None,
 ) -> Seal:
     """Return the seal for a budget of messages, made once."""
-    key = (counter.name, room, low_water, ledger, recall, preserve_last_n)
+    key = (counter.name, room, compact_to, recap, recall_tool, preserve_last_n)
     seal = _SEALS.get(key)
     if seal is None:
         if len(_SEALS) >= _MOST:
@@ -37,18 +37,18 @@ def seal_for(
             counter,
             NO_RULES,
             room,
-            low_water=low_water,
-            ledger=ledger,
-            recall=recall,
+            compact_to=compact_to,
+            recap=recap,
+            recall_tool=recall_tool,
             preserve_last_n=preserve_last_n,
         )
     return seal
 
 
 def window_of(
-    timeline: Timeline, context: CurationContext, room: int, low_water: float | None = None
+    timeline: Timeline, context: CurationContext, room: int, compact_to: float | None = None
 ) -> Sealed:
-    """Return what `room` tokens leave of a conversation, without a ledger.
+    """Return what `room` tokens leave of a conversation, without a recap.
 
     Raises:
         BudgetUnsatisfiableError: when what must stay is larger.
@@ -56,8 +56,8 @@ def window_of(
     seal = seal_for(
         context.counter,
         room,
-        low_water=context.low_water if low_water is None else low_water,
-        recall=context.recall,
+        compact_to=context.compact_to if compact_to is None else compact_to,
+        recall_tool=context.recall_tool,
         preserve_last_n=context.preserve_last_n,
     )
     return seal.fit(timeline, context.tail, usual=room, room=room)
@@ -95,15 +95,15 @@ def place_of(view: Sequence[ConversationEntry], wanted: ConversationEntry) -> in
 class TokenBudgetManager:
     """Fit the entries into a token budget.
 
-    Oversized tool results are capped, and the oldest exchanges are dropped and told in a ledger;
-    between jumps of the cut the view only grows at its end. The seal of a `Curator` with
+    Oversized tool results are capped, and the oldest exchanges are dropped and told in a recap;
+    between compactions of the cut the view only grows at its end. The seal of a `Curator` with
     `max_tokens` does the same, so this manager is for budgets inside a pipeline.
 
     Args:
         max_tokens: the budget of the messages.
-        low_water: how full a jump of the cut leaves the view; None is 0.7.
-        ledger: whether a marked entry tells what was said and done before the cut.
-        recall: placeholders name the handle that the recall tool takes; a text is its name.
+        compact_to: how full a jump of the cut leaves the view; None is 0.7.
+        recap: whether a marked entry tells what was said and done before the cut.
+        recall_tool: placeholders name the handle that the recall tool takes; a text is its name.
 
     Raises:
         BudgetUnsatisfiableError: when what must stay does not fit.
@@ -116,9 +116,9 @@ class TokenBudgetManager:
     """
 
     max_tokens: int
-    low_water: float | None = None
-    recall: bool | str = False
-    ledger: bool = True
+    compact_to: float | None = None
+    recall_tool: bool | str = False
+    recap: bool = True
 
     def curate(
         self, entries: Sequence[ConversationEntry], *, context: CurationContext
@@ -127,9 +127,9 @@ class TokenBudgetManager:
         seal = seal_for(
             context.counter,
             self.max_tokens,
-            low_water=self.low_water,
-            ledger=self.ledger,
-            recall=self.recall,
+            compact_to=self.compact_to,
+            recap=self.recap,
+            recall_tool=self.recall_tool,
             preserve_last_n=context.preserve_last_n,
         )
         room = self.max_tokens

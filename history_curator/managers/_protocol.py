@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ class CurationContext:
         tail: ``"request"`` when the view is about to be sent, ``"history"`` when the caller will
             append to it.
         record: the recorded entries, before any manager.
-        recall: whether placeholders should name the handle that the recall tool takes; a text is
+        recall_tool: whether placeholders should name the handle that the recall tool takes; a text is
             its name.
-        low_water: how full a jump of the cut leaves the view, as the curator was told.
-        ledger: whether the curator tells what was said and done before the cut.
+        compact_to: how full a jump of the cut leaves the view, as the curator was told.
+        recap: whether the curator tells what was said and done before the cut.
         query: what the user asks now, where it is not among the entries yet.
         key: what the caller calls the conversation, if anything.
         timeline_of: returns entries as units that remember what was worked out about them.
@@ -43,9 +43,9 @@ class CurationContext:
     preserve_last_n: int | None = None
     tail: Literal["request", "history"] = "request"
     record: Sequence[ConversationEntry] = ()
-    recall: bool | str = False
-    low_water: float | None = None
-    ledger: bool = True
+    recall_tool: bool | str = False
+    compact_to: float | None = None
+    recap: bool = True
     query: str | None = None
     key: Hashable = None
     timeline_of: Callable[[Sequence[ConversationEntry]], Timeline] = field(
@@ -53,7 +53,7 @@ class CurationContext:
     )
     reasons: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
     warnings: list[str] = field(default_factory=list, repr=False, compare=False)
-    jumps: list[str] = field(default_factory=list, repr=False, compare=False)
+    compactions: list[str] = field(default_factory=list, repr=False, compare=False)
 
     def explain(self, entry: ConversationEntry, reason: str) -> None:
         """Say why an entry is being left out; the report shows it."""
@@ -62,9 +62,9 @@ class CurationContext:
     def jump(self, manager: object) -> None:
         """Say that what this manager shows does not go on from the request before.
 
-        The report says then that the view jumped; otherwise it promises the next one its prefix.
+        The report says then that the view compacted; otherwise it promises the next one its prefix.
         """
-        self.jumps.append(type(manager).__name__)
+        self.compactions.append(type(manager).__name__)
 
     def warn(self, warning: str) -> None:
         """Say something the report should show, such as a summary that failed."""

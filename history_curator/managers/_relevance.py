@@ -20,8 +20,8 @@ from history_curator.managers.relevance import (
 from history_curator.managers.relevance._compose import label, quote_cost, recollection
 from history_curator.managers.relevance._memory import Memories, Memory
 from history_curator.managers.relevance._text import numpy, require
-from history_curator.model import ConversationEntry, MessageRole
-from history_curator.seal import Sealed
+from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.window import Sealed
 from history_curator.timeline import Timeline
 from history_curator.tokens import TokenCounter
 
@@ -37,7 +37,7 @@ _SLACK = 24
 class RelevanceManager:
     """Keeps a recent window and gives the rest of the budget to earlier parts that matter.
 
-    Guaranteed: nothing happens while the history fits; the window jumps as seldom as the budget's
+    Guaranteed: nothing happens while the history fits; the window compactions as seldom as the budget's
     own, so it stays put while the history grows; earlier units come back whole and word for word,
     as one marked user entry right before the latest user entry, so that everything before it is
     repeated byte for byte on the next call; what is selected depends on the history alone.
@@ -48,7 +48,7 @@ class RelevanceManager:
     take its place and the report carries a warning.
 
     Where tools are in use (a call in every tenth entry or more) what an agent needs
-    again is in the ledger, and the entries are handed on as they are, unless `share` is given. The
+    again is in the recap, and the entries are handed on as they are, unless `share` is given. The
     request at which a conversation becomes the one or the other is reported as a jump.
 
     Not guaranteed: that the right parts are found.
@@ -61,12 +61,12 @@ class RelevanceManager:
             ``"hybrid"``, an embedding model (LangChain ``Embeddings``, LlamaIndex
             ``BaseEmbedding``, a function from texts to vectors) or a `Scorer`.
         embeddings: the embedding model for ``"embeddings"`` and ``"hybrid"``.
-        low_water: cut depth of the window, as for `Curator`.
+        compact_to: cut depth of the window, as for `Curator`.
         folder: where the index of long conversations is kept; None keeps it in memory.
         signals: how strongly neighbours, speakers and dates count.
 
     Examples:
-        >>> from history_curator.model import ConversationEntry as E, MessageRole as R
+        >>> from history_curator.entries import ConversationEntry as E, MessageRole as R
         >>> from history_curator.tokens import get_counter
         >>> said = [E(R.USER, "my dog is called Rex"), E(R.ASSISTANT, "a fine name")]
         >>> said += [E(R.USER, "and now the weather " * 20), E(R.ASSISTANT, "rain " * 30)] * 5
@@ -83,7 +83,7 @@ class RelevanceManager:
         *,
         scorer: Any = None,
         embeddings: Any = None,
-        low_water: float | None = None,
+        compact_to: float | None = None,
         folder: Any = None,
         signals: Signals | None = None,
     ) -> None:
@@ -92,7 +92,7 @@ class RelevanceManager:
         require()
         self.share = share
         self.scorer = resolve_scorer(scorer, embeddings, folder)
-        self.low_water = low_water
+        self.compact_to = compact_to
         self._memories = Memories(self.scorer, signals)
 
     def curate(
@@ -111,7 +111,7 @@ class RelevanceManager:
         plan = None if works else self._plan(timeline, context, room)
         if plan is None:
             return entries
-        if plan.window.jumped or stopped_fitting(timeline, context.counter, room):
+        if plan.window.compacted or stopped_fitting(timeline, context.counter, room):
             context.jump(self)
         with self._memories.lend(entries) as memory:
             return self._compose(memory, timeline, plan, context)
@@ -133,7 +133,7 @@ class RelevanceManager:
         for part in (1, 2, 4):
             aside = blocks // part
             try:
-                window = window_of(timeline, context, room - aside - _SLACK, self.low_water)
+                window = window_of(timeline, context, room - aside - _SLACK, self.compact_to)
                 break
             except BudgetUnsatisfiableError:
                 continue

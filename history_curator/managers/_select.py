@@ -10,7 +10,7 @@ from typing import Literal
 from history_curator.errors import ConfigurationError
 from history_curator.managers._protocol import CurationContext
 from history_curator.managers._shorten import check_choice, check_count
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.timeline import Unit, pair
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from history_curator.errors import ConfigurationError
 from history_curator.managers._protocol import CurationContext
-from history_curator.model import ConversationEntry, MessageRole, ToolCall
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.timeline import Unit, pair
 from history_curator.tokens import Keep, shorten, shorten_tokens
 

@@ -22,7 +22,7 @@ from history_curator.managers.summaries import (
     riding_now,
 )
 from history_curator.managers.summaries._prompt import check_prompt, ride_prompt
-from history_curator.model import ConversationEntry, neutralise
+from history_curator.entries import ConversationEntry, neutralise
 
 logger = logging.getLogger("history_curator")
 
@@ -36,7 +36,7 @@ class SummarizingManager(Driven):
 
     Guaranteed: the model is called only when the history does not fit; everything that is cut
     reaches it, in chunks where needed; each part is summarised once, so the summary and
-    everything after it stay byte for byte the same until the cut jumps; the record is untouched.
+    everything after it stay byte for byte the same until the cut compactions; the record is untouched.
     When the model fails, the entries are handed on as they are, the budget cuts them, and the
     report carries a warning: the conversation never stops on a summary.
 
@@ -52,10 +52,10 @@ class SummarizingManager(Driven):
         chunk_tokens: the most text one prompt carries.
         prompt: a template with ``{messages}`` and ``{earlier}``, and optionally ``{max_words}``.
         cache: a mapping that keeps summaries, for instance over a restart.
-        low_water: how full a jump leaves the view, as for `Curator`.
+        compact_to: how full a jump leaves the view, as for `Curator`.
 
     Examples:
-        >>> from history_curator.model import MessageRole
+        >>> from history_curator.entries import MessageRole
         >>> from history_curator.tokens import get_counter
         >>> said = [
         ...     ConversationEntry(MessageRole.USER, f"fact {n}: " + "x " * 50) for n in range(9)
@@ -75,7 +75,7 @@ class SummarizingManager(Driven):
         chunk_tokens: int = 8_000,
         prompt: str = DEFAULT_PROMPT,
         cache: MutableMapping[str, str] | None = None,
-        low_water: float | None = 0.75,
+        compact_to: float | None = 0.75,
     ) -> None:
         if max_tokens < 50 or chunk_tokens < 100:
             raise ConfigurationError(
@@ -85,7 +85,7 @@ class SummarizingManager(Driven):
         self._given = summarizer
         self._rides = prompt == DEFAULT_PROMPT
         self.max_tokens = max_tokens
-        self.low_water = low_water
+        self.compact_to = compact_to
         self._rolling = RollingSummary(check_prompt(prompt), chunk_tokens=chunk_tokens, cache=cache)
 
     def _steps(
@@ -129,11 +129,11 @@ class SummarizingManager(Driven):
         most = min(self.max_tokens, room // 4)
         head = context.counter.count(SUMMARY_HEAD) + 8
         try:
-            window = window_of(timeline, context, room - most - head, self.low_water)
+            window = window_of(timeline, context, room - most - head, self.compact_to)
         except BudgetUnsatisfiableError:
             context.warn("No room for a summary: the budget is taken by what must stay.")
             return entries
-        if window.jumped or stopped_fitting(timeline, context.counter, room):
+        if window.compacted or stopped_fitting(timeline, context.counter, room):
             context.jump(self)
         view, units = list(window.entries), timeline.pairing.units
         gone, first, kept = units[: window.unit], units[window.unit].head, set(window.heads)

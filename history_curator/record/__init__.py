@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from history_curator.record._events import ConversationRecorded, EventBus, HistoryCurated
+from history_curator.events import ConversationRecorded, EventBus, HistoryCurated
 from history_curator.record._runner import ConversationRunner, RunResult
 from history_curator.record._session import (
     HistorySession,

@@ -11,9 +11,9 @@ from typing import Any, TypeVar, overload
 from uuid import UUID, uuid4
 
 from history_curator.errors import ConfigurationError, ConversionError, a_type
-from history_curator.model import ConversationEntry
-from history_curator.record._events import ConversationRecorded, EventBus
-from history_curator.record._sources import dialect_of, dump_entries, load_entries
+from history_curator.entries import ConversationEntry
+from history_curator.events import ConversationRecorded, EventBus
+from history_curator.record._sources import format_of, dump_entries, load_entries
 
 Reducer = Callable[..., Sequence[Any]]
 """Called as ``reducer(slice, event, context=…)``; returns the new slice."""
@@ -34,7 +34,7 @@ class HistorySession:
     session holds the whole conversation. Thread-safe.
 
     As JSON a session keeps the messages as they were given, every field of them, in their own
-    dialect: one that is restored sends what the one that was saved would have sent.
+    format: one that is restored sends what the one that was saved would have sent.
 
     Args:
         session_id: identifies the session; a new one by default.
@@ -74,16 +74,16 @@ class HistorySession:
 
     @property
     def messages(self) -> list[Any]:
-        """Every entry as a message of the dialect it was recorded in, as the very same object.
+        """Every entry as a message of the format it was recorded in, as the very same object.
 
-        Entries that were recorded as such become dicts, and so does everything where dialects
+        Entries that were recorded as such become dicts, and so does everything where formats
         were mixed.
         """
-        from history_curator.dialects import DictDialect, scattered
+        from history_curator.formats import DictFormat, scattered
 
         entries = self.entries
-        dialect = dialect_of([entry.source for entry in entries]) or DictDialect()
-        return scattered(dialect.write(entries))
+        format = format_of([entry.source for entry in entries]) or DictFormat()
+        return scattered(format.write(entries))
 
     def append(self, message: Any, *, evaluation_id: UUID | None = None) -> ConversationEntry:
         """Record one message or entry and return it as recorded.
@@ -101,7 +101,7 @@ class HistorySession:
     def record(
         self, messages: Sequence[Any], *, evaluation_id: UUID | None = None
     ) -> tuple[ConversationEntry, ...]:
-        """Record messages of any dialect, or entries, and return them as recorded.
+        """Record messages of any format, or entries, and return them as recorded.
 
         Raises:
             ConversionError: when one cannot be read. Nothing is recorded then.
@@ -229,7 +229,7 @@ class HistorySession:
         return cls.from_dict(data, bus=bus)
 
     def _read(self, messages: Sequence[Any]) -> list[ConversationEntry]:
-        from history_curator.dialects import detect, read_entries
+        from history_curator.formats import detect, read_entries
 
         return read_entries(messages, detect(messages), start=len(self._entries))
 

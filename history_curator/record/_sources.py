@@ -1,4 +1,4 @@
-"""Recorded messages as JSON and back, in the dialect they were given in."""
+"""Recorded messages as JSON and back, in the format they were given in."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from history_curator.errors import ConversionError
-from history_curator.model import ConversationEntry, entry_from_dict, entry_to_dict
-from history_curator.model._plain import decoded, encoded
+from history_curator.entries import ConversationEntry, entry_from_dict, entry_to_dict
+from history_curator.entries._plain import decoded, encoded
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-def dialect_of(sources: Sequence[Any]) -> Any:
-    """Return the one dialect that reads and writes all these messages, or None."""
-    from history_curator.dialects import Gathered, detect
+def format_of(sources: Sequence[Any]) -> Any:
+    """Return the one format that reads and writes all these messages, or None."""
+    from history_curator.formats import Gathered, detect
 
     flat = [
         one for source in sources for one in (source if isinstance(source, Gathered) else (source,))
@@ -25,8 +25,8 @@ def dialect_of(sources: Sequence[Any]) -> Any:
         return None
     if all(isinstance(one, Mapping) for one in flat):
         return detect(flat)
-    dialects = {dialect.name: dialect for dialect in (detect([one]) for one in flat)}
-    return next(iter(dialects.values())) if len(dialects) == 1 else None
+    formats = {format.name: format for format in (detect([one]) for one in flat)}
+    return next(iter(formats.values())) if len(formats) == 1 else None
 
 
 def dump_entries(entries: Sequence[ConversationEntry]) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def load_entries(data: Mapping[str, Any]) -> list[ConversationEntry]:
     """
     try:
         sources = [_load(message) for message in data.get("messages") or ()]
-        common = dialect_of(sources)
+        common = format_of(sources)
         return [_entry(decoded(item), sources, common) for item in data["entries"]]
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         raise ConversionError(
@@ -73,8 +73,8 @@ def _entry(item: Mapping[str, Any], sources: Sequence[Any], common: Any) -> Conv
     if "message" not in item:
         return entry
     message = sources[item["message"]]
-    dialect = common or dialect_of([message])
-    fresh = dialect.read(message, entry.sequence)
+    format = common or format_of([message])
+    fresh = format.read(message, entry.sequence)
     if item["part"] >= len(fresh):
         return entry
     read: ConversationEntry = fresh[item["part"]]
@@ -91,22 +91,22 @@ def _entry(item: Mapping[str, Any], sources: Sequence[Any], common: Any) -> Conv
 
 
 def _dump(source: Any) -> dict[str, Any] | None:
-    from history_curator.dialects import Gathered, adapter_of
+    from history_curator.formats import Gathered, adapter_of
 
     if isinstance(source, Gathered):
-        return {"dialect": "gathered", "data": [encoded(dict(one)) for one in source]}
+        return {"format": "gathered", "data": [encoded(dict(one)) for one in source]}
     if isinstance(source, Mapping):
-        return {"dialect": "dicts", "data": encoded(dict(source))}
+        return {"format": "dicts", "data": encoded(dict(source))}
     adapter = adapter_of(source)
     if adapter is None:
         return None
-    return {"dialect": _package(adapter), "data": adapter.load().to_json(source)}
+    return {"format": _package(adapter), "data": adapter.load().to_json(source)}
 
 
 def _load(message: Mapping[str, Any]) -> Any:
-    from history_curator.dialects import Gathered, adapters
+    from history_curator.formats import Gathered, adapters
 
-    kind, data = message["dialect"], message["data"]
+    kind, data = message["format"], message["data"]
     if kind == "dicts":
         return decoded(data)
     if kind == "gathered":
@@ -114,7 +114,7 @@ def _load(message: Mapping[str, Any]) -> Any:
     adapter = next((one for one in adapters().values() if _package(one) == kind), None)
     if adapter is None:
         raise ConversionError(
-            f"recorded in an unknown dialect {kind!r}.", fix="pass the data unchanged."
+            f"recorded in an unknown format {kind!r}.", fix="pass the data unchanged."
         )
     try:
         return adapter.load().from_json(data)

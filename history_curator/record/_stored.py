@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from history_curator.errors import ConfigurationError
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 Row = dict[str, Any]
 
@@ -43,7 +43,7 @@ class Layout:
         Raises:
             ConfigurationError: when the framework is not installed.
         """
-        from history_curator.dialects import adapters
+        from history_curator.formats import adapters
 
         try:
             return adapters()[self.adapter].load()
@@ -65,7 +65,7 @@ class StoredRow:
     """One row: its entries, and what it becomes when some of them change.
 
     Attributes:
-        entries: what the framework's dialect reads in it; empty when it is not a message.
+        entries: what the framework's format reads in it; empty when it is not a message.
     """
 
     __slots__ = ("_data", "_rows", "_was_text", "entries")

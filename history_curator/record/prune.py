@@ -3,7 +3,7 @@
 `prune_store` is what ``history-curator prune`` runs; `prune_session` does the same to one
 conversation over an engine that is already there, for adapters. Both know the tables of LangChain's
 ``SQLChatMessageHistory`` (and ``PostgresChatMessageHistory``) and of LlamaIndex's
-``SQLAlchemyChatStore``, read a row as the framework's dialect does, and edit rows in place, so
+``SQLAlchemyChatStore``, read a row as the framework's format does, and edit rows in place, so
 other writers lose nothing.
 """
 
@@ -21,7 +21,7 @@ from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.record._pruned import PruneDecision, PruneReport
 from history_curator.record._stored import LAYOUTS, Layout, StoredRow
 from history_curator.record.retention import apply_retention, latest_turns
-from history_curator.settings import RetentionConfig
+from history_curator.config import RetentionConfig
 
 __all__ = ["PruneDecision", "PruneReport", "prune_session", "prune_store"]
 
@@ -239,7 +239,7 @@ def _connect(sa: Any, url: str) -> Any:
         ) from error
     path = engine.url.database
     is_file = path and path != ":memory:" and not path.startswith("file:")
-    if engine.dialect.name == "sqlite" and is_file and not Path(path).exists():
+    if engine.format.name == "sqlite" and is_file and not Path(path).exists():
         raise ConfigurationError(f"There is no store at {path}. Fix: check the URL.")
     return engine
 

@@ -1,6 +1,6 @@
 """What a store keeps of a conversation, and what is loaded of it for the model.
 
-Turns and exchanges are those of the curator: messages are read by their dialect and paired by
+Turns and exchanges are those of the curator: messages are read by their format and paired by
 `history_curator.timeline`. A tool result inside a user message is a result, not a turn, and a
 result that comes after queued user messages still belongs to its call.
 """
@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from history_curator.managers._select import is_answered, start_of_turns
-from history_curator.model import ConversationEntry, MessageRole, ToolCall
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.timeline import pair
 
 if TYPE_CHECKING:
-    from history_curator.settings import RetentionConfig
+    from history_curator.config import RetentionConfig
 
 
 __all__ = [
@@ -55,8 +55,8 @@ def apply_retention(
             call is not among them are then left alone.
 
     Examples:
-        >>> from history_curator.model import ToolCall
-        >>> from history_curator.settings import RetentionConfig
+        >>> from history_curator.entries import ToolCall
+        >>> from history_curator.config import RetentionConfig
         >>> said = [
         ...     ConversationEntry(MessageRole.USER, "weather?"),
         ...     ConversationEntry(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.report._deciding import Decision
 
 _GIST, _NAMES = 80, 20
@@ -151,7 +151,7 @@ def _gist(entry: ConversationEntry) -> str:
 def _identifiers(
     touched: Sequence[int], record: Sequence[ConversationEntry], view: Sequence[ConversationEntry]
 ) -> tuple[str, ...]:
-    from history_curator.seal._identifiers import identifiers_of, rank_identifiers
+    from history_curator.window._identifiers import identifiers_of, rank_identifiers
 
     if not touched:
         return ()

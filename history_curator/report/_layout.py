@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
-from history_curator.model import write_private
+from history_curator.entries import write_private
 from history_curator.report._html import asset, policy
 
 

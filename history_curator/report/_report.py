@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_curator.model import ConversationEntry, entry_from_dict, write_private
+from history_curator.entries import ConversationEntry, entry_from_dict, write_private
 from history_curator.report._deciding import Deciding, Decision, Step
 from history_curator.report._diff import ViewDiff, diff_views
 
@@ -31,9 +31,9 @@ class CurationReport:
         max_tokens: the budget, or None.
         overhead: tool schemas, reserve and priming.
         prefix_entries, prefix_tokens: how much of the view the next call will repeat byte for
-            byte, unless the cut jumps.
+            byte, unless the cut compactions.
         cut: position in the record of the first entry behind the cut; 0 when nothing was cut.
-        jumped: whether this view does not simply go on from that of the request before, as it is
+        compacted: whether this view does not simply go on from that of the request before, as it is
             in the same budget with the same tools and reserve: the cut moved, or something before
             it changed (a late or second result, a system message).
         original_count, curated_count: entries in the record and in the view.
@@ -54,7 +54,7 @@ class CurationReport:
         strategy: str,
         settled: int,
         cut: int = 0,
-        jumped: bool = False,
+        compacted: bool = False,
         orphans: dict[int, str] | None = None,
         warnings: Sequence[str] = (),
         mode: str = "enforce",
@@ -71,7 +71,7 @@ class CurationReport:
         self.strategy = strategy
         self._settled = settled
         self.cut = cut
-        self.jumped = jumped
+        self.compacted = compacted
         self.warnings = tuple(warnings)
         self.mode = mode
         self.original_count = count
@@ -178,7 +178,7 @@ class CurationReport:
             "prefix_entries": self.prefix_entries,
             "prefix_tokens": self.prefix_tokens,
             "cut": self.cut,
-            "jumped": self.jumped,
+            "compacted": self.compacted,
             "provider": self.provider,
             "counter": self.counter,
             "strategy": self.strategy,
@@ -263,10 +263,10 @@ def rebuild(
         decisions: `Decision.to_dict` of every decision, as `to_json` writes them.
         provider: the profile of the curation; it tells formats apart where messages do not.
     """
-    from history_curator.dialects import detect, read_entries, scattered
+    from history_curator.formats import detect, read_entries, scattered
 
-    dialect = detect(messages, provider)
-    entries = read_entries(messages, dialect)
+    format = detect(messages, provider)
+    entries = read_entries(messages, format)
     view: dict[int, ConversationEntry] = {}
     for decision in decisions:
         place, index, change = decision["position"], decision["index"], decision["change"]
@@ -283,4 +283,4 @@ def rebuild(
             view[place] = edited.evolve(
                 source=recorded.source, span=recorded.span, original=recorded
             )
-    return scattered(dialect.write([view[place] for place in sorted(view)]))
+    return scattered(format.write([view[place] for place in sorted(view)]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from history_curator.dialects import wire_of
-from history_curator.model import ConversationEntry
+from history_curator.formats import wire_of
+from history_curator.entries import ConversationEntry
 from history_curator.rules import _features as has
 from history_curator.rules._invariant import ASSISTANT, Entries, Errors, Finding, Invariant
 from history_curator.rules._joining import join_entries

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
-from history_curator.dialects import keeps_objects, parse_object
-from history_curator.model import ConversationEntry, ToolCall
+from history_curator.formats import keeps_objects, parse_object
+from history_curator.entries import ConversationEntry, ToolCall
 from history_curator.rules import _features as has
 from history_curator.rules._exchanges import results_of
 from history_curator.rules._invariant import (
@@ -36,7 +36,7 @@ class ArgumentsAreObjects(Invariant):
         texts: also look at arguments that are sent as text, which OpenAI does not read.
 
     Examples:
-        >>> from history_curator.model import ConversationEntry, MessageRole, ToolCall
+        >>> from history_curator.entries import ConversationEntry, MessageRole, ToolCall
         >>> call = ToolCall("c1", "look", '{"at": "th')
         >>> asked = ConversationEntry(MessageRole.ASSISTANT, tool_calls=(call,))
         >>> ArgumentsAreObjects().repair([asked])[0].tool_calls[0].arguments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.rules._invariant import (
     ASSISTANT,
     SYSTEM,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import ClassVar, Literal
 
-from history_curator.dialects import names_its_calls, wire_of
-from history_curator.model import ConversationEntry
+from history_curator.formats import names_its_calls, wire_of
+from history_curator.entries import ConversationEntry
 from history_curator.rules import _features as has
 from history_curator.rules._exchanges import results_of
 from history_curator.rules._invariant import (

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from history_curator.dialects import Dialect, detect, read_placed, scattered
-from history_curator.model import ConversationEntry
+from history_curator.formats import MessageFormat, detect, read_placed, scattered
+from history_curator.entries import ConversationEntry
 from history_curator.rules import ReasoningMode, Violation
 from history_curator.rules._providers import ProviderProfile, Tail, get_profile
 
@@ -19,7 +19,7 @@ def check_conversation(
     provider: str | ProviderProfile = "core",
     *,
     tail: Tail = "request",
-    dialect: Dialect | None = None,
+    format: MessageFormat | None = None,
 ) -> list[Violation]:
     """Return every place where a provider would refuse the conversation.
 
@@ -28,7 +28,7 @@ def check_conversation(
         provider: whose rules; see `history_curator.rules._providers.PROVIDERS`.
         tail: ``request`` when the messages are about to be sent, ``history`` when the caller
             will append the next one.
-        dialect: how to read the messages; found from the first one when left out.
+        format: how to read the messages; found from the first one when left out.
 
     Returns:
         Violations in order of position; `Violation.index` is the position in `messages`.
@@ -41,7 +41,7 @@ def check_conversation(
         (1, 'P6', "the result of 'c9' follows no call")
     """
     profile = get_profile(provider)
-    entries, positions = _read(messages, dialect or detect(messages, profile.name))
+    entries, positions = _read(messages, format or detect(messages, profile.name))
     return [
         each if each.index is None else replace(each, index=positions[each.index])
         for each in profile.find(entries, tail)
@@ -53,7 +53,7 @@ def repair_conversation(
     provider: str | ProviderProfile = "core",
     *,
     tail: Tail = "request",
-    dialect: Dialect | None = None,
+    format: MessageFormat | None = None,
     reasoning: ReasoningMode | None = None,
 ) -> list[Any]:
     """Return a conversation the provider takes; the given one is not changed.
@@ -71,12 +71,12 @@ def repair_conversation(
         '[No result: the call was not answered, and it may have run.]'
     """
     profile = get_profile(provider, reasoning=reasoning)
-    spoken = dialect or detect(messages, profile.name)
+    spoken = format or detect(messages, profile.name)
     entries, _ = _read(messages, spoken)
     repaired = profile.repair(entries, tail)
     return list(messages) if repaired is entries else scattered(spoken.write(repaired))
 
 
-def _read(messages: Sequence[Any], dialect: Dialect) -> tuple[list[ConversationEntry], list[int]]:
-    placed = read_placed(messages, dialect)
+def _read(messages: Sequence[Any], format: MessageFormat) -> tuple[list[ConversationEntry], list[int]]:
+    placed = read_placed(messages, format)
     return [entry for _, entry in placed], [place for place, _ in placed]

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import or_
 
-from history_curator.dialects import Gathered
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.formats import Gathered
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.rules._lone_surrogates import has_lone_surrogates
 
 ANY, SYSTEM, RESULT, BLANK, CALLS, EXTRA, PARTS, REASONING, SELDOM, LISTED, TYPED, HALVES = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import ClassVar
 
-from history_curator.dialects import wire_of
-from history_curator.model import ContentPart, ConversationEntry, MessageRole
+from history_curator.formats import wire_of
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole
 from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     TOOL,
@@ -43,7 +43,7 @@ class ImagesFit(Invariant):
             a Gemini model itself put out is sent back to it.
 
     Examples:
-        >>> from history_curator.model import ContentPart, ConversationEntry, MessageRole
+        >>> from history_curator.entries import ContentPart, ConversationEntry, MessageRole
         >>> picture = ContentPart("image", width=9000, height=10)
         >>> shown = ConversationEntry(MessageRole.USER, parts=(picture,))
         >>> ImagesFit().repair([shown])[0].content

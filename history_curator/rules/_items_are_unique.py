@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
-from history_curator.dialects import ANONYMOUS, item_ids
-from history_curator.model import ConversationEntry
+from history_curator.formats import ANONYMOUS, item_ids
+from history_curator.entries import ConversationEntry
 from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     ASSISTANT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from history_curator.model import ContentPart, ConversationEntry
+from history_curator.entries import ContentPart, ConversationEntry
 from history_curator.rules._invariant import edit, remembered
 
 

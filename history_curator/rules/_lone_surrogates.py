@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 
 
 def has_lone_surrogates(entry: ConversationEntry) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import ClassVar
 
-from history_curator.dialects import ANONYMOUS, Gathered, sendable, sent_parts
-from history_curator.model import ConversationEntry, ToolCall
+from history_curator.formats import ANONYMOUS, Gathered, sendable, sent_parts
+from history_curator.entries import ConversationEntry, ToolCall
 from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     ASSISTANT,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
-from history_curator.dialects import wire_of
-from history_curator.model import ContentPart, ConversationEntry
+from history_curator.formats import wire_of
+from history_curator.entries import ContentPart, ConversationEntry
 from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     ASSISTANT,

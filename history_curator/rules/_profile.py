@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from history_curator.dialects import says_the_same
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.formats import says_the_same
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.rules import (
     Invariant,
     OneSystemEntryLeads,

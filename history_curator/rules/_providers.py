@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from history_curator.dialects import takes_later_system
+from history_curator.formats import takes_later_system
 from history_curator.errors import ConfigurationError
-from history_curator.model import MessageRole
+from history_curator.entries import MessageRole
 from history_curator.rules import (
     AnswersAreWhole,
     ArgumentsAreObjects,
@@ -33,7 +33,7 @@ from history_curator.rules import (
 from history_curator.rules._call_ids_are_unique import BEDROCK_ID, MISTRAL_ID
 from history_curator.rules._profile import ProviderProfile, Tail
 from history_curator.rules._tool_names_are_accepted import GEMINI_NAME, LONG_NAME, PLAIN_NAME
-from history_curator.settings import check_options
+from history_curator.config import check_options
 
 __all__ = ["PROVIDERS", "ProviderProfile", "Tail", "get_profile"]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from history_curator.dialects import is_same_model, model_of, sent_parts, unfollowed
+from history_curator.formats import is_same_model, model_of, sent_parts, unfollowed
 from history_curator.errors import HistoryCuratorError
-from history_curator.model import ConversationEntry, Reasoning
+from history_curator.entries import ConversationEntry, Reasoning
 from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     ASSISTANT,
@@ -65,7 +65,7 @@ class ReasoningStaysBound(Invariant):
             message names the other: a signature of Anthropic is good for the model that gave it.
 
     Examples:
-        >>> from history_curator.model import ConversationEntry, MessageRole, Reasoning
+        >>> from history_curator.entries import ConversationEntry, MessageRole, Reasoning
         >>> thought = ConversationEntry(MessageRole.ASSISTANT, "42", reasoning=(Reasoning("hm"),))
         >>> ReasoningStaysBound(family="anthropic").repair([thought])[0].reasoning is None
         True

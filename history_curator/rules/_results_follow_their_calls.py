@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import ClassVar
 
-from history_curator.dialects import answers_in_kind, spoken
-from history_curator.model import ConversationEntry, ToolCall
+from history_curator.formats import answers_in_kind, spoken
+from history_curator.entries import ConversationEntry, ToolCall
 from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     SYSTEM,

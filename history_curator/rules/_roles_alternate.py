@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from history_curator.dialects import wire_of
-from history_curator.model import ConversationEntry
+from history_curator.formats import wire_of
+from history_curator.entries import ConversationEntry
 from history_curator.rules._invariant import (
     ASSISTANT,
     TOOL,

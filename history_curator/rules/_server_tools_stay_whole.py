@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from history_curator.model import ContentPart, ConversationEntry, ToolCall
+from history_curator.entries import ContentPart, ConversationEntry, ToolCall
 from history_curator.rules import _features as has
 from history_curator.rules._invariant import (
     ASSISTANT,
@@ -35,7 +35,7 @@ class ServerToolsStayWhole(Invariant):
     in the assistant's last turn is left alone: it is still running.
 
     Examples:
-        >>> from history_curator.model import ContentPart, ConversationEntry, MessageRole
+        >>> from history_curator.entries import ContentPart, ConversationEntry, MessageRole
         >>> found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
         >>> parts = (ContentPart("other", None, found), ContentPart("text", "Done."))
         >>> entry = ConversationEntry(MessageRole.ASSISTANT, "Done.", parts=parts)

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import ClassVar
 
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.rules import _features as has
 from history_curator.rules._exchanges import results_of
 from history_curator.rules._invariant import (
@@ -41,7 +41,7 @@ class ToolNamesAreAccepted(Invariant):
         authors: whether the author's name is checked, too.
 
     Examples:
-        >>> from history_curator.model import ConversationEntry, MessageRole, ToolCall
+        >>> from history_curator.entries import ConversationEntry, MessageRole, ToolCall
         >>> asked = ConversationEntry(MessageRole.ASSISTANT, tool_calls=(ToolCall("c1", "a b"),))
         >>> ToolNamesAreAccepted().repair([asked])[0].tool_calls[0].name
         'a_b'

@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from history_curator.dialects import detect, read_entries
+from history_curator.formats import detect, read_entries
 from history_curator.errors import HistoryCuratorError
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 _TOKEN = re.compile(r"([SUAT])([~+*]*)(?:\(([^()]*)\))?")
 _ROLES = {"S": "system", "U": "user", "A": "assistant", "T": "tool"}
@@ -54,7 +54,7 @@ def parse_entries(text: str) -> list[ConversationEntry]:
 
 
 def show(messages: Sequence[Any]) -> str:
-    """Return the shorthand of messages of any dialect.
+    """Return the shorthand of messages of any format.
 
     Examples:
         >>> show(parse("S U A(c1) T(c1) A~"))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
-from history_curator.dialects import Dialect
+from history_curator.formats import MessageFormat
 from history_curator.timeline._conversation import Conversation
 
 CACHE_BYTES = 64 * 2**20
@@ -19,7 +19,7 @@ question in the place of the last one, or try once more."""
 
 
 Name = tuple[Hashable, ...]
-"""The dialect and a key, or the dialect, a length and what the last message of a beginning says."""
+"""The format and a key, or the format, a length and what the last message of a beginning says."""
 
 
 class Conversations:
@@ -43,16 +43,16 @@ class Conversations:
 
     @contextmanager
     def lend(
-        self, dialect: Dialect, messages: Sequence[Any], key: Hashable = None
+        self, format: MessageFormat, messages: Sequence[Any], key: Hashable = None
     ) -> Iterator[Conversation]:
         """Lend the conversation of these messages, up to date with them.
 
         Nobody else has it until it is given back.
         """
-        seen = _seen(dialect, messages)
-        names = _Names(dialect.name, seen, key)
-        conversation, shared = self._find(dialect, seen, names)
-        conversation.dialect = dialect
+        seen = _seen(format, messages)
+        names = _Names(format.name, seen, key)
+        conversation, shared = self._find(format, seen, names)
+        conversation.format = format
         conversation.follow(messages, seen, shared)
         try:
             yield conversation
@@ -60,11 +60,11 @@ class Conversations:
             self._keep(conversation, names.kept)
 
     def _find(
-        self, dialect: Dialect, seen: Sequence[Any], names: _Names
+        self, format: MessageFormat, seen: Sequence[Any], names: _Names
     ) -> tuple[Conversation, int]:
         """The conversation, or a new one, and how many messages it shares with what is given."""
         if names.key is not None:
-            found, _ = self._take(names.kept[0]) or (Conversation(dialect), [])
+            found, _ = self._take(names.kept[0]) or (Conversation(format), [])
             return found, found.shared(seen)
         for length in range(len(seen), 0, -1):
             if length not in self._lengths:
@@ -82,7 +82,7 @@ class Conversations:
                 self._keep(other, known)
             if candidate is not None:
                 return candidate[0], shared
-        return Conversation(dialect), 0
+        return Conversation(format), 0
 
     def _take(self, name: Name) -> tuple[Conversation, list[Name]] | None:
         with self._lock:
@@ -108,7 +108,7 @@ class Conversations:
     def _keep(self, conversation: Conversation, names: list[Name]) -> None:
         if conversation.size > self._limit or not names:
             return
-        number, keyed = id(conversation), len(names[0]) == len(("dialect", "key"))
+        number, keyed = id(conversation), len(names[0]) == len(("format", "key"))
         with self._lock:
             for other, known in list(self._names.get(names[0], {}).items()):
                 if keyed or known.seen == conversation.seen:  # one is enough of each
@@ -127,9 +127,9 @@ class Conversations:
 class _Names:
     """The names of one conversation: its key, or its beginnings."""
 
-    def __init__(self, dialect: str, seen: Sequence[Any], key: Hashable) -> None:
+    def __init__(self, format: str, seen: Sequence[Any], key: Hashable) -> None:
         self.key = key
-        self._dialect = dialect
+        self._format = format
         self._seen = seen
         self._known: dict[int, Name] = {}
 
@@ -137,22 +137,22 @@ class _Names:
         """Return the name of a beginning: its length and what its last message says."""
         name = self._known.get(length)
         if name is None:
-            name = self._known[length] = (self._dialect, length, _print(self._seen[length - 1]))
+            name = self._known[length] = (self._format, length, _print(self._seen[length - 1]))
         return name
 
     @property
     def kept(self) -> list[Name]:
         """What it is found by next time."""
         if self.key is not None:
-            return [(self._dialect, self.key)]
+            return [(self._format, self.key)]
         count = len(self._seen)
         return [self.of(length) for length in range(count, max(0, count - _NAMED), -1)]
 
 
-def _seen(dialect: Dialect, messages: Sequence[Any]) -> list[Any]:
+def _seen(format: MessageFormat, messages: Sequence[Any]) -> list[Any]:
     """Return what the messages are made of; as they are where one cannot even be looked at."""
     try:
-        return dialect.peek(messages)
+        return format.peek(messages)
     except Exception:  # noqa: BLE001 - reading it says what is wrong with it
         return list(messages)
 

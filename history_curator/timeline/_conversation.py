@@ -10,9 +10,9 @@ from operator import attrgetter, is_
 from sys import getsizeof
 from typing import Any
 
-from history_curator.dialects import Dialect, differ
+from history_curator.formats import MessageFormat, differ
 from history_curator.errors import ConversionError
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.timeline._timeline import Timeline
 
 _PER_ENTRY = 2_000
@@ -27,8 +27,8 @@ class Conversation:
     is a cache and nothing else: reading the same messages anew gives the same entries and units.
 
     Attributes:
-        dialect: reads and writes the messages.
-        seen: what each message was made of when it was read, as `Dialect.peek` shows it.
+        format: reads and writes the messages.
+        seen: what each message was made of when it was read, as `MessageFormat.peek` shows it.
         record: the entries and their units.
         curated: what the managers made of the record on the last call.
         between: what one of them was given after another had edited it.
@@ -43,14 +43,14 @@ class Conversation:
         "_typed",
         "between",
         "curated",
-        "dialect",
+        "format",
         "edits",
         "record",
         "seen",
     )
 
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
+    def __init__(self, format: MessageFormat) -> None:
+        self.format = format
         self.seen: list[Any] = []
         self.record = Timeline()
         self.curated = Timeline()
@@ -79,12 +79,12 @@ class Conversation:
         if None in changed.values():
             shared = min(at for at, read in changed.items() if read is None)
         places = [*range(shared, len(messages))]
-        twins = _twins(self.dialect, messages[shared:], places)
+        twins = _twins(self.format, messages[shared:], places)
         start = self._firsts[shared] if shared < len(self.seen) else len(self.record.entries)
         entries: list[ConversationEntry] = []
         firsts, sources = array("L"), dict[int, int]()
         for twin, at in zip(twins, places, strict=True):
-            made = self.dialect.read(twin, at)
+            made = self.format.read(twin, at)
             firsts.append(start + len(entries))
             if made:
                 sources[id(made[0].source)] = at
@@ -94,7 +94,7 @@ class Conversation:
                 self._swap(at, *read)
         if shared < len(self.seen):
             self._forget_from(shared)
-        self.seen += self.dialect.peek(twins)
+        self.seen += self.format.peek(twins)
         self._firsts += firsts
         self._places |= sources
         self.record.extend(entries)
@@ -128,7 +128,7 @@ class Conversation:
     def _typed_at(self, seen: Any) -> str:
         """Return what tells a message with numbers from one that is merely equal."""
         numbers: list[float] = []
-        _sort((getattr(self.dialect, "typed", _same)(seen),), [], numbers)
+        _sort((getattr(self.format, "typed", _same)(seen),), [], numbers)
         return repr(numbers) if numbers else ""
 
     def _is_system(self, at: int) -> bool:
@@ -143,14 +143,14 @@ class Conversation:
         for position, _ in self.record.pairing.system:
             at = bisect_right(self._firsts, position) - 1  # the message it was read from
             if at < shared and differ(self.seen[at], seen[at]):
-                (twin,) = _twins(self.dialect, messages[at : at + 1], [at])
-                entries = self.dialect.read(twin, at)
+                (twin,) = _twins(self.format, messages[at : at + 1], [at])
+                entries = self.format.read(twin, at)
                 alike = len(entries) == 1 and entries[0].role is MessageRole.SYSTEM
                 changed[at] = (twin, entries[0]) if alike else None
         return changed
 
     def _swap(self, at: int, twin: Any, entry: ConversationEntry) -> None:
-        self.seen[at] = self.dialect.peek([twin])[0]
+        self.seen[at] = self.format.peek([twin])[0]
         del self._places[id(self.entries_at(at)[0].source)]
         self._places[id(entry.source)] = at
         self.record.with_system(self._firsts[at], entry)
@@ -203,8 +203,8 @@ class Conversation:
 
     def write(self, view: Sequence[ConversationEntry], messages: Sequence[Any]) -> list[Any]:
         """Return the messages of a view; an untouched one is the very message that was given."""
-        written = self.dialect.write(view)
-        if getattr(self.dialect, "immutable", False):
+        written = self.format.write(view)
+        if getattr(self.format, "immutable", False):
             return written
         place_of = self._places.get
         return [
@@ -213,15 +213,15 @@ class Conversation:
         ]
 
 
-def _twins(dialect: Dialect, messages: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:
+def _twins(format: MessageFormat, messages: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:
     """Return copies of messages that nobody else has; they read as the messages do."""
-    if getattr(dialect, "immutable", False):
+    if getattr(format, "immutable", False):
         return messages
     try:
-        return [*map(getattr(dialect, "twin", deepcopy), messages)]
+        return [*map(getattr(format, "twin", deepcopy), messages)]
     except (ConversionError, TypeError, ValueError, RecursionError):
         for message, at in zip(messages, places, strict=True):
-            dialect.read(message, at)  # where it cannot be read, this says so better
+            format.read(message, at)  # where it cannot be read, this says so better
         raise
 
 

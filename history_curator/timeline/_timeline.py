@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from operator import is_
 from typing import Any
 
-from history_curator.model import ConversationEntry
-from history_curator.timeline._pairing import Pairing
+from history_curator.entries import ConversationEntry
+from history_curator.units import Pairing
 
 
 class Timeline:

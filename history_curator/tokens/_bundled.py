@@ -12,7 +12,7 @@ from collections.abc import Callable
 Encode = Callable[[str], "list[int]"]
 
 _PROBE = (
-    "The quick brown fox, it's said, couldn't have jumped; they'd've WE'LL I'M he'S.",
+    "The quick brown fox, it's said, couldn't have compacted; they'd've WE'LL I'M he'S.",
     "Die Donaudampfschifffahrtsgesellschaft überraschte naïve Zuhörer. ¿Cuándo? “déjà vu”…",
     "Вчера вечером инженеры. اكتشف المهندسون ١٢٣٤. אתמול בערב. कल शाम १२३४ เมื่อวานเย็น ភាសាខ្មែរ",
     "昨天晚上工程师们发现冷却系统出现故障。昨夜、技術者たちは不具合を発見。어제 저녁 ＡＢＣ１２３",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from history_curator.errors import ConfigurationError
-from history_curator.model import write_private
+from history_curator.entries import write_private
 from history_curator.tokens._families import find_family
 from history_curator.tokens._meter import Learned, Meter
 from history_curator.tokens._protocol import TokenCounter

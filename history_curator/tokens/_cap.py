@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.tokens._shorten import shorten_tokens
 
 if TYPE_CHECKING:

@@ -53,14 +53,14 @@ def count_tokens(
 ) -> int:
     """Return what a request costs: its messages, its tool schemas and the priming.
 
-    This is the arithmetic the budget of a curator uses. Takes messages of any dialect, and
+    This is the arithmetic the budget of a curator uses. Takes messages of any format, and
     entries.
 
     Examples:
         >>> count_tokens([{"role": "user", "content": "hello"}], counter="heuristic") >= 8
         True
     """
-    from history_curator.dialects import detect, read_entries
+    from history_curator.formats import detect, read_entries
 
     resolved = get_counter(counter)
     total = sum(map(resolved.count_entry, read_entries(messages, detect(messages))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 
 
 @runtime_checkable

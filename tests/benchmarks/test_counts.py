@@ -10,14 +10,14 @@ import pytest
 
 from benchmarks._conversation import conversation
 from history_curator import Curator, TiktokenCounter
-from history_curator.dialects import DictDialect
-from history_curator.model import ConversationEntry
-from history_curator.seal._fold import SPAN
+from history_curator.formats import DictFormat
+from history_curator.entries import ConversationEntry
+from history_curator.window._fold import SPAN
 
 BUDGET = 32_000
 
 
-class CountingDialect(DictDialect):
+class CountingFormat(DictFormat):
     """Dicts, counting what is read and looked at."""
 
     def __init__(self) -> None:
@@ -78,28 +78,28 @@ class TestOneView:
     def test_warm_calls_no_tokenizer_and_reads_nothing(
         self, long_history: list[dict[str, Any]]
     ) -> None:
-        dialect, counter = CountingDialect(), CountingCounter()
+        format, counter = CountingFormat(), CountingCounter()
         curator = Curator(max_tokens=BUDGET, counter=counter)
-        first = curator.curate(long_history, dialect=dialect)
-        assert len(long_history) <= dialect.reads <= len(long_history) + 2  # and the ledger
-        calls, dialect.reads, dialect.looks, counter.entries = counter.calls, 0, 0, 0
-        again = curator.curate(long_history, dialect=dialect)
+        first = curator.curate(long_history, format=format)
+        assert len(long_history) <= format.reads <= len(long_history) + 2  # and the recap
+        calls, format.reads, format.looks, counter.entries = counter.calls, 0, 0, 0
+        again = curator.curate(long_history, format=format)
         assert again.messages == first.messages
         assert counter.calls == calls
-        assert dialect.reads == 0
-        assert dialect.looks == len(long_history)  # everything given is compared, once
+        assert format.reads == 0
+        assert format.looks == len(long_history)  # everything given is compared, once
         assert counter.entries <= 4 * len(again.entries)
 
     def test_one_more_message_reads_and_tokenises_that_message(
         self, long_history: list[dict[str, Any]]
     ) -> None:
-        dialect, counter = CountingDialect(), CountingCounter()
+        format, counter = CountingFormat(), CountingCounter()
         curator = Curator(max_tokens=BUDGET, counter=counter)
-        curator.curate(long_history, dialect=dialect)
-        before, dialect.reads = counter.characters, 0
+        curator.curate(long_history, format=format)
+        before, format.reads = counter.characters, 0
         question = {"role": "user", "content": "and what does that mean for the release?"}
-        curator.curate([*long_history, question], dialect=dialect)
-        assert dialect.reads == 1
+        curator.curate([*long_history, question], format=format)
+        assert format.reads == 1
         # The newest message is no longer the newest: its form may be counted once more.
         newest = sent_characters(long_history[-4:])
         assert counter.characters - before <= 2 * newest + len(question["content"])
@@ -115,7 +115,7 @@ class TestAWholeSession:
             assert last[name] <= 1.25 * usual, f"{name}: {[part[name] for part in quarters]}"
 
     def test_a_message_is_read_once(self, quarters: list[dict[str, int]]) -> None:
-        # And what is written anew, a ledger or a capped result, once where it is made.
+        # And what is written anew, a recap or a capped result, once where it is made.
         assert sum(part["reads"] for part in quarters) <= 1.1 * 2_000
 
     def test_a_text_is_tokenised_about_once(self, quarters: list[dict[str, int]]) -> None:
@@ -130,21 +130,21 @@ class TestAWholeSession:
 @pytest.fixture(scope="module")
 def quarters() -> list[dict[str, int]]:
     """What each 500 messages of a session cost."""
-    dialect, counter = CountingDialect(), CountingCounter()
+    format, counter = CountingFormat(), CountingCounter()
     curator = Curator(max_tokens=16_000, counter=counter)
     history: list[dict[str, Any]] = []
     shown = 0
     marks = [dict.fromkeys(("reads", "looks", "entries", "characters", "calls", "shown"), 0)]
     for message in conversation(2_000):
         history.append(message)
-        view = curator.curate(history, dialect=dialect, tail="history")
+        view = curator.curate(history, format=format, tail="history")
         assert view.tokens <= 16_000
         shown += len(view.entries)
         if len(history) % 500 == 0:
             marks.append(
                 {
-                    "reads": dialect.reads,
-                    "looks": dialect.looks,
+                    "reads": format.reads,
+                    "looks": format.looks,
                     "entries": counter.entries,
                     "characters": counter.characters,
                     "calls": counter.calls,

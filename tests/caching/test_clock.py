@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history_curator.caching import cold_entries, seconds, time_of
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 ROLES = {"u": MessageRole.USER, "a": MessageRole.ASSISTANT, "t": MessageRole.TOOL}
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)

@@ -18,7 +18,7 @@ from history_curator.caching import (
     plan_cache,
 )
 from history_curator.errors import ConfigurationError
-from history_curator.model import ConversationEntry, MessageRole, ToolCall
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 
 S, U, A, T = MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL
 

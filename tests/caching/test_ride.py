@@ -33,18 +33,18 @@ class TestRideCache:
         assert len(said) == 1
 
     @pytest.mark.parametrize("framework", ["langchain_core", "llama_index.core"])
-    def test_in_the_dialect_of_the_view(self, framework: str) -> None:
+    def test_in_the_format_of_the_view(self, framework: str) -> None:
         pytest.importorskip(framework)
         if framework == "langchain_core":
             from langchain_core.messages import HumanMessage as Message
 
-            import langchain_history_curator  # noqa: F401 - registers the dialect
+            import langchain_history_curator  # noqa: F401 - registers the format
 
             said = [Message("hi")]
         else:
             from llama_index.core.llms import ChatMessage
 
-            import llamaindex_history_curator  # noqa: F401 - registers the dialect
+            import llamaindex_history_curator  # noqa: F401 - registers the format
 
             said = [ChatMessage("hi")]  # type: ignore[list-item]
         asked = ride_cache(said, "Sum up.")

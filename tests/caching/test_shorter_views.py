@@ -30,7 +30,7 @@ def outcome(curator: Curator, said: list[dict[str, Any]], options: dict[str, Any
         curation = curator.curate(said, tail="request", **options)
     except BudgetUnsatisfiableError as error:
         return str(error)
-    return curation.messages, curation.tokens, curation.error, curation.report.jumped
+    return curation.messages, curation.tokens, curation.error, curation.report.compacted
 
 
 @pytest.mark.parametrize("provider", ["core", "anthropic", "gemini"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from history_curator.caching import NOTHING, Along, Facts, State, facts_of, mark_of, reported_on
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.tokens import Calibration, Report, TiktokenCounter, Usage
 
 COUNTER = TiktokenCounter("o200k_base")
@@ -25,8 +25,8 @@ class Follower:
         self.state = self.track.reach(self.state, start, size, facts)
         return self.state.cold
 
-    def jumped(self, before: int, after: int) -> None:
-        self.state = self.track.jumped(self.state, before, after)
+    def compacted(self, before: int, after: int) -> None:
+        self.state = self.track.compacted(self.state, before, after)
 
     @property
     def room(self) -> int:
@@ -147,7 +147,7 @@ class TestRoom:
         assert (along.room == before) == (prompt <= 10_000)
         along.reach(21, size, report(prompt))
         assert along.room < 6_500
-        along.jumped(size, 3_000)
+        along.compacted(size, 3_000)
         along.reach(22, 3_000, report(round(3_500 * 1.6)))
         assert along.meter.learned.ratio == pytest.approx(1.6, rel=0.05)
 
@@ -159,7 +159,7 @@ class TestRoom:
         before = along.meter.learned.ratio
         along.reach(20, 7_600, report(12_000))
         assert along.room < 6_000
-        along.jumped(7_600, 4_000)
+        along.compacted(7_600, 4_000)
         along.reach(21, 4_400, report(12_500))
         assert along.meter.learned.ratio == before
         assert along.meter.tokens(4_500) == pytest.approx(4_500 * 1.2, rel=0.05)
@@ -171,9 +171,9 @@ class TestRoom:
         along = track()
         for start, size in enumerate([*range(400, 7_201, 400), 3_600, *range(3_600, 7_201, 400)]):
             if size == 3_600 and along.meter.counted > 4_100:
-                along.jumped(7_200, 3_600)
+                along.compacted(7_200, 3_600)
             along.reach(start, size, report(round((500 + size) * 1.2)))
-        along.jumped(7_200, 5_600)
+        along.compacted(7_200, 5_600)
         along.reach(40, 5_600, report(round(6_100 * 1.65)))  # nearly what the whole would be
         assert along.meter.reported == round(6_100 * 1.65)
 
@@ -191,7 +191,7 @@ class TestRoom:
             whole, shown = whole + 400, shown + 400
             along.reach(start, shown, report(round((500 + whole) * 1.2)))
             if shown > along.room:
-                along.jumped(shown, 8_000)
+                along.compacted(shown, 8_000)
                 shown = 8_000
         assert along.meter.learned.ratio == pytest.approx(1.2, rel=0.05)
         assert along.meter.tokens(500 + shown) == pytest.approx((500 + shown) * 1.2, rel=0.05)
@@ -213,7 +213,7 @@ class TestRoom:
         along = track()
         for start in range(1, 8):
             along.reach(start, start * 1_000, report(round((500 + start * 1_000) * 1.1)))
-        along.jumped(7_000, 3_000)
+        along.compacted(7_000, 3_000)
         assert along.meter.counted == 3_500
         assert along.meter.tokens(3_500) == pytest.approx(3_500 * 1.1, rel=0.05)
 
@@ -345,5 +345,5 @@ class TestRestart:
         assert kept.meter is not None
         before = (kept.room, kept.meter.reported, kept.meter.learned.ratio)
         along.reach(2, 800, report(2_500))
-        along.jumped(800, 100)
+        along.compacted(800, 100)
         assert (kept.room, kept.meter.reported, kept.meter.learned.ratio) == before

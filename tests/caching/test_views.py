@@ -95,12 +95,12 @@ class TestScriptedProvider:
         curator = Curator(max_tokens=self.limit)
         _, curations, reports = talk(curator, Provider(stretch, hidden), tell)
         assert max(reports) <= self.limit
-        jumps = [at for at, each in enumerate(curations) if each.report.jumped and at > 5]
-        assert len(jumps) >= 2
-        assert min(reports[at - 1] for at in jumps) >= 0.95 * self.limit
+        compactions = [at for at, each in enumerate(curations) if each.report.compacted and at > 5]
+        assert len(compactions) >= 2
+        assert min(reports[at - 1] for at in compactions) >= 0.95 * self.limit
         for curation, reported in zip(curations[6:], reports[6:], strict=True):
             assert curation.tokens + curation.error <= self.limit
-            if not curation.report.jumped:
+            if not curation.report.compacted:
                 assert curation.tokens == pytest.approx(reported, rel=0.05, abs=100)
         beyond = sum(
             reported > curation.tokens + curation.error
@@ -108,7 +108,7 @@ class TestScriptedProvider:
         )
         assert beyond <= 0.01 * len(curations)
         for before, now in pairwise(curations):
-            if not now.report.jumped:
+            if not now.report.compacted:
                 prefix = before.report.prefix_entries
                 assert now.messages[:prefix] == before.messages[:prefix]
 
@@ -269,24 +269,24 @@ def timed(minutes: Sequence[float], size: int = 40) -> list[Message]:
     return said
 
 
-def jumps(curator: Curator, said: Sequence[Message], **options: Any) -> list[int]:
+def compactions(curator: Curator, said: Sequence[Message], **options: Any) -> list[int]:
     ends = range(1, len(said) + 1, 2)
-    return [end // 2 for end in ends if curator.curate(said[:end], **options).report.jumped]
+    return [end // 2 for end in ends if curator.curate(said[:end], **options).report.compacted]
 
 
 class TestClock:
     def test_a_cold_cache_is_used(self) -> None:
         pauses = [0.1] * 30
         curator = Curator(max_tokens=2_000, provider="anthropic")
-        warm = jumps(curator, timed(pauses))
+        warm = compactions(curator, timed(pauses))
         pauses[25] = 20
-        cold = jumps(Curator(max_tokens=2_000, provider="anthropic"), timed(pauses))
+        cold = compactions(Curator(max_tokens=2_000, provider="anthropic"), timed(pauses))
         assert 25 not in warm
         assert 25 in cold
 
     def test_a_view_that_has_room_stays(self) -> None:
         pauses = [0.1, 0.1, 90, 0.1, 90]
-        assert jumps(Curator(max_tokens=2_000), timed(pauses)) == []
+        assert compactions(Curator(max_tokens=2_000), timed(pauses)) == []
 
     def test_the_cut_does_not_move_back_afterwards(self) -> None:
         pauses = [0.1] * 30
@@ -299,13 +299,13 @@ class TestClock:
     def test_what_the_caller_says_is_remembered(self) -> None:
         said = [{k: v for k, v in each.items() if k != "timestamp"} for each in timed([1] * 30)]
         curator = Curator(max_tokens=2_000, provider="anthropic")
-        jumps(curator, said[:50])
+        compactions(curator, said[:50])
         before = curator.curate(said[:51])
         after = curator.curate(said[:51], idle=400)
-        assert not before.report.jumped
-        assert after.report.jumped
+        assert not before.report.compacted
+        assert after.report.compacted
         assert curator.curate(said[:53]).report.cut == after.report.cut
-        assert not curator.curate(said[:53]).report.jumped
+        assert not curator.curate(said[:53]).report.compacted
 
     def test_a_short_pause_is_none(self) -> None:
         said = [{k: v for k, v in each.items() if k != "timestamp"} for each in timed([1] * 30)]
@@ -328,7 +328,7 @@ class TestViewsThatHadToBeShorter:
     @pytest.mark.parametrize("stretch", [1.2, 1.5])
     @pytest.mark.parametrize("limit", [1_500, 2_500])
     def test_a_jump_that_keeps_as_much_as_fits(self, stretch: float, limit: int) -> None:
-        curator = Curator(max_tokens=limit, low_water=1.0)
+        curator = Curator(max_tokens=limit, compact_to=1.0)
         _, _, reports = talk(curator, Provider(stretch), carried, calls=60)
         assert max(reports[4:]) <= limit
 

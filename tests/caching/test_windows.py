@@ -33,8 +33,8 @@ def test_however_the_counts_reach_us(tell: str) -> None:
     "changes",
     [
         {"limit": 1_000, "hidden": 50, "factor": 1.5},
-        {"low_water": 0.5},
-        {"low_water": 1.0},
+        {"compact_to": 0.5},
+        {"compact_to": 1.0},
         {"lost": 0.5},
         {"tell": "carried", "late": 0.06, "rules": "core"},
         {"tell": "carried", "late": 0.06, "rules": "openai"},

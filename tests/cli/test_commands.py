@@ -428,11 +428,11 @@ class TestCompareOnAScreen:
         assert shown.exit_code == 0, shown.output
         table = [line for line in shown.output.splitlines() if "curat" in line or "─" in line]
         assert max(map(len, table)) <= 80
-        for head in ("sent", "cached", "cost", "regret", "faults"):
+        for head in ("sent", "cached", "cost", "missed", "faults"):
             assert f"\n {head} " in shown.output
 
     def test_the_frontier_is_of_policies_that_can_be_used(self, shown: Any) -> None:
-        assert "On the cost/regret frontier: curator." in shown.output
+        assert "On the cost/missed frontier: curator." in shown.output
         assert "no curation (" in shown.output  # ruled out, and why
 
     def test_the_page_has_the_frontier_and_loads_nothing(self, shown: Any, tmp_path: Path) -> None:

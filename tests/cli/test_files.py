@@ -81,7 +81,7 @@ class TestLayouts:
         assert [each.id for each in read_conversations([one, two])] == [one, "y", f"{two}#1"]
 
 
-class TestDialects:
+class TestFormats:
     def test_anthropic_requests_keep_system_and_tools(self, tmp_path: Path) -> None:
         body = {"model": "m", "system": "be kind", "tools": [{"name": "t"}], "messages": [
             user("hi"), {"role": "assistant", "content": [{"type": "text", "text": "hello"}]}]}  # fmt: skip

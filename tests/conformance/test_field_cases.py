@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from history_curator.model import ContentPart, ConversationEntry, MessageRole
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole
 from history_curator.rules import PROVIDERS, check_conversation, get_profile, repair_conversation
 from tests.support.messages import assistant, call, entries, result, user
 

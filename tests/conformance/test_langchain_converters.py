@@ -11,7 +11,7 @@ from history_curator.rules import check_conversation, repair_conversation
 from history_curator.testing import SEQUENCES, parse
 from history_curator.testing.strategies import broken_conversations
 
-dialects = pytest.importorskip("langchain_history_curator._dialect")
+formats = pytest.importorskip("langchain_history_curator._format")
 messages_module = pytest.importorskip("langchain_core.messages")
 CASES = [pytest.param(given, id=str(number)) for number, (given, _) in enumerate(SEQUENCES, 1)]
 
@@ -79,8 +79,8 @@ class TestConverters:
 
     @given(messages=broken_conversations())
     def test_take_every_repaired_conversation(self, provider, messages):
-        spoken = dialects.LangChainDialect()  # an empty list does not say what it is made of
-        repaired = repair_conversation(to_langchain(messages), provider, dialect=spoken)
+        spoken = formats.LangChainFormat()  # an empty list does not say what it is made of
+        repaired = repair_conversation(to_langchain(messages), provider, format=spoken)
         assert check_conversation(repaired, provider) == []
         assert convert(provider, repaired)
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from history_curator.curator import Curator
-from history_curator.dialects import detect, read_entries
+from history_curator.formats import detect, read_entries
 from history_curator.errors import BudgetUnsatisfiableError, ConversionError
 from history_curator.rules import PROVIDERS, check_conversation
 from tests.support import data
@@ -20,11 +20,11 @@ STEP = 5
 
 def said(messages):
     """Every line of text the user said."""
-    dialect = detect(messages)
+    format = detect(messages)
     return Counter(
         line
         for index, message in enumerate(messages)
-        for entry in dialect.read(message, index)
+        for entry in format.read(message, index)
         if entry.role.value == "user" and entry.content
         for line in entry.content.splitlines()
         if line.strip()

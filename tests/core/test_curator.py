@@ -82,20 +82,20 @@ class TestPrefix:
         messages = loop(120)
         curator = Curator(max_tokens=4_000)
         previous: Curation | None = None
-        jumps = 0
+        compactions = 0
         for end in range(2, len(messages) + 1, 2):
             current = curator.curate(messages[:end])
             if previous is not None:
                 repeated = previous.report.prefix_entries
                 if current.messages[:repeated] != previous.messages[:repeated]:
-                    jumps += 1
+                    compactions += 1
             previous = current
-        assert jumps < 60  # a window that slides would jump on nearly every one of 120 calls
+        assert compactions < 60  # a window that slides would jump on nearly every one of 120 calls
 
-    def test_low_water_of_one_cuts_just_enough(self) -> None:
+    def test_compact_to_of_one_cuts_just_enough(self) -> None:
         messages = loop(120)
-        sliding = Curator(max_tokens=4_000, low_water=1.0).curate(messages)
-        stepping = Curator(max_tokens=4_000, low_water=0.3).curate(messages)
+        sliding = Curator(max_tokens=4_000, compact_to=1.0).curate(messages)
+        stepping = Curator(max_tokens=4_000, compact_to=0.3).curate(messages)
         assert sliding.report.curated_count >= stepping.report.curated_count
 
 
@@ -149,7 +149,7 @@ class TestInput:
         assert Curator(max_tokens=100).curate([user("<|endoftext|>")]).tokens > 3
 
     @pytest.mark.parametrize(
-        "options", [{"max_tokens": 0}, {"low_water": 0.0}, {"mode": "guess"}, {"max_tokens": True}]
+        "options", [{"max_tokens": 0}, {"compact_to": 0.0}, {"mode": "guess"}, {"max_tokens": True}]
     )
     def test_settings_that_cannot_work_are_refused(self, options: dict[str, Any]) -> None:
         with pytest.raises(ConfigurationError):
@@ -236,7 +236,7 @@ class TestReport:
         self, provider: str, budget: int | None
     ) -> None:
         messages = [*loop(20), user("queued"), result("zz", "orphan"), assistant("ok"), user("?")]
-        curation = Curator(max_tokens=budget, provider=provider, recall=True).curate(messages)
+        curation = Curator(max_tokens=budget, provider=provider, recall_tool=True).curate(messages)
         assert curation.report.rebuild(messages) == curation.messages
         stored = json.loads(curation.report.to_json())["decisions"]
         assert rebuild(messages, stored) == curation.messages

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from history_curator import Curator
-from history_curator.dialects import DictDialect
-from history_curator.model import ConversationEntry, MessageRole, ToolCall
+from history_curator.formats import DictFormat
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from tests.support.messages import assistant, call, result, system, user
 
 
@@ -151,7 +151,7 @@ def test_budgets_that_leave_the_same_room_have_their_own_cut() -> None:
     assert agrees(curator, history, max_tokens=9_004, reserve=4)
 
 
-class Signing(DictDialect):
+class Signing(DictFormat):
     """Signs what it writes."""
 
     def __init__(self, signature: str) -> None:
@@ -164,18 +164,18 @@ class Signing(DictDialect):
         ]
 
 
-def test_a_view_is_written_by_the_dialect_of_the_call() -> None:
+def test_a_view_is_written_by_the_format_of_the_call() -> None:
     history = [user("go")]
     for turn in range(40):
         history += [call(f"c{turn}"), result(f"c{turn}", "found " * 600)]
     curator = Curator(max_tokens=1_500)
     for name in "ab":
-        view = curator.curate(history, dialect=Signing(name)).messages
+        view = curator.curate(history, format=Signing(name)).messages
         assert {message["by"] for message in view if "by" in message} == {name}
 
 
 def test_entries_are_not_copied() -> None:
-    entries = [entry for at in range(40) for entry in DictDialect().read(user(f"q{at}"), at)]
+    entries = [entry for at in range(40) for entry in DictFormat().read(user(f"q{at}"), at)]
     curator = Curator(max_tokens=5_000)
     view = curator.curate(entries).messages
     assert all(shown is given for shown, given in zip(view, entries, strict=True))
@@ -204,6 +204,6 @@ def test_calls_are_written_in_the_style_of_the_view_they_are_in() -> None:
     called = ConversationEntry(MessageRole.ASSISTANT, tool_calls=(ToolCall("mine", "look"),))
     answered = ConversationEntry(MessageRole.TOOL, "seen", tool_call_id="mine")
     for history in ([user("go"), call("c1"), result("c1")], in_blocks(1)):
-        entries = [e for at, each in enumerate(history) for e in DictDialect().read(each, at)]
-        written = DictDialect().write([*entries, called, answered])
+        entries = [e for at, each in enumerate(history) for e in DictFormat().read(each, at)]
+        written = DictFormat().write([*entries, called, answered])
         assert ("tool_calls" in written[-2]) is ("tool_calls" in history[1])

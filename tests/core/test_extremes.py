@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks._extremes import SHAPES, Shape, exchanges, text, users
 from history_curator import BudgetUnsatisfiableError, Curator, PinManager
-from history_curator.dialects import parse_object
-from history_curator.model import ConversationEntry
+from history_curator.formats import parse_object
+from history_curator.entries import ConversationEntry
 from history_curator.rules import _arguments_are_objects
 
 SIZE = 50

@@ -1,4 +1,4 @@
-"""The fold: what was promised is repeated, jumps leave enough, small changes move nothing."""
+"""The fold: what was promised is repeated, compactions leave enough, small changes move nothing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from benchmarks._shapes import KINDS, chat, fills, longest_run, loop, repeated, word_loop
 from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curation, Curator
-from history_curator.dialects import DictDialect
+from history_curator.formats import DictFormat
 from history_curator.rules import PROVIDERS
-from history_curator.seal._ledger import IDENTIFIERS, Ledger
+from history_curator.window._recap import IDENTIFIERS, Recap
 from history_curator.timeline import Timeline
 from history_curator.tokens import HeuristicCounter, get_counter
 from tests.support.messages import assistant, call, result, system, user
@@ -45,8 +45,8 @@ def requests(messages: list[dict[str, Any]]) -> list[int]:
     return [at for at, each in enumerate(messages) if at > 1 and each["role"] == "assistant"]
 
 
-def ledger_of(curation: Curation) -> ConversationEntry | None:
-    return next((entry for entry in curation.entries if entry.origin == "ledger"), None)
+def recap_of(curation: Curation) -> ConversationEntry | None:
+    return next((entry for entry in curation.entries if entry.origin == "recap"), None)
 
 
 @given(
@@ -59,7 +59,7 @@ def test_what_a_report_promises_the_next_view_repeats_unless_it_jumps(
     seed: int, budget: int, provider: str, recall: bool
 ) -> None:
     messages = session(seed)
-    curator = Curator(max_tokens=budget, provider=provider, recall=recall)
+    curator = Curator(max_tokens=budget, provider=provider, recall_tool=recall)
     before: list[Any] = []
     promised = 0
     for at in requests(messages):
@@ -68,7 +68,7 @@ def test_what_a_report_promises_the_next_view_repeats_unless_it_jumps(
         except BudgetUnsatisfiableError:
             promised = 0
             continue
-        if not curation.report.jumped:
+        if not curation.report.compacted:
             assert list(curation.entries[:promised]) == before[:promised]
         before, promised = list(curation.entries), curation.report.prefix_entries
 
@@ -81,7 +81,7 @@ def test_between_jumps_a_view_is_the_one_before_and_what_is_new(seed: int) -> No
     grown = 0
     for at in requests(messages):
         curation = curator.curate(messages[:at], tail="request")
-        if before and not curation.report.jumped:
+        if before and not curation.report.compacted:
             assert curation.messages[: len(before)] == before
             grown += 1
         before = curation.messages
@@ -106,7 +106,7 @@ def test_a_view_jumped_where_it_is_not_the_one_before_and_what_is_new(
             continue
         if before is not None:
             kept = before.entries == curation.entries[: len(before.entries)]
-            assert curation.report.jumped is not kept
+            assert curation.report.compacted is not kept
         before = curation
 
 
@@ -149,7 +149,7 @@ class TestSmallChanges:
     def test_a_clock_in_the_system_prompt(self) -> None:
         messages = session(1, turns=30)
         still, ticking = Curator(max_tokens=8_000), Curator(max_tokens=8_000)
-        jumps = 0
+        compactions = 0
         for number, at in enumerate(requests(messages)):
             now = system("be brief. It is " + "nearly " * (number % 5 * 4) + f"{number}:00.")
             told = ticking.curate([now, *messages[1:at]], tail="request")
@@ -157,8 +157,8 @@ class TestSmallChanges:
                 [system("be brief. It is 00:00."), *messages[1:at]], tail="request"
             )
             assert told.messages[1:] == plain.messages[1:]
-            jumps += plain.report.jumped
-        assert jumps > 2
+            compactions += plain.report.compacted
+        assert compactions > 2
 
 
 class TestFill:
@@ -192,15 +192,15 @@ def test_a_tool_loop_never_starts_anew_twice_in_a_row(words: int, budget: int, m
     assert longest_run(shares) == 1
 
 
-class TestLedger:
+class TestRecap:
     @given(seed=st.integers(0, 10_000))
     def test_it_says_nothing_twice_and_nothing_that_is_in_view(self, seed: int) -> None:
         messages = session(seed, turns=16)
         curator = Curator(max_tokens=BUDGET)
         for at in requests(messages)[::3]:
             curation = curator.curate(messages[:at], tail="request")
-            note = ledger_of(curation)
-            if note is None or not curation.report.jumped:
+            note = recap_of(curation)
+            if note is None or not curation.report.compacted:
                 continue
             lines = (note.content or "").split("\n")
             assert lines[0].startswith("[Earlier in this conversation, no longer shown: ")
@@ -223,7 +223,7 @@ class TestLedger:
         for at in range(30):
             text = f"the secret of {at} is whispered in src/found_{at}.py " + "blah " * 120
             messages += [call(f"c{at}", path=f"src/asked_{at}.py"), result(f"c{at}", text)]
-        note = ledger_of(Curator(max_tokens=BUDGET).curate(messages, tail="request"))
+        note = recap_of(Curator(max_tokens=BUDGET).curate(messages, tail="request"))
         assert note is not None
         assert note.content is not None
         assert "src/found_" in note.content
@@ -246,7 +246,7 @@ class TestLedger:
         for at in range(30):
             messages += [call(f"c{at}", path=said), result(f"c{at}", f"{said} {at} " * 30)]
             messages += [assistant(f"done {at}"), user(f"{said} {at}")]
-        note = ledger_of(Curator(max_tokens=BUDGET).curate(messages, tail="request"))
+        note = recap_of(Curator(max_tokens=BUDGET).curate(messages, tail="request"))
         assert note is not None
         lines = (note.content or "").splitlines()
         headings = [line for line in lines if line.startswith("[") and "quoted" not in line]
@@ -285,11 +285,11 @@ def test_calls_that_wait_for_a_result_are_not_promised(
     assert curator.curate([*history, result(ids[0])]).report.prefix_entries > 1
 
 
-def test_what_one_ledger_found_out_does_not_mislead_one_that_counts_otherwise() -> None:
-    entries = [e for at, each in enumerate(session(3)) for e in DictDialect().read(each, at)]
+def test_what_one_recap_found_out_does_not_mislead_one_that_counts_otherwise() -> None:
+    entries = [e for at, each in enumerate(session(3)) for e in DictFormat().read(each, at)]
     counters, shared = (get_counter("o200k_base"), HeuristicCounter(factor=2)), Timeline(entries)
     for room in range(100, 400, 7):
         for counter in counters:
-            ledger = Ledger(counter, BUDGET)
-            told = [ledger.entry(one, 9, (), 12, room) for one in (shared, Timeline(entries))]
+            recap = Recap(counter, BUDGET)
+            told = [recap.entry(one, 9, (), 12, room) for one in (shared, Timeline(entries))]
             assert told[0] == told[1]

@@ -1,7 +1,7 @@
 """Small conversations and the exact view of each, written out.
 
 A view is written one message a line: the letter of its role as in the testing shorthand, and what it
-says without the words that only make it long. The ledger is written whole.
+says without the words that only make it long. The recap is written whole.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def talk(text: str, *, user: int = 0, assistant: int = 0, tool: int = 0) -> list
 
 
 def written(curation: Curation) -> list[str]:
-    """The view, a line for each message; the ledger's lines stand by themselves."""
+    """The view, a line for each message; the recap's lines stand by themselves."""
     lines = []
     for message, entry in zip(curation.messages, curation.entries, strict=True):
         text = (entry.content or "").replace(LONG, "")
-        if entry.origin == "ledger":
-            lines += ["ledger", *(f"| {line}" for line in text.split("\n"))]
+        if entry.origin == "recap":
+            lines += ["recap", *(f"| {line}" for line in text.split("\n"))]
         else:
             lines += f"{show([message])} {text}".strip().split("\n")
     return lines
@@ -107,13 +107,13 @@ def test_a_full_view_is_still_whole() -> None:
     )
 
 
-def test_a_jump_leaves_the_question_a_ledger_and_the_newest() -> None:
+def test_a_jump_leaves_the_question_a_recap_and_the_newest() -> None:
     messages = talk(f"S U {LOOP}", tool=90)[:20]
     assert view(messages, budget=1_000) == lines_of(
         """
         S rules 0
         U user 1
-        ledger
+        recap
         | [Earlier in this conversation, no longer shown: 10 messages]
         | look(src/c4.py)
         | look(src/c5.py)
@@ -139,7 +139,7 @@ def test_after_a_jump_what_is_new_is_added_and_nothing_changes() -> None:
         """
         S rules 0
         U user 1
-        ledger
+        recap
         | [Earlier in this conversation, no longer shown: 10 messages]
         | look(src/c4.py)
         | look(src/c5.py)
@@ -163,13 +163,13 @@ def test_after_a_jump_what_is_new_is_added_and_nothing_changes() -> None:
     )
 
 
-def test_the_next_jump_writes_the_ledger_again() -> None:
+def test_the_next_jump_writes_the_recap_again() -> None:
     messages = talk(f"S U {LONGER}", tool=90)
     assert view(messages, budget=1_000) == lines_of(
         """
         S rules 0
         U user 1
-        ledger
+        recap
         | [Earlier in this conversation, no longer shown: 18 messages]
         | look(src/c6.py)
         | look(src/c7.py)
@@ -193,9 +193,9 @@ def test_the_next_jump_writes_the_ledger_again() -> None:
     )
 
 
-def test_without_a_ledger() -> None:
+def test_without_a_recap() -> None:
     messages = talk(f"S U {LOOP}", tool=90)[:20]
-    assert view(messages, budget=1_000, ledger=False) == lines_of(
+    assert view(messages, budget=1_000, recap=False) == lines_of(
         """
         S rules 0
         U user 1
@@ -236,7 +236,7 @@ def test_an_answer_that_fits_the_goal_brings_its_question() -> None:
         S rules 0
         U user 1
         U user 11
-        ledger
+        recap
         | [Earlier in this conversation, no longer shown: 9 messages]
         | user: user 9…
         A answer 12
@@ -274,7 +274,7 @@ def test_a_question_above_a_quarter_is_no_head() -> None:
         """
         S rules 0
         U user 3
-        ledger
+        recap
         | [Earlier in this conversation, no longer shown: 18 messages]
         | look(src/c7.py)
         | look(src/c8.py)
@@ -305,7 +305,7 @@ def test_a_pinned_exchange_stays() -> None:
         U user 1
         A(c2)
         T(c2) result 5 of c2
-        ledger
+        recap
         | [Earlier in this conversation, no longer shown: 10 messages]
         | look(src/c4.py)
         | look(src/c5.py)
@@ -339,7 +339,7 @@ def test_a_pinned_exchange_costs_what_is_left_without_its_reasoning() -> None:
         A(p1)
         T(p1) result 3 of p1
         U user 4
-        ledger
+        recap
         | [Earlier in this conversation, no longer shown: 8 messages]
         | look(src/c1.py)
         | look(src/c2.py)
@@ -409,7 +409,7 @@ def test_a_late_result_changes_what_was_shown_and_the_report_says_so() -> None:
         T(c2) result 5 of c2
         """
     )
-    assert not before.report.jumped
+    assert not before.report.compacted
     after = curator.curate(messages[:7], tail="request")
     assert written(after) == lines_of(
         """
@@ -422,8 +422,8 @@ def test_a_late_result_changes_what_was_shown_and_the_report_says_so() -> None:
         T(c2) result 5 of c2
         """
     )
-    assert after.report.jumped
-    assert not curator.curate(messages, tail="request").report.jumped
+    assert after.report.compacted
+    assert not curator.curate(messages, tail="request").report.compacted
 
 
 def test_a_second_result_takes_the_place_of_the_first() -> None:
@@ -486,13 +486,13 @@ def test_nothing_before_a_barrier_is_sent() -> None:
     )
 
 
-def test_the_ledger_of_a_chat_holds_what_the_user_asked() -> None:
+def test_the_recap_of_a_chat_holds_what_the_user_asked() -> None:
     messages = talk(f"S {CHAT} U", user=10, assistant=80)
     assert view(messages, budget=700) == lines_of(
         """
         S rules 0
         U user 1
-        ledger
+        recap
         | [Earlier in this conversation, no longer shown: 13 messages]
         | user: user 11
         | user: user 13

@@ -18,7 +18,7 @@ from history_curator import (
     TiktokenCounter,
     TurnRetentionManager,
 )
-from history_curator.dialects import DictDialect
+from history_curator.formats import DictFormat
 from history_curator.rules import PROVIDERS
 from tests.support.hosts import live, see_an_equal_message_in_the_place_of_another, view
 from tests.support.messages import assistant, call, result, system, user
@@ -101,7 +101,7 @@ def test_other_edits_are_noticed_wherever_they_are(key: str, place: int) -> None
     assert view(curator, messages) == view(Curator(max_tokens=3_000), messages)
 
 
-class CountingReads(DictDialect):
+class CountingReads(DictFormat):
     """Dicts, counting what is read."""
 
     reads = 0
@@ -112,24 +112,24 @@ class CountingReads(DictDialect):
 
 
 def test_an_edit_that_changes_nothing_read_costs_one_message() -> None:
-    messages, dialect = session(40), CountingReads()
+    messages, format = session(40), CountingReads()
     curator = Curator(max_tokens=3_000)
-    before = curator.curate(messages, tail="history", dialect=dialect).messages
-    dialect.reads = 0
+    before = curator.curate(messages, tail="history", format=format).messages
+    format.reads = 0
     messages[-1]["id"] = "given by the host"
-    after = curator.curate(messages, tail="history", dialect=dialect).messages
+    after = curator.curate(messages, tail="history", format=format).messages
     assert after == before
     assert after[-1] is messages[-1]
-    assert dialect.reads == 2  # and the ledger, which is read as it is written
-    dialect.reads = 0
-    curator.curate(messages, tail="history", dialect=dialect)
-    assert dialect.reads == 0
+    assert format.reads == 2  # and the recap, which is read as it is written
+    format.reads = 0
+    curator.curate(messages, tail="history", format=format)
+    assert format.reads == 0
 
 
 @pytest.mark.parametrize("sequence", [0, 1, 99])
 def test_what_a_manager_brings_along_is_shown_as_it_is(sequence: int) -> None:
     note = user("a note")
-    entry = replace(*DictDialect().read(note, 0), sequence=sequence)
+    entry = replace(*DictFormat().read(note, 0), sequence=sequence)
 
     class Noting:
         def curate(self, entries: Any, *, context: Any) -> Any:

@@ -68,9 +68,9 @@ def test_the_default_keeps_every_guarantee_on_broken_conversations(
 
 @given(conversations(max_turns=8), BUDGETS, st.sampled_from([None, 0.5, 1.0]), st.booleans())
 def test_the_default_keeps_every_guarantee_on_valid_conversations(
-    messages: list[Any], budget: int | None, low_water: float | None, recall: bool
+    messages: list[Any], budget: int | None, compact_to: float | None, recall: bool
 ) -> None:
-    curator = Curator(max_tokens=budget, low_water=low_water, recall=recall)
+    curator = Curator(max_tokens=budget, compact_to=compact_to, recall_tool=recall)
     curate_and_check(messages, curator=curator)
 
 

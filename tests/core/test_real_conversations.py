@@ -64,7 +64,7 @@ def test_the_reported_prefix_is_what_the_next_call_repeats() -> None:
             if message["role"] != "assistant" or not end:
                 continue
             current = curator.curate(messages[:end])
-            if previous is not None and not current.report.jumped:
+            if previous is not None and not current.report.compacted:
                 checked += 1
                 _assert_repeated(previous, current)
             previous = current

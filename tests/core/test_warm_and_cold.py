@@ -18,7 +18,7 @@ from history_curator import (
     count_tokens,
 )
 from history_curator.rules import PROVIDERS, get_profile
-from history_curator.seal import Seal
+from history_curator.window import Seal
 from history_curator.timeline import Timeline
 from tests.core.test_growing import session
 from tests.support.messages import assistant, call, result, system, user
@@ -29,7 +29,7 @@ def outcome(curator: Curator, history: list[Any], reserve: int) -> tuple[Any, ..
         view = curator.curate(history, reserve=reserve, tail="request")
     except BudgetUnsatisfiableError as error:
         return "refused", error.needed
-    return view.messages, view.tokens, view.report.prefix_entries, view.report.jumped
+    return view.messages, view.tokens, view.report.prefix_entries, view.report.compacted
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -109,13 +109,13 @@ def test_a_system_message_behind_the_last_entries_that_stay() -> None:
             max_tokens=500,
             provider="openai",
             preserve_last_n=4,
-            low_water=0.5,
+            compact_to=0.5,
         )
         assert known == new
 
 
 def test_a_result_that_comes_late_is_no_longer_listed_as_out_of_view() -> None:
-    """The ledger names what is not shown; what it names may come back with a late result."""
+    """The recap names what is not shown; what it names may come back with a late result."""
     history = [user("look at everything")]
     for at in range(8):
         text = " ".join(f"src/{at}/part{word}.py" for word in range(30))
@@ -152,16 +152,16 @@ def test_a_fold_belongs_to_one_seal() -> None:
         del seal
 
 
-def test_a_record_longer_than_the_ledger_looks_back_is_shown_as_a_new_curator_does() -> None:
-    """Also where a host goes back to a place before what the ledger has let go of."""
+def test_a_record_longer_than_the_recap_looks_back_is_shown_as_a_new_curator_does() -> None:
+    """Also where a host goes back to a place before what the recap has let go of."""
     messages = [system("be brief")]
     for at in range(450):
         messages += [user(f"look at f{at}"), call(f"c{at}", path=f"src/f{at}.py")]
         messages += [result(f"c{at}", f"src/f{at}.py uses lib{at % 7}/x{at}.py"), assistant("ok")]
-    known = Curator(max_tokens=500, recall=True)
+    known = Curator(max_tokens=500, recall_tool=True)
     for end in [*range(40, len(messages), 93), 700, 1_500, 260, len(messages)]:
         history = [*messages[:end], user("and now?")]
-        new = Curator(max_tokens=500, recall=True)
+        new = Curator(max_tokens=500, recall_tool=True)
         assert outcome(known, history, 0) == outcome(new, history, 0), end
 
 

@@ -152,7 +152,7 @@ class TestWhatIf:
         assert was.cost == pytest.approx(found.cost["total"])
         assert large.cost == pytest.approx(was.cost)  # nothing is ever left out
         assert small.cost < was.cost
-        assert (was.regret, large.regret) == (0.0, 0.0)
+        assert (was.missed, large.missed) == (0.0, 0.0)
 
     def test_where_nothing_is_saved_there_is_no_advice(self, tmp_path: Path) -> None:
         found = look(session(8), tmp_path, budgets=(100_000,), peers=(), executor="serial")
@@ -161,7 +161,7 @@ class TestWhatIf:
             same = replace(found, policies=[was, replace(ours, cost=cost)])
             assert in_short(same)[-1].endswith("what was sent is fine as it was.")
         for better in (replace(ours, cost=was.cost * 0.98), ours):
-            lossy = replace(was, regret=0.03 if better is ours else 0.0)
+            lossy = replace(was, missed=0.03 if better is ours else 0.0)
             less = replace(found, policies=[lossy, replace(better, cost=better.cost * 0.999)])
             assert "curator at 100,000 tokens would have cost" in in_short(less)[-1]
 
@@ -172,7 +172,7 @@ class TestWhatIf:
         log.result("d1", "text").answer("n2", used=usage(read=20_000, write=50))
         found = look(log, tmp_path, budgets=(100_000,), peers=(), executor="serial")
         was, ours = found.policies
-        assert was.regret > ours.regret == 0.0
+        assert was.missed > ours.missed == 0.0
 
     def test_what_leaves_at_jumps_of_ours_and_is_needed(self, tmp_path: Path) -> None:
         log = session(10)
@@ -190,7 +190,7 @@ class TestWhatIf:
         assert "the same Read call" in [name for _, name in needed]
         assert len(needed) <= small.lost
         page = found.to_html(tmp_path / "page.html").read_text()
-        assert "jumps of the curator, at 3,000" in page
+        assert "compactions of the curator, at 3,000" in page
         assert "the same Read call" in page
 
     def test_peers_by_name(self, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ class TestShape:
         assert list(data["prediction"]) == ["p50", "p95"]
         assert list(data["busts"][0]) == ["session", "call", "reason", "tokens", "cost"]
         assert list(data["tools"][0]) == ["name", "tokens", "share"]
-        assert list(data["what_if"][0]) == ["policy", "budget", "cost", "regret"]
+        assert list(data["what_if"][0]) == ["policy", "budget", "cost", "missed"]
 
     def test_the_same_logs_give_the_same_diagnosis(self, tmp_path: Path) -> None:
         options = {"budgets": (4_000,), "peers": (), "executor": "serial"}

@@ -39,7 +39,7 @@ class TestClaudeCode:
         log.result("c2", "a match").answer("m2", used=usage(read=5_000, write=300))
         found = diagnose([log.write(tmp_path)], budgets=(8_000,), peers=(), executor="serial")
         assert {each.name for each in found.tools} == {"Read", "Grep"}
-        assert [each.regret for each in found.policies] == [0.0, 0.0]
+        assert [each.missed for each in found.policies] == [0.0, 0.0]
 
     def test_side_chains_are_sessions_of_their_own(self, tmp_path: Path) -> None:
         log = ClaudeCode().user("look").answer("m1", used=usage(write=5_000))

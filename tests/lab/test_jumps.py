@@ -31,18 +31,18 @@ class Keeping:
         ]
 
 
-def jumps(shows: Callable[[int, int], bool]) -> list[Jump]:
+def compactions(shows: Callable[[int, int], bool]) -> list[Jump]:
     found = replay([LabConversation("t", TALK)], {"p": Keeping(shows)}, progress=False,
                    provider=None, executor="serial")  # fmt: skip
-    return found.tallies["p"][0].jumps
+    return found.tallies["p"][0].compactions
 
 
 def test_a_view_that_only_grows_loses_nothing() -> None:
-    assert jumps(lambda at, upto: True) == []
+    assert compactions(lambda at, upto: True) == []
 
 
 def test_what_left_and_what_was_needed_of_it() -> None:
-    (jump,) = jumps(lambda at, upto: upto < 5 or at > 3)
+    (jump,) = compactions(lambda at, upto: upto < 5 or at > 3)
     assert (jump["at"], jump["entries"]) == (5, 3)
     assert jump["left"] == "1 user text, 1 read"
     assert jump["tokens"] > 0
@@ -50,11 +50,11 @@ def test_what_left_and_what_was_needed_of_it() -> None:
 
 
 def test_a_need_is_told_at_the_last_jump_that_took_what_holds_it() -> None:
-    first, second = jumps(lambda at, upto: at == 4 or at > (upto > 4) + 4 * (upto > 5))
+    first, second = compactions(lambda at, upto: at == 4 or at > (upto > 4) + 4 * (upto > 5))
     assert first["needed"] == ["notes.txt"]
     assert second["needed"] == ["the same read call"]
 
 
 def test_what_is_shown_elsewhere_is_not_needed() -> None:
-    (jump,) = jumps(lambda at, upto: upto < 5 or at not in (1, 3))
+    (jump,) = compactions(lambda at, upto: upto < 5 or at not in (1, 3))
     assert jump["needed"] == []

@@ -46,17 +46,17 @@ class TestRecommend:
         assert "cheap is cheaper" in str(advice)
         assert "dear loses less" in str(advice)
 
-    def test_a_limit_on_regret_takes_the_cheapest_within(self) -> None:
+    def test_a_limit_on_missed_takes_the_cheapest_within(self) -> None:
         found = results(policy("cheap", 1, 50), policy("knee", 1.3, 5), policy("dear", 9, 0))
-        assert recommend(found, max_regret=0.6).name == "cheap"
-        assert recommend(found, max_regret=0.01).name == "dear"
+        assert recommend(found, max_missed=0.6).name == "cheap"
+        assert recommend(found, max_missed=0.01).name == "dear"
 
     def test_a_limit_nobody_keeps_is_said(self) -> None:
         found = results(policy("cheap", 1, 50), policy("dear", 9, 2))
-        advice = recommend(found, max_regret=0.0)
+        advice = recommend(found, max_missed=0.0)
         assert advice.name == "dear"
-        assert "No sound policy stays within a regret of 0.00%; the closest is dear" in advice.why
-        assert "No sound policy" not in recommend(found, max_regret=0.02).why
+        assert "No sound policy stays within a missed of 0.00%; the closest is dear" in advice.why
+        assert "No sound policy" not in recommend(found, max_missed=0.02).why
 
     @pytest.mark.parametrize("fault", [{"invalid": 2}, {"over_budget": 1}, {"failed": 1}])
     def test_an_unsound_policy_is_ruled_out_and_named(self, fault: dict[str, int]) -> None:

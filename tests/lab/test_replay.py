@@ -43,7 +43,7 @@ class TestNoCuration:
 
     def test_everything_but_the_new_messages_repeats(self) -> None:
         found = run([session(5)], ["no curation"])["no curation"]
-        assert found.regret == 0
+        assert found.missed == 0
         assert 0.7 < found.cached_share < 1
 
     def test_tokens_sent_are_the_sum_of_the_requests(self) -> None:
@@ -120,7 +120,7 @@ class TestCurator:
         assert found.peak <= 900
         assert 0 < found.budget_use <= 1
 
-    def test_what_it_leaves_out_shows_as_regret(self) -> None:
+    def test_what_it_leaves_out_shows_as_missed(self) -> None:
         looping = [*session(30), user("once more"), call("z", name="read", path="file-0000.txt"),
                    result("z"), assistant("same")]  # fmt: skip
         found = run([looping], {"mine": Curator(max_tokens=900), "all": NoCuration()})
@@ -158,10 +158,10 @@ class TestPeers:
         sent = {name: found[name].tokens_sent for name in found.policies}
         assert len(set(sent.values())) == 1, sent
 
-    def test_clearing_is_seen_as_an_edit_and_as_regret(self) -> None:
+    def test_clearing_is_seen_as_an_edit_and_as_missed(self) -> None:
         looping = [*session(30), user("once more"), call("z", name="read", path="file-0000.txt"),
                    result("z"), assistant("same")]  # fmt: skip
-        assert run([looping], ["clear-tool-uses"], max_tokens=900)["clear-tool-uses"].regret > 0
+        assert run([looping], ["clear-tool-uses"], max_tokens=900)["clear-tool-uses"].missed > 0
 
     def test_a_peer_that_is_not_installed_is_skipped_with_a_note(self) -> None:
         found = run([session(4)], {"absent": Absent(), "all": NoCuration()})
@@ -366,7 +366,7 @@ class TestFailing:
         found = run([session(5)], {"broken": Curator(max_tokens=5), "all": "no curation"})
         broken = found["broken"]
         assert broken.failed == broken.calls == 7
-        assert broken.regret == 1
+        assert broken.missed == 1
         assert broken.identifiers == found["all"].identifiers > 0
         assert found.frontier() == ["all"]
 

@@ -330,7 +330,7 @@ class TestRecall:
         agent = create_agent(
             model,
             [look],
-            middleware=[HistoryCuratorMiddleware(max_tokens=6_000, recall=True)],
+            middleware=[HistoryCuratorMiddleware(max_tokens=6_000, recall_tool=True)],
         )
         state = agent.invoke({"messages": [HumanMessage("go")]}, LIMITS)
         assert model.answers, "no placeholder with a handle was ever shown"
@@ -340,7 +340,7 @@ class TestRecall:
 
     def test_without_recall_there_is_no_tool(self) -> None:
         assert HistoryCuratorMiddleware(max_tokens=100).tools == []
-        assert [t.name for t in HistoryCuratorMiddleware(max_tokens=100, recall=True).tools] == [
+        assert [t.name for t in HistoryCuratorMiddleware(max_tokens=100, recall_tool=True).tools] == [
             "recall"
         ]
 
@@ -370,7 +370,7 @@ class TestSettings:
             ({"provider": "x"}, "x"),
             ({"max_tokens": -1}, "max_tokens is -1"),
             ({"max_tokens": "8k"}, "max_tokens is '8k'"),
-            ({"low_water": 7}, "low_water is 7"),
+            ({"compact_to": 7}, "compact_to is 7"),
             ({"counter": "zzz"}, "zzz"),
             ({"reserve": -1}, "reserve is -1"),
         ],

@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableLambda
 
 from history_curator.managers import ToolResultTruncator
 from history_curator.record import prune
-from history_curator.settings import RetentionConfig
+from history_curator.config import RetentionConfig
 from history_curator.tokens import count_tokens
 from langchain_history_curator import CuratedChatMessageHistory, recall_tool
 from tests.langchain.factories import ai, answer, human, system, tool
@@ -109,7 +109,7 @@ class TestView:
             assert history.messages
 
     def test_it_can_be_recalled_from(self) -> None:
-        history = CuratedChatMessageHistory(ListStore(), max_tokens=1_000, recall=True)
+        history = CuratedChatMessageHistory(ListStore(), max_tokens=1_000, recall_tool=True)
         for turn in range(30):
             history.add_messages(exchange(turn))
         assert "question 3" in recall_tool(history).invoke({"query": "question 3"})

@@ -18,7 +18,7 @@ def test_all_is_sorted_and_pinned() -> None:
         "CuratedChatMessageHistory",
         "HistoryCurator",
         "HistoryCuratorMiddleware",
-        "LangChainDialect",
+        "LangChainFormat",
         "StoredSummaries",
         "budget_for_model",
         "fold_back",

@@ -8,14 +8,14 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from history_curator.record.recall import RECALL_TOOL_NAME, handle_of
-from langchain_history_curator import LangChainDialect, recall_tool
+from langchain_history_curator import LangChainFormat, recall_tool
 from tests.langchain.factories import ai, answer, human, tool
 
 SAID = [human("look"), ai("a"), tool("a", "line one\nthe code is 4711\nline three"), answer("ok")]
 
 
 def handle(index: int) -> str:
-    return handle_of(LangChainDialect().read(SAID[index], index)[0])
+    return handle_of(LangChainFormat().read(SAID[index], index)[0])
 
 
 class TestBoundToARecord:

@@ -25,7 +25,7 @@ from history_curator.errors import (
     ConversionError,
 )
 from history_curator.managers import SlidingWindowManager, ToolResultTruncator
-from history_curator.settings import _manager, register_manager
+from history_curator.config import _manager, register_manager
 from history_curator.tokens import count_tokens
 from langchain_history_curator import EVENT_NAME, HistoryCurator
 from tests.langchain.factories import ai, answer, human, system, tool
@@ -242,13 +242,13 @@ class TestRunnable:
 
     def test_from_config_survives_dumps_and_loads(self) -> None:
         config = {"max_tokens": 900, "counter": "cl100k_base", "provider": "openai"}
-        step = HistoryCurator.from_config(config, low_water=0.5)
+        step = HistoryCurator.from_config(config, compact_to=0.5)
         again = loads(
             dumps(step),
             valid_namespaces=["langchain_history_curator"],
             allowed_objects=[HistoryCurator],
         )
-        assert (again.counter, again.provider, again.low_water) == ("cl100k_base", "openai", 0.5)
+        assert (again.counter, again.provider, again.compact_to) == ("cl100k_base", "openai", 0.5)
         assert shape(again.invoke(conversation())) == shape(step.invoke(conversation()))
 
 

@@ -97,8 +97,8 @@ class TestOfAStep:
 
     def test_a_value_that_cannot_work_is_refused_on_use(self) -> None:
         step = HistoryCurator(max_tokens=5_000)
-        step.low_water = 7
-        with pytest.raises(ConfigurationError, match="low_water is 7"):
+        step.compact_to = 7
+        with pytest.raises(ConfigurationError, match="compact_to is 7"):
             step.invoke(LONG)
 
 
@@ -121,7 +121,7 @@ class TestOfAMiddleware:
         agent.invoke({"messages": LONG})
         assert count_tokens(wire.last["messages"]) <= 400
 
-    @pytest.mark.parametrize("name", ["provider", "counter", "low_water", "managers", "recall"])
+    @pytest.mark.parametrize("name", ["provider", "counter", "compact_to", "managers", "recall"])
     def test_what_it_is_made_of_may_not(self, name: str) -> None:
         ours = self.middleware(max_tokens=5_000)
         with pytest.raises(ConfigurationError, match=f"{name} cannot be changed.*Fix"):
@@ -189,5 +189,5 @@ class TestWhatTrimMessagesTook:
 
     @pytest.mark.parametrize("socket", sorted(SOCKETS))
     def test_a_mistyped_name_says_what_was_meant(self, socket: str) -> None:
-        with pytest.raises(ConfigurationError, match="did you mean 'low_water'"):
+        with pytest.raises(ConfigurationError, match="did you mean 'compact_to'"):
             self.SOCKETS[socket](low_watr=0.5)

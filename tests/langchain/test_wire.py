@@ -244,11 +244,11 @@ class TestNames:
             return song
 
         wire = Wire("openai")
-        ours = HistoryCuratorMiddleware(max_tokens=2_000, recall=True)
+        ours = HistoryCuratorMiddleware(max_tokens=2_000, recall_tool=True)
         agent = agents.create_agent(wire.model, [recall], middleware=[ours])
         with pytest.raises(ConfigurationError, match="look_back"):
             agent.invoke({"messages": [HumanMessage("hi")]})
-        ours = HistoryCuratorMiddleware(max_tokens=2_000, recall="look_back")
+        ours = HistoryCuratorMiddleware(max_tokens=2_000, recall_tool="look_back")
         agent = agents.create_agent(wire.model, [recall], middleware=[ours])
         agent.invoke({"messages": [*history_of(60), HumanMessage("hi")]})
         names = [each["function"]["name"] for each in wire.last["tools"]]

@@ -12,7 +12,7 @@ from pydantic import PrivateAttr
 from history_curator import ConversationEntry
 from history_curator.rules import get_profile
 from history_curator.tokens import get_counter
-from llamaindex_history_curator import LlamaIndexDialect
+from llamaindex_history_curator import LlamaIndexFormat
 from llamaindex_history_curator._models import tool_schemas
 from tests.llamaindex.factories import assistant
 
@@ -64,7 +64,7 @@ class RecordingLLM(MockFunctionCallingLLM):
 
 
 _COUNTER = get_counter("o200k_base")
-_DIALECT = LlamaIndexDialect()
+_DIALECT = LlamaIndexFormat()
 _read: dict[int, tuple[ChatMessage, ConversationEntry]] = {}
 
 

@@ -332,7 +332,7 @@ class TestRecall:
             return assistant(text)
 
         make = function_agent if kind == "function" else react_agent
-        agent = make(RecordingLLM(answer), recall=True)
+        agent = make(RecordingLLM(answer), recall_tool=True)
         await agent.run("go", max_iterations=steps + 5)
         assert "result " in answers[0]
         assert "Refused" not in answers[0]

@@ -15,8 +15,8 @@ from history_curator import (
     ToolResultClearer,
     ToolResultTruncator,
 )
-from history_curator.model import ConversationEntry
-from llamaindex_history_curator import CuratedLLM, CuratedMemory, LlamaIndexDialect
+from history_curator.entries import ConversationEntry
+from llamaindex_history_curator import CuratedLLM, CuratedMemory, LlamaIndexFormat
 from tests.llamaindex.factories import from_dict
 from tests.llamaindex.models import RecordingLLM
 from tests.support.data import load
@@ -29,7 +29,7 @@ def messages_of(conversation: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def said(entries: Sequence[ConversationEntry]) -> list[tuple[Any, ...]]:
-    """Everything two dialects can agree on."""
+    """Everything two formats can agree on."""
     return [
         (
             entry.role,
@@ -45,8 +45,8 @@ def said(entries: Sequence[ConversationEntry]) -> list[tuple[Any, ...]]:
 
 
 def read(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
-    dialect = LlamaIndexDialect()
-    return [entry for n, message in enumerate(messages) for entry in dialect.read(message, n)]
+    format = LlamaIndexFormat()
+    return [entry for n, message in enumerate(messages) for entry in format.read(message, n)]
 
 
 @pytest.mark.parametrize("name", ["tau_bench", "tau2_bench"])

@@ -69,8 +69,8 @@ class TestArguments:
 
     def test_as_much_leaves_at_once_as_memory_lets_go(self) -> None:
         made = CuratedMemory.from_defaults(token_limit=1_000, token_flush_size=200)
-        assert made.curator.low_water == pytest.approx(0.8)
-        assert CuratedMemory.from_dict(made.to_dict()).curator.low_water == pytest.approx(0.8)
+        assert made.curator.compact_to == pytest.approx(0.8)
+        assert CuratedMemory.from_dict(made.to_dict()).curator.compact_to == pytest.approx(0.8)
 
     def test_the_constructor_takes_what_theirs_take(self) -> None:
         made = CuratedMemory(session_id="s", token_limit=40, tokenizer_fn=str.split)

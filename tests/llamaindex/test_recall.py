@@ -8,7 +8,7 @@ import pytest
 
 from history_curator.errors import ConversionError
 from history_curator.record.recall import handle_of
-from llamaindex_history_curator import LlamaIndexDialect, recall_tool
+from llamaindex_history_curator import LlamaIndexFormat, recall_tool
 from tests.llamaindex.factories import assistant, call, result, user
 
 SAID = [
@@ -20,7 +20,7 @@ SAID = [
 
 
 def handle(index: int) -> str:
-    return handle_of(LlamaIndexDialect().read(SAID[index], index)[0])
+    return handle_of(LlamaIndexFormat().read(SAID[index], index)[0])
 
 
 def test_by_handle() -> None:

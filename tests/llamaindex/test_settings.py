@@ -156,7 +156,7 @@ class TestAgent:
         agent.token_limit = 300
         view = asyncio.run(agent.curate_step([*turns(40), user("now?")]))
         assert cost(view) <= 300
-        agent.recall = True
+        agent.recall_tool = True
         assert [tool.metadata.name for tool in asyncio.run(agent.get_tools())] == ["recall"]
 
     def test_no_llm_gets_the_budget_of_a_dead_one(self) -> None:

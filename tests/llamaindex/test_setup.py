@@ -24,14 +24,14 @@ from history_curator import (
     SummarizingManager,
 )
 from history_curator.managers import CurationContext
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.rules import get_profile
 from llamaindex_history_curator import (
     CuratedFunctionAgent,
     CuratedLLM,
     CuratedMemory,
     CuratedReActAgent,
-    LlamaIndexDialect,
+    LlamaIndexFormat,
 )
 from llamaindex_history_curator._options import make_curator
 from tests.llamaindex.factories import assistant, texts, user
@@ -92,7 +92,7 @@ class TestConfig:
             curator = make(config=config)
             assert [type(manager) for manager in curator.managers] == [SlidingWindowManager]
             assert (curator.max_tokens, curator.profile.name) == (900, "mistral")
-            assert (curator.counter.name, curator.recall) == ("cl100k_base", True)
+            assert (curator.counter.name, curator.recall_tool) == ("cl100k_base", True)
 
     def test_what_is_given_wins(self, make: Make) -> None:
         curator = make(config=CONFIG, token_limit=700, provider="openai", counter="o200k_base")
@@ -142,7 +142,7 @@ def test_workflow_arguments_still_pass(kind: Make) -> None:
 async def test_an_agent_gets_the_recall_tool_of_its_config() -> None:
     agent = CuratedFunctionAgent(llm=RecordingLLM(), config=CONFIG)
     assert len(await agent.get_tools()) == 1
-    without = CuratedFunctionAgent(llm=RecordingLLM(), config=CONFIG, recall=False)
+    without = CuratedFunctionAgent(llm=RecordingLLM(), config=CONFIG, recall_tool=False)
     assert await without.get_tools() == []
 
 
@@ -156,14 +156,14 @@ class TestMemory:
 
     def test_what_won_over_a_config_survives_anywhere(self) -> None:
         memory = CuratedMemory.from_defaults(
-            config=CONFIG, provider="openai", counter="o200k_base", recall=False
+            config=CONFIG, provider="openai", counter="o200k_base", recall_tool=False
         )
         data = {**memory.to_dict(), "live": "another process"}
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             curator = CuratedMemory.from_dict(data).curator
         assert (curator.profile.name, curator.counter.name) == ("openai", "o200k_base")
-        assert (curator.recall, len(curator.managers)) == (False, 1)
+        assert (curator.recall_tool, len(curator.managers)) == (False, 1)
 
     async def test_the_question_about_to_be_asked_reaches_the_managers(self) -> None:
         spy = Spy()
@@ -198,12 +198,12 @@ class TestPins:
         assert found.additional_kwargs == {"pinned": True}
 
     def test_a_pin_is_read_and_seen_when_it_changes(self) -> None:
-        dialect, message = LlamaIndexDialect(), self.pinned()
-        (before,) = dialect.peek([dialect.twin(message)])
-        assert dialect.read(message, 0)[0].pinned
+        format, message = LlamaIndexFormat(), self.pinned()
+        (before,) = format.peek([format.twin(message)])
+        assert format.read(message, 0)[0].pinned
         message.additional_kwargs["pinned"] = False
-        assert not dialect.read(message, 0)[0].pinned
-        assert dialect.peek([message]) != [before]
+        assert not format.read(message, 0)[0].pinned
+        assert format.peek([message]) != [before]
 
 
 class Named(RecordingLLM):

@@ -117,7 +117,7 @@ class TestMemory:
         return CuratedMemory.from_defaults(everything(), token_limit=9_000, **options)
 
     def test_to_dict_is_json_and_comes_back_whole(self) -> None:
-        memory = self.memory(retention=RetentionConfig(preserve_turns=3), recall=True)
+        memory = self.memory(retention=RetentionConfig(preserve_turns=3), recall_tool=True)
         memory.set(memory.get_all()[:-1])
         again = CuratedMemory.from_dict(json.loads(json.dumps(memory.to_dict())))
         assert dumped(again.get_all()) == dumped(memory.get_all())
@@ -125,7 +125,7 @@ class TestMemory:
         assert again.replaced == memory.replaced
         assert again.retention == memory.retention
         assert again.token_limit == memory.token_limit
-        assert again.curator.recall is True
+        assert again.curator.recall_tool is True
 
     def test_to_string(self) -> None:
         memory = self.memory()

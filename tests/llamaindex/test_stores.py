@@ -15,7 +15,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from history_curator.record.recall import handle_of
 from llamaindex_history_curator import CuratedMemory, recall_tool
-from llamaindex_history_curator._dialect import LlamaIndexDialect
+from llamaindex_history_curator._format import LlamaIndexFormat
 from tests.llamaindex.factories import assistant, call, dumped, orphans, result, system, texts, user
 from tests.llamaindex.models import cost, problems
 from tests.stores.servers import PostgresServer, RedisServer, Server
@@ -135,7 +135,7 @@ class TestEveryStore:
         answers = [tool(query="what was the gate code?").content for tool in tools]
         assert "4711" in answers[0]
         assert answers[0] == answers[1]
-        handle = handle_of(LlamaIndexDialect().read(assistant("the gate code is 4711"), 1)[0])
+        handle = handle_of(LlamaIndexFormat().read(assistant("the gate code is 4711"), 1)[0])
         assert all("4711" in tool(handle=handle).content for tool in tools)
         memory.put(user("the lighthouse is closed"))
         assert all("closed" in tool(query="lighthouse").content for tool in tools)
@@ -178,13 +178,13 @@ class TestEveryStore:
         await memory.aput_messages(conversation())
         await memory.aget()
         read: list[int] = []
-        original = LlamaIndexDialect.read
+        original = LlamaIndexFormat.read
 
-        def counting(self: LlamaIndexDialect, message: Any, index: int) -> Any:
+        def counting(self: LlamaIndexFormat, message: Any, index: int) -> Any:
             read.append(index)
             return original(self, message, index)
 
-        monkeypatch.setattr(LlamaIndexDialect, "read", counting)
+        monkeypatch.setattr(LlamaIndexFormat, "read", counting)
         await memory.aput(user("next"))
         await memory.aget()
         await memory.aget()

@@ -190,7 +190,7 @@ class TestOddMessages:
         big = ChatMessage(role="user", blocks=[TextBlock(text="a"), cited("word " * 2_000)])
         said_before = [message for _ in range(3) for message in (big, assistant("b"))]
         CuratedLLM(opened.llm, token_limit=3_000).chat([*said_before, user("so?")])
-        assert said(opened.last).count("word") <= 2_100  # one of three, and the ledger
+        assert said(opened.last).count("word") <= 2_100  # one of three, and the recap
 
     def test_a_message_that_needs_nothing_is_the_same_object(self) -> None:
         for name in NAMES:

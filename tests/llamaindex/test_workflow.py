@@ -158,7 +158,7 @@ class TestStoppedEarly:
 class TestRecall:
     @pytest.mark.parametrize("kind", WORKFLOWS)
     async def test_the_tool_is_there(self, kind: Any) -> None:
-        agent = CuratedFunctionAgent(llm=caller(1), tools=[look], token_limit=LIMIT, recall=True)
+        agent = CuratedFunctionAgent(llm=caller(1), tools=[look], token_limit=LIMIT, recall_tool=True)
         tools = await kind(agents=[agent]).get_tools("Agent")
         assert [tool.metadata.name for tool in tools] == ["look", "recall"]
 
@@ -206,7 +206,7 @@ class TestCode:
 
     def test_what_it_cannot_do_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="recall"):
-            self.agent(1, recall=True)
+            self.agent(1, recall_tool=True)
         with pytest.raises(ConfigurationError, match="token_limit"):
             self.agent(1, tokenlimit=5)
 

@@ -6,7 +6,7 @@ import pytest
 
 from history_curator import Curator
 from history_curator.managers._select import PinManager, is_standing_rule
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from tests.support.messages import Message, assistant, user
 
 

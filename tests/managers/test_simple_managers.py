@@ -21,7 +21,7 @@ from history_curator.managers import (
     ToolResultTruncator,
     TurnRetentionManager,
 )
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.record import EventBus, HistoryCurated
 from history_curator.tokens import HeuristicCounter
 from tests.support.messages import (

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import history_curator
-from history_curator.dialects import adapters
+from history_curator.formats import adapters
 from tests.packaging.try_wheel import CHAINS, USES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,7 +100,7 @@ def test_the_constraints_hold_for_every_python(project: dict[str, Any]) -> None:
 
 
 def test_the_core_finds_each_adapter_by_its_entry_point(project: dict[str, Any]) -> None:
-    declared = project["project"]["entry-points"]["history_curator.dialects"]
+    declared = project["project"]["entry-points"]["history_curator.formats"]
     assert {name: point.value for name, point in adapters().items()} == declared
     for point in adapters().values():
         assert {"DIALECT", "dump", "from_json", "load", "to_json"} <= vars(point.load()).keys()

@@ -176,7 +176,7 @@ def try_source(source: Path, folder: Path) -> None:
     (home,) = (folder / "source").iterdir()
     pytest = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     run(*pytest, "--collect-only", cwd=home)
-    run(*pytest, "tests/model", "tests/rules", "tests/docs/test_code_blocks.py", cwd=home)
+    run(*pytest, "tests/entries", "tests/rules", "tests/docs/test_code_blocks.py", cwd=home)
 
 
 def main(extras: list[str]) -> None:

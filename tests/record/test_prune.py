@@ -12,7 +12,7 @@ import pytest
 
 from history_curator.errors import ConfigurationError
 from history_curator.record.prune import prune_session, prune_store
-from history_curator.settings import RetentionConfig
+from history_curator.config import RetentionConfig
 
 pytest.importorskip("sqlalchemy")
 

@@ -8,14 +8,14 @@ import logging
 
 import pytest
 
-from history_curator.model import ConversationEntry, MessageRole, Reasoning, ToolCall
+from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.record.retention import (
     apply_retention,
     build_context,
     preserved_from,
     retention_due,
 )
-from history_curator.settings import RetentionConfig
+from history_curator.config import RetentionConfig
 
 PAYLOAD = "row " * 200
 

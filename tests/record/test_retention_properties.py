@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history_curator import check_conversation
-from history_curator.dialects import DictDialect, read_entries
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.formats import DictFormat, read_entries
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.record.retention import apply_retention, build_context, retention_due
-from history_curator.settings import RetentionConfig
+from history_curator.config import RetentionConfig
 from history_curator.testing.strategies import broken_conversations, conversations
 from history_curator.timeline import pair
 
@@ -70,10 +70,10 @@ def test_a_valid_conversation_stays_valid_for_every_provider(
     for provider in PROVIDERS:
         before = broken_rules(messages, provider)
         assert (
-            broken_rules(DictDialect().write(apply_retention(entries, config)), provider) <= before
+            broken_rules(DictFormat().write(apply_retention(entries, config)), provider) <= before
         )
         if config.max_loaded_messages is None:
-            loaded = DictDialect().write(build_context(entries, config))
+            loaded = DictFormat().write(build_context(entries, config))
             assert broken_rules(loaded, provider) <= before
 
 
@@ -148,7 +148,7 @@ class TestBlocks:
     def test_only_older_turns_lose_them(self, mode: str) -> None:
         messages = [one for number in range(4) for one in self.said(number)]
         config = RetentionConfig.from_dict({"persist_tool_invocations": mode})
-        kept = DictDialect().write(apply_retention(read_entries(messages), config))
+        kept = DictFormat().write(apply_retention(read_entries(messages), config))
         assert kept[-8:] == messages[-8:]
         text = str(kept[:-8])
         assert "row row" not in text
@@ -160,7 +160,7 @@ class TestBlocks:
         queued = {"role": "user", "content": "and hurry"}
         messages = [*first[:2], queued, *first[2:], *self.said(1), *self.said(2)]
         config = RetentionConfig.from_dict({"persist_tool_invocations": "none"})
-        kept = DictDialect().write(apply_retention(read_entries(messages), config))
+        kept = DictFormat().write(apply_retention(read_entries(messages), config))
         assert kept[0] == messages[0]
         assert kept[1]["content"][0]["input"] == {}  # what stands between two users stays, trimmed
         assert kept[2] == queued

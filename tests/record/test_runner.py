@@ -189,7 +189,7 @@ class TestAsync:
             ConversationRunner(model).run("go")
 
 
-def test_a_restored_session_goes_on_in_its_dialect() -> None:
+def test_a_restored_session_goes_on_in_its_format() -> None:
     """What was said to Anthropic goes back to Anthropic as it was."""
     use = {"type": "tool_use", "id": "t1", "name": "find", "input": {"q": 1}}
     said = [

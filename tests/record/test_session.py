@@ -10,7 +10,7 @@ import pytest
 
 from history_curator import Curator, SlidingWindowManager
 from history_curator.errors import ConfigurationError, ConversionError
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.record import (
     ConversationRecorded,
     EventBus,
@@ -99,7 +99,7 @@ class TestRoundTrip:
         session.append(user("hi"))
         assert pickle.loads(pickle.dumps(session)).entries == session.entries
 
-    def test_messages_keep_their_dialect_and_every_field(self) -> None:
+    def test_messages_keep_their_format_and_every_field(self) -> None:
         uses = [
             {"type": "thinking", "thinking": "hm", "signature": "sig"},
             {"type": "text", "text": "looking"},

@@ -146,13 +146,13 @@ class TestWhereItOpens:
 
     def test_buttons_lead_to_the_ends_the_cut_and_the_prefix(self, show: Any) -> None:
         opened = show(report(turns=200, max_tokens=6_000))
-        labels = opened.page.locator("#jumps button").all_text_contents()
+        labels = opened.page.locator("#compactions button").all_text_contents()
         assert labels[0] == "Oldest"
         assert labels[-1] == "Newest"
         assert {"Cut", "End of prefix"} <= set(labels)
         for label, target in (("Newest", "#row-403"), ("End of prefix", "#prefix-end"),
                               ("Cut", "#cut"), ("Oldest", "#row-0")):  # fmt: skip
-            opened.page.click(f"#jumps >> text={label}")
+            opened.page.click(f"#compactions >> text={label}")
             opened.page.wait_for_timeout(150)
             if opened.page.locator(target).count():
                 assert _in_sight(opened.page, target), label

@@ -70,23 +70,23 @@ class TestTheSlider:
 
     def test_jumps_are_marked_and_reached(self, show: Any) -> None:
         opened = show()
-        jumps = [n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
-                 if view["jumped"]]  # fmt: skip
-        assert jumps
-        assert opened.page.locator(".chart").first.locator(".jump").count() == len(jumps)
+        compactions = [n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
+                 if view["compacted"]]  # fmt: skip
+        assert compactions
+        assert opened.page.locator(".chart").first.locator(".jump").count() == len(compactions)
         slide(opened, 1)
         opened.page.click("#jump-on")
-        assert opened.page.locator("#call").input_value() == str(jumps[0])
-        assert "the cut jumped" in opened.page.locator("#call-name").text_content()
+        assert opened.page.locator("#call").input_value() == str(compactions[0])
+        assert "the cut compacted" in opened.page.locator("#call-name").text_content()
         opened.page.keyboard.press("]")
-        assert opened.page.locator("#call").input_value() == str((jumps + jumps[:1])[1])
+        assert opened.page.locator("#call").input_value() == str((compactions + compactions[:1])[1])
 
 
 class TestComparing:
     def test_what_changed_between_two_calls(self, show: Any) -> None:
         opened = show()
         jump = next(n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
-                    if view["jumped"])  # fmt: skip
+                    if view["compacted"])  # fmt: skip
         slide(opened, jump)
         opened.page.fill("#since", str(jump - 1))
         opened.page.locator("#since").dispatch_event("change")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 
 from history_curator import Curator
-from history_curator.dialects import DictDialect, detect
-from history_curator.dialects._registry import read_entries
+from history_curator.formats import DictFormat, detect
+from history_curator.formats._registry import read_entries
 from history_curator.errors import ConversionError
-from history_curator.model import ConversationEntry, MessageRole, ToolCall
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.rules import (
     PROVIDERS,
     ImagesFit,
@@ -26,7 +26,7 @@ from history_curator.testing.strategies import broken_conversations
 from tests.support.messages import assistant, call, result, user
 from tests.wire.generators import FORMATS, draw
 
-DIALECT = DictDialect()
+DIALECT = DictFormat()
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

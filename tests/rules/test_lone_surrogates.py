@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from history_curator import Curator, check_conversation, count_tokens
-from history_curator.model import Reasoning
+from history_curator.entries import Reasoning
 from history_curator.rules import PROVIDERS, MessagesAreWellFormed, get_profile
 from history_curator.rules._features import HALVES, features_of
 from tests.support.messages import assistant, call, entries, result, user

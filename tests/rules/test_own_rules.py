@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from history_curator import Curator
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.rules import ImagesFit, Invariant, ProviderProfile, get_profile
 from tests.support.messages import assistant, call, result, system, user
 

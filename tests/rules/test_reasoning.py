@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from history_curator.model import ConversationEntry, MessageRole, Reasoning, ToolCall
+from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.rules import ReasoningBoundError, ReasoningStaysBound, get_profile
 from tests.support.messages import assistant, call, entries, result, user
 

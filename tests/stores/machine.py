@@ -1,6 +1,6 @@
 """A stored conversation driven by chance, beside a simple model of what must be in it.
 
-The model knows what was said, in order, and nothing about stores, dialects or pairing by ids.
+The model knows what was said, in order, and nothing about stores, formats or pairing by ids.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from history_curator import check_conversation
 from history_curator.record.prune import prune_store
-from history_curator.settings import RetentionConfig
+from history_curator.config import RetentionConfig
 
 PROVIDERS = ("core", "portable", "openai", "anthropic", "gemini", "bedrock", "mistral")
 SHAPES = ("ua", "uCra", "udrra", "uDrrcra", "ucura", "uCuura", "uc", "ra", "UCra", "uPra", "uPura")

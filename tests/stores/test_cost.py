@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from history_curator.record import _stored
-from history_curator.settings import RetentionConfig
+from history_curator.config import RetentionConfig
 
 ROWS = 2_000
 KEEP = RetentionConfig(persist_tool_invocations="trimmed")
@@ -16,15 +16,15 @@ KEEP = RetentionConfig(persist_tool_invocations="trimmed")
 class Meter:
     """Counts what SQLAlchemy sends and fetches, and the messages that are read as entries."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, dialect: type) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, format: type) -> None:
         self.read = 0
-        read = dialect.read
+        read = format.read
 
         def counting(*args: Any) -> Any:
             self.read += 1
             return read(*args)
 
-        monkeypatch.setattr(dialect, "read", counting)
+        monkeypatch.setattr(format, "read", counting)
         row = _stored.StoredRow.__init__
         self.rows = 0
 
@@ -52,7 +52,7 @@ class Meter:
 def test_langchain_rows(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stores = pytest.importorskip("langchain_community.chat_message_histories")
     from langchain_history_curator import CuratedChatMessageHistory
-    from langchain_history_curator._dialect import LangChainDialect
+    from langchain_history_curator._format import LangChainFormat
     from tests.stores.test_shadow import langchain_turn
 
     url = f"sqlite:///{tmp_path / 'chat.db'}"
@@ -62,7 +62,7 @@ def test_langchain_rows(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = CuratedChatMessageHistory(store, max_tokens=2_000, retention=KEEP)
     kept.messages  # noqa: B018 - a host reads before it adds
     kept.add_messages([])
-    meter = Meter(monkeypatch, LangChainDialect)
+    meter = Meter(monkeypatch, LangChainFormat)
     meter.watch(store.engine)
     kept.add_messages(langchain_turn(9_000))  # what was stored before retention was on
     meter.take()
@@ -92,7 +92,7 @@ async def test_llamaindex_rows(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -
     from llama_index.core.llms import ChatMessage
 
     from llamaindex_history_curator import CuratedMemory
-    from llamaindex_history_curator._dialect import LlamaIndexDialect
+    from llamaindex_history_curator._format import LlamaIndexFormat
 
     uri = f"sqlite+aiosqlite:///{tmp_path / 'chat.db'}"
     store = sql.SQLAlchemyChatStore(table_name="chat", async_database_uri=uri)
@@ -101,7 +101,7 @@ async def test_llamaindex_rows(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -
     options: dict[str, Any] = {"chat_store": store, "chat_store_key": "ann", "token_limit": 2_000}
     plain = CuratedMemory.from_defaults(**options)
     kept = CuratedMemory.from_defaults(**options, retention=KEEP)
-    meter = Meter(monkeypatch, LlamaIndexDialect)
+    meter = Meter(monkeypatch, LlamaIndexFormat)
     meter.watch(store._async_engine.sync_engine)
     costs = []
     for memory in (plain, kept):
@@ -121,14 +121,14 @@ def test_in_memory(monkeypatch: pytest.MonkeyPatch, framework: str) -> None:
         from langchain_core.chat_history import InMemoryChatMessageHistory
 
         from langchain_history_curator import CuratedChatMessageHistory
-        from langchain_history_curator._dialect import LangChainDialect
+        from langchain_history_curator._format import LangChainFormat
         from tests.stores.test_shadow import langchain_turn
 
         store = InMemoryChatMessageHistory()
         for turn in range(ROWS // 4):
             store.add_messages(langchain_turn(turn))
         history = CuratedChatMessageHistory(store, max_tokens=2_000, retention=KEEP, rewrite=True)
-        meter = Meter(monkeypatch, LangChainDialect)
+        meter = Meter(monkeypatch, LangChainFormat)
         for message in langchain_turn(9_999):
             history.add_messages([message])
     else:
@@ -136,11 +136,11 @@ def test_in_memory(monkeypatch: pytest.MonkeyPatch, framework: str) -> None:
         from llama_index.core.llms import ChatMessage
 
         from llamaindex_history_curator import CuratedMemory
-        from llamaindex_history_curator._dialect import LlamaIndexDialect
+        from llamaindex_history_curator._format import LlamaIndexFormat
 
         memory = CuratedMemory.from_defaults(token_limit=2_000, retention=KEEP)
         memory.set([ChatMessage(f"{n}", role=("user", "assistant")[n % 2]) for n in range(ROWS)])
-        meter = Meter(monkeypatch, LlamaIndexDialect)
+        meter = Meter(monkeypatch, LlamaIndexFormat)
         memory.put(ChatMessage("next"))
         memory.put(ChatMessage("answer", role="assistant"))
     assert meter.take()[2] <= 24

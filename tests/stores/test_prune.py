@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from history_curator.record.prune import prune_session, prune_store
-from history_curator.settings import RetentionConfig
+from history_curator.config import RetentionConfig
 from tests.stores.servers import Server
 
 pytest.importorskip("langchain_community")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from history_curator.settings import RetentionConfig
+from history_curator.config import RetentionConfig
 from tests.stores.conversations import (
     Conversation,
     LangChainConversation,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from history_curator.settings import RetentionConfig
+from history_curator.config import RetentionConfig
 
 KEEP = RetentionConfig(persist_tool_invocations="none", preserve_turns=1)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from history_curator import BudgetUnsatisfiableError, Curation, Curator, check_conversation
-from history_curator.dialects import detect
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.formats import detect
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.tokens import count_tokens
 
 Tail = Literal["request", "history"]
@@ -50,8 +50,8 @@ def curate_and_check(
         max_tokens=curator.max_tokens,
         counter=curator.counter,
         provider=curator.profile.name,
-        low_water=curator.low_water,
-        recall=curator.recall,
+        compact_to=curator.compact_to,
+        recall_tool=curator.recall_tool,
     )
     assert fresh.curate(messages, tail=tail).messages == curation.messages, "not deterministic"
     return curation
@@ -84,8 +84,8 @@ def assert_guarantees(
 
 
 def _read(messages: Sequence[Any]) -> list[ConversationEntry]:
-    dialect = detect(messages)
-    return [entry for at, message in enumerate(messages) for entry in dialect.read(message, at)]
+    format = detect(messages)
+    return [entry for at, message in enumerate(messages) for entry in format.read(message, at)]
 
 
 def _assert_kept(record: list[ConversationEntry], view: Sequence[ConversationEntry]) -> None:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from history_curator.dialects import DictDialect
-from history_curator.model import ConversationEntry
+from history_curator.formats import DictFormat
+from history_curator.entries import ConversationEntry
 
 Message = dict[str, Any]
 
@@ -51,9 +51,9 @@ def exchange(*ids: str, text: str = "found", name: str = "look") -> list[Message
 
 def entries(messages: Sequence[Message]) -> list[ConversationEntry]:
     """The messages as the core reads them."""
-    dialect = DictDialect()
+    format = DictFormat()
     return [
-        entry for index, message in enumerate(messages) for entry in dialect.read(message, index)
+        entry for index, message in enumerate(messages) for entry in format.read(message, index)
     ]
 
 

@@ -49,7 +49,7 @@ class Setting:
         limit: tokens the provider takes.
         encoding, factor, hidden: how it counts.
         changed: the request from which on it multiplies with something else unsaid, and what.
-        low_water, rules: of the curator.
+        compact_to, rules: of the curator.
         tell: how its counts reach us: ``carried`` by messages, ``observed``, or ``both``.
         lost: share of the reports that do not.
         late: share of the turns with a system message.
@@ -63,7 +63,7 @@ class Setting:
     factor: float
     hidden: int
     changed: tuple[int, float] | None
-    low_water: float | None
+    compact_to: float | None
     rules: str
     tell: str
     lost: float
@@ -157,7 +157,7 @@ class Core:
 
     def __init__(self, setting: Setting) -> None:
         self._curator = Curator(
-            max_tokens=setting.limit, low_water=setting.low_water, provider=setting.rules
+            max_tokens=setting.limit, compact_to=setting.compact_to, provider=setting.rules
         )
 
     def message(self, plain: Message) -> Message:
@@ -181,7 +181,7 @@ class LangChain:
         self._read: Callable[..., Any] = convert_to_messages
         self._written: Callable[..., Any] = convert_to_openai_messages
         self._curator = HistoryCurator(
-            max_tokens=setting.limit, low_water=setting.low_water, provider=setting.rules
+            max_tokens=setting.limit, compact_to=setting.compact_to, provider=setting.rules
         )
 
     def message(self, plain: Message) -> Any:
@@ -211,7 +211,7 @@ class LlamaIndex:
         self._chat: Any = ChatMessage
         self._call: Any = ToolCallBlock
         curator = Curator(
-            max_tokens=setting.limit, low_water=setting.low_water, provider=setting.rules
+            max_tokens=setting.limit, compact_to=setting.compact_to, provider=setting.rules
         )
         self._llm = CuratedLLM(MockLLM(), curator=curator)
 

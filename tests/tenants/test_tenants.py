@@ -35,9 +35,9 @@ from history_curator import (
     TurnRetentionManager,
     managers,
 )
-from history_curator.dialects import read_entries
-from history_curator.recall import Recall
-from history_curator.settings import RetentionConfig
+from history_curator.formats import read_entries
+from history_curator.recall_tool import Recall
+from history_curator.config import RetentionConfig
 from tests.tenants.world import (
     Listener,
     Tenant,
@@ -59,7 +59,7 @@ MANAGERS: dict[str, Callable[[EventBus], tuple[Any, ...]]] = {
     "none": lambda bus: (),
     "SummarizingManager": lambda bus: (SummarizingManager(summarise, max_tokens=90),),
     "RelevanceManager": lambda bus: (RelevanceManager(),),
-    "recollect=True": lambda bus: (),
+    "retrieve=True": lambda bus: (),
     "AdaptiveManager": lambda bus: (AdaptiveManager(batch=2),),
     "ComposedManager": lambda bus: (
         ComposedManager((ToolResultTruncator(max_tokens=30), RelevanceManager())),
@@ -75,9 +75,9 @@ MANAGERS: dict[str, Callable[[EventBus], tuple[Any, ...]]] = {
     "PinManager": lambda bus: (PinManager(),),
     "ObservableManager": lambda bus: (ObservableManager(RelevanceManager(), bus),),
 }
-STATEFUL = ("none", "SummarizingManager", "recollect=True")
+STATEFUL = ("none", "SummarizingManager", "retrieve=True")
 """They remember something between calls: looked at with all conversations. What `RelevanceManager`
-remembers is what ``recollect=True`` does."""
+remembers is what ``retrieve=True`` does."""
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def seen_of(curation: Any) -> list[Any]:
 
 
 def options_of(name: str) -> dict[str, Any]:
-    return {"recollect": True} if name.startswith("recollect") else {}
+    return {"retrieve": True} if name.startswith("retrieve") else {}
 
 
 SCALE = ["some", pytest.param("all", marks=pytest.mark.nightly)]
@@ -149,7 +149,7 @@ def test_threads(name: str, scale: str, tenants: list[Tenant], log: Listener) ->
     events: list[Any] = []
     bus.subscribe(object, events.append)
     curator = Curator(
-        *MANAGERS[name](bus), max_tokens=BUDGET, recall=True, bus=bus, **options_of(name)
+        *MANAGERS[name](bus), max_tokens=BUDGET, recall_tool=True, bus=bus, **options_of(name)
     )
 
     def ask(request: tuple[Tenant, list[Any]]) -> set[str]:
@@ -165,7 +165,7 @@ def test_threads(name: str, scale: str, tenants: list[Tenant], log: Listener) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["none", "SummarizingManager", "recollect=True", "AdaptiveManager"]
+    "name", ["none", "SummarizingManager", "retrieve=True", "AdaptiveManager"]
 )
 async def test_tasks(name: str, tenants: list[Tenant], log: Listener) -> None:
     prompts: list[str] = []
@@ -379,7 +379,7 @@ class TestLlamaIndex:
         root.add_event_handler(hears)
         store = SimpleChatStore()
         made = MANAGERS[name](EventBus())
-        curator = Curator(*made, max_tokens=BUDGET, recall=True, **options_of(name))
+        curator = Curator(*made, max_tokens=BUDGET, recall_tool=True, **options_of(name))
 
         def live(tenant: Tenant) -> set[str]:
             memory = CuratedMemory.from_defaults(
@@ -454,7 +454,7 @@ def test_recall_answers_from_its_own_conversation(tenants: list[Tenant], log: Li
 
     def live(tenant: Tenant) -> set[str]:
         recall = Recall(read_entries(tenant.messages), max_tokens=300)
-        curation = Curator(max_tokens=BUDGET, recall=True).curate(tenant.messages)
+        curation = Curator(max_tokens=BUDGET, recall_tool=True).curate(tenant.messages)
         mine = [entry.handle for entry in curation.report._view if entry.handle]
         with lock:
             others = handles[-20:]

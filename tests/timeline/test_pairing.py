@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 from history_curator.testing import parse_entries
 from history_curator.timeline import Timeline, Unit
 
@@ -36,7 +36,7 @@ def seen(timeline: Timeline) -> Any:
     return (
         [(unit.kind, unit.start, unit.offset, unit.missing, said(unit)) for unit in pairing.units],
         [[one and one.content for one in unit.results] for unit in pairing.units],
-        (pairing.users, sorted(pairing.open), pairing.orphans, pairing.disturbed, pairing.size),
+        (pairing.users, sorted(pairing.incomplete_units), pairing.orphans, pairing.changed_units, pairing.size),
         [entry.content for entry in pairing.replaced],
     )
 

@@ -12,7 +12,7 @@ import uuid
 _DICE = random.Random(20)
 
 SCRIPTS = {
-    "english": "The quick brown fox jumps over the lazy dog, while the extraordinarily industrious "
+    "english": "The quick brown fox compactions over the lazy dog, while the extraordinarily industrious "
     "beavers reconstruct their dam. Nevertheless, nobody had anticipated the consequences!",
     "german": "Die Donaudampfschifffahrtsgesellschaft hat am Donnerstag überraschend angekündigt, "
     "dass sämtliche Fahrpläne wegen außergewöhnlicher Witterungsverhältnisse geändert werden.",

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from history_curator.errors import ConfigurationError
-from history_curator.model import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.tokens import (
     TiktokenCounter,
     claude,

@@ -12,7 +12,7 @@ import pytest
 from history_curator import ConfigurationError
 from history_curator.tokens import TiktokenCounter
 
-LONG = "the quick brown fox jumps over the lazy dog " * 40
+LONG = "the quick brown fox compactions over the lazy dog " * 40
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 
-from history_curator.settings import CuratorOptions
+from history_curator.config import CuratorOptions
 from langchain_history_curator import (
     CuratedChatMessageHistory,
     HistoryCurator,
@@ -18,13 +18,13 @@ from langchain_history_curator import (
 
 
 def fine(model: BaseChatModel) -> list[BaseMessage]:
-    options: CuratorOptions = {"max_tokens": 5, "low_water": 0.7, "mode": "shadow"}
-    HistoryCuratorMiddleware(max_tokens=0.5, reasoning="keep", recall=True)
+    options: CuratorOptions = {"max_tokens": 5, "compact_to": 0.7, "mode": "shadow"}
+    HistoryCuratorMiddleware(max_tokens=0.5, reasoning="keep", recall_tool=True)
     CuratedChatMessageHistory(InMemoryChatMessageHistory(), max_tokens=5, preserve_last_n=2)
     handoff_view([], "do it", max_tokens=5, provider="openai")
     HistoryCurator.for_model(model, max_tokens=0.5, reserve=7, mark_cache=True)
     HistoryCuratorMiddleware.for_deepagents(max_tokens=5, retries=1)
-    model_node(model, 0.5, prompt="Be brief.", low_water=0.7, stream_events=False)
+    model_node(model, 0.5, prompt="Be brief.", compact_to=0.7, stream_events=False)
     pre_model_hook(5, tail="request", tools=[])
     step = HistoryCurator(max_tokens=5, counter=len, tail="history", name="x")
     return step.invoke([]) if options else []
@@ -43,5 +43,5 @@ def wrong(model: BaseChatModel) -> None:
     HistoryCuratorMiddleware.for_deepagents(max_tokns=5)  # type: ignore[call-arg]
     model_node(model, 5, low_watr=1)  # type: ignore[call-arg]
     pre_model_hook(5, tail="end")  # type: ignore[arg-type]
-    mistyped: CuratorOptions = {"low_water": "deep"}  # type: ignore[typeddict-item]
+    mistyped: CuratorOptions = {"compact_to": "deep"}  # type: ignore[typeddict-item]
     del mistyped

@@ -44,13 +44,13 @@ CLASSES: list[type[object]] = [
     core.TurnRetentionManager,
     langchain.Budget,
     langchain.HistoryCuratorMiddleware,
-    langchain.LangChainDialect,
+    langchain.LangChainFormat,
     llamaindex.CuratedAgentWorkflow,
     llamaindex.CuratedCodeActAgent,
     llamaindex.CuratedFunctionAgent,
     llamaindex.CuratedReActAgent,
     llamaindex.HistoryCuratedEvent,
-    llamaindex.LlamaIndexDialect,
+    llamaindex.LlamaIndexFormat,
     llamaindex.Replaced,
 ]
 FUNCTIONS: list[object] = [

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from history_curator.dialects import read_part
+from history_curator.formats import read_part
 from history_curator.tokens import get_counter
 
 Message = Mapping[str, Any]
@@ -322,7 +322,7 @@ def _gemini_content(content: Message) -> int:
 
 
 def _gemini_media(part: Message) -> int:
-    from history_curator.dialects._gemini import _media_part
+    from history_curator.formats._gemini import _media_part
 
     return _COUNTER._part_tokens(_media_part(part))  # type: ignore[attr-defined]
 
@@ -372,10 +372,10 @@ def _bedrock_thought(block: Message) -> int:
 
 
 def _bedrock_media(block: Message) -> int:
-    from history_curator.dialects import BedrockDialect
-    from history_curator.dialects._fields import Reading
+    from history_curator.formats import BedrockFormat
+    from history_curator.formats._fields import Reading
 
-    return _COUNTER._part_tokens(BedrockDialect().read_part(block, Reading(0), ""))  # type: ignore[attr-defined]
+    return _COUNTER._part_tokens(BedrockFormat().read_part(block, Reading(0), ""))  # type: ignore[attr-defined]
 
 
 _WIRES: dict[str, Callable[[Sequence[Message]], int]] = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from history_curator import BudgetUnsatisfiableError, Curator, check_conversation
-from history_curator.dialects import RESPONSE_ITEMS, detect, reread
+from history_curator.formats import RESPONSE_ITEMS, detect, reread
 from history_curator.errors import ConversionError
 from history_curator.tokens import get_counter
 from tests.wire.counting import count
@@ -33,8 +33,8 @@ def hold(
     before = copy.deepcopy(messages)
     curator = Curator(provider=provider, max_tokens=budget)
     try:
-        dialect = detect(messages, provider)
-        curation = curator.curate(messages, dialect=dialect, tail="request")
+        format = detect(messages, provider)
+        curation = curator.curate(messages, format=format, tail="request")
     except (ConversionError, BudgetUnsatisfiableError) as error:
         return error
     view = curation.messages
@@ -53,10 +53,10 @@ def hold(
     ]
     assert len(set(ids)) == len(ids), f"{label}: an item is in the list twice"
     assert repr(curation.report.rebuild(messages)) == repr(view), f"{label}: rebuilt differently"
-    again = reread(dialect, curation.entries, _COUNTER.count_entry)
+    again = reread(format, curation.entries, _COUNTER.count_entry)
     assert again is curation.entries, f"{label}: reads differently once it is written"
     repeated = Curator(provider=provider, max_tokens=budget).curate(
-        view, dialect=detect(view, provider), tail="request"
+        view, format=detect(view, provider), tail="request"
     )
     assert repr(repeated.messages) == repr(view), f"{label}: not idempotent"
     return None

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from history_curator import Curator, check_conversation, count_tokens
-from history_curator.dialects import BedrockDialect, detect, read_entries, reread
+from history_curator.formats import BedrockFormat, detect, read_entries, reread
 from history_curator.errors import ConversionError
-from history_curator.model import ConversationEntry, MessageRole, ToolCall
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.rules import PROVIDERS, repair_conversation
 from tests.support.messages import assistant, call, result, user
 
@@ -283,11 +283,11 @@ class TestBedrockOrNot:
         ]
 
     @pytest.mark.parametrize("provider", OTHERS)
-    def test_the_dialect_decides_where_it_is_given(self, provider):
-        dialect, given = BedrockDialect(), list(self.ALONE)
-        assert check_conversation(given, provider, dialect=dialect) == []
+    def test_the_format_decides_where_it_is_given(self, provider):
+        format, given = BedrockFormat(), list(self.ALONE)
+        assert check_conversation(given, provider, format=format) == []
         curator = Curator(provider=provider)
-        assert curator.curate(given, dialect=dialect).messages[0] is given[0]
+        assert curator.curate(given, format=format).messages[0] is given[0]
 
     def test_beside_a_plain_text_bedrock_is_the_one_that_says_so(self):
         assert detect(self.MIXED).name == detect(self.MIXED, "core").name == "dicts"
@@ -307,7 +307,7 @@ class TestBedrockOrNot:
     @pytest.mark.parametrize("provider", OTHERS)
     def test_a_view_that_lost_its_blocks_says_the_same_in_either_format(self, provider):
         view = repair_conversation([*self.USED, *self.ALONE], provider)
-        told = [entry.content for entry in read_entries(view, BedrockDialect())]
+        told = [entry.content for entry in read_entries(view, BedrockFormat())]
         assert [entry.content for entry in read_entries(view, detect(view, provider))] == told
 
 
@@ -330,21 +330,21 @@ def test_a_placeholder_says_that_the_call_may_have_run(provider):
 
 
 def test_a_view_is_read_as_it_was_written_unit_by_unit():
-    dialect = detect([USER])
+    format = detect([USER])
     given = [user(), call("c1", "c2"), result("c1"), result("c2"), assistant("done")]
-    entries = [entry for at, message in enumerate(given) for entry in dialect.read(message, at)]
-    assert reread(dialect, entries) is entries
+    entries = [entry for at, message in enumerate(given) for entry in format.read(message, at)]
+    assert reread(format, entries) is entries
     exchange = entries[1:4]
-    assert reread(dialect, exchange) is exchange
+    assert reread(format, exchange) is exchange
 
 
 def test_what_reads_differently_is_given_as_it_reads():
     """A manager may write arguments that the format cannot carry as they are."""
-    dialect = detect([USER, use()])
-    entries = list(dialect.read(use(given={"a": 1}), 0))
+    format = detect([USER, use()])
+    entries = list(format.read(use(given={"a": 1}), 0))
     asked = ToolCall("c1", "look", '{"a":1,"a":2}', entries[0].tool_calls[0].extra)
     edited = [entries[0].evolve(tool_calls=(asked,))]
-    (as_read,) = reread(dialect, edited)
+    (as_read,) = reread(format, edited)
     assert as_read.tool_calls[0].arguments == '{"a": 2}'
     again = [as_read]
-    assert reread(dialect, again) is again
+    assert reread(format, again) is again

@@ -6,28 +6,28 @@ from dataclasses import replace
 
 import pytest
 
-from history_curator.dialects import (
-    BedrockDialect,
-    DictDialect,
-    GeminiDialect,
-    ResponsesDialect,
+from history_curator.formats import (
+    BedrockFormat,
+    DictFormat,
+    GeminiFormat,
+    ResponsesFormat,
     detect,
     read_entries,
     scattered,
 )
 from history_curator.errors import BudgetUnsatisfiableError, ConversionError
-from history_curator.model import MessageRole
+from history_curator.entries import MessageRole
 from history_curator.rules import get_profile
 from tests.support import data
 from tests.wire.promises import PROVIDERS, hold
 
 pytestmark = pytest.mark.data
 WRITERS = {
-    "chat": DictDialect(),
-    "anthropic": DictDialect(),
-    "responses": ResponsesDialect(),
-    "gemini": GeminiDialect(),
-    "bedrock": BedrockDialect(),
+    "chat": DictFormat(),
+    "anthropic": DictFormat(),
+    "responses": ResponsesFormat(),
+    "gemini": GeminiFormat(),
+    "bedrock": BedrockFormat(),
 }
 EDGES = [(name, wire) for name in data.EDGE_FILES for wire in WRITERS]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from history_curator import Curator, check_conversation, count_tokens
-from history_curator.dialects import detect
+from history_curator.formats import detect
 from history_curator.rules import repair_conversation
 from tests.wire.promises import hold
 from tests.wire.test_pairs_and_barriers import asked, says, text
@@ -37,7 +37,7 @@ class TestBehindABarrier:
             everything = curate(given, provider, None)
             view = curate(given, provider, everything.tokens)
             assert view.messages == everything.messages
-            assert not view.report.jumped
+            assert not view.report.compacted
 
     def test_nothing_is_told_of_what_was_before_it(self):
         thought = {"type": "thinking", "thinking": "hm " * 800, "signature": "c2ln"}

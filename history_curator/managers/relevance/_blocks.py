@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from history_curator.managers.relevance._text import numpy
-from history_curator.model import write_private
+from history_curator.entries import write_private
 
 logger = logging.getLogger("history_curator")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from history_curator.model import ConversationEntry, MessageRole, neutralise
+from history_curator.entries import ConversationEntry, MessageRole, neutralise
 from history_curator.tokens import TokenCounter
 
 _A_ROLE = re.compile(

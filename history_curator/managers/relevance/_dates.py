@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from history_curator.managers.relevance._text import numpy
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 
 Date = tuple[int, int, int]
 """Year, month and day; 0 where it is not said."""

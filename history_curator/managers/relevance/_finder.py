@@ -14,7 +14,7 @@ from history_curator.managers.relevance._dates import Calendar
 from history_curator.managers.relevance._scorers import LexicalScorer, Query, ScoredTexts, Scorer
 from history_curator.managers.relevance._speakers import Speakers
 from history_curator.managers.relevance._text import numpy
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 
 BACKWARD = (0.5, 0.3, 0.2, 0.15, 0.1)
 """How much a hit lends to the texts one, two … places before it."""
@@ -125,7 +125,7 @@ class Finder:
         signals: what counts beside the text.
 
     Examples:
-        >>> from history_curator.model import ConversationEntry as E, MessageRole as R
+        >>> from history_curator.entries import ConversationEntry as E, MessageRole as R
         >>> finder = Finder(LexicalScorer(soft=False))
         >>> finder.add([E(R.USER, "what is your dog called?"), E(R.ASSISTANT, "Rex")])
         >>> [round(float(score), 2) for score in finder.scores({"dog": 1.0}, 2)]

@@ -16,8 +16,8 @@ from typing import Any
 
 from history_curator.managers.relevance._finder import Search, Signals
 from history_curator.managers.relevance._scorers import Scorer
-from history_curator.model import ConversationEntry
-from history_curator.seal._identifiers import Mentions, identifiers_of
+from history_curator.entries import ConversationEntry
+from history_curator.window._identifiers import Mentions, identifiers_of
 
 _CONVERSATIONS, _RESULTS = 16, 64
 """How many conversations are remembered, and results of each."""
@@ -75,7 +75,7 @@ class Memories:
     """The latest conversations, each lent to one call at a time. Bounded.
 
     Examples:
-        >>> from history_curator.model import MessageRole
+        >>> from history_curator.entries import MessageRole
         >>> memories = Memories()
         >>> said = [ConversationEntry(MessageRole.USER, "hi")]
         >>> with memories.lend(said) as memory, memories.lend(said) as other:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from history_curator.managers.relevance._scorers import Query
 from history_curator.managers.relevance._text import words
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 _SENTENCE = re.compile(r"[^.!?\n]*\?")
 _GOES_ON = re.compile(
@@ -53,7 +53,7 @@ def query_at(entries: Sequence[ConversationEntry], position: int, said: str | No
     with it: what the user said before, and what the assistant asked last, count half.
 
     Examples:
-        >>> from history_curator.model import ConversationEntry as E, MessageRole as R
+        >>> from history_curator.entries import ConversationEntry as E, MessageRole as R
         >>> query_at([E(R.ASSISTANT, "Noted. Which airport?"), E(R.USER, "Oslo")], 1)
         {'Which airport?': 0.5, 'Oslo': 1.0}
     """

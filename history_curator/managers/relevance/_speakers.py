@@ -8,7 +8,7 @@ from typing import Any
 
 from history_curator.managers.relevance._english import SHORT_FORMS, STOPWORDS
 from history_curator.managers.relevance._text import numpy
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 NAMED = 1.75
 """What the messages of the one speaker count whom the question names."""

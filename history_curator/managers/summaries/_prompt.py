@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from history_curator.errors import ConfigurationError
-from history_curator.model import ConversationEntry
+from history_curator.entries import ConversationEntry
 
 _HEADINGS = """\
 Write under these headings, leaving out empty ones:

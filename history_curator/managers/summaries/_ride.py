@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 if TYPE_CHECKING:
     from history_curator.rules import ProviderProfile

@@ -15,7 +15,7 @@ from history_curator.tokens import TokenCounter
 _KNOWN = 1_024
 _WORDS_PER_TOKEN = 0.6
 _ENDS = 8
-"""Summaries of one beginning that are looked for: those of its last jumps, and of its branches."""
+"""Summaries of one beginning that are looked for: those of its last compactions, and of its branches."""
 
 _kept: ContextVar[MutableMapping[str, str] | None] = ContextVar("kept_summaries", default=None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from history_curator.model import (
+from history_curator.entries import (
     RECALL_TOOL_NAME,
     handle_of,
     is_handle,

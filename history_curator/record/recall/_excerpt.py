@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from history_curator.managers.relevance._compose import entry_text, speaker
-from history_curator.model import ConversationEntry, quote
+from history_curator.entries import ConversationEntry, quote
 from history_curator.tokens import TokenCounter, shorten_tokens
 
 _LINES = re.compile(r"\s*(\d{1,9})\s*(?:(-|–|\.\.|:|,|to)\s*(\d{1,9})?)?\s*")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from history_curator.dialects import read_entries
+from history_curator.formats import read_entries
 from history_curator.errors import ConfigurationError
-from history_curator.model import (
+from history_curator.entries import (
     RECALL_TOOL_NAME,
     ConversationEntry,
     MessageRole,
@@ -84,7 +84,7 @@ class Recall:
         name: what the tool is called; what it answered before is not found again.
 
     Examples:
-        >>> from history_curator.model import ConversationEntry as E, MessageRole as R
+        >>> from history_curator.entries import ConversationEntry as E, MessageRole as R
         >>> said = [E(R.USER, "one\ntwo\nthree"), E(R.ASSISTANT, "noted")]
         >>> recall = Recall(said, counter="heuristic")
         >>> print(recall(handle=handle_of(said[0]), lines="2-3"))

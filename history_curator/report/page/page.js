@@ -264,8 +264,8 @@ const Timeline = () => {
     }
     return false;
   };
-  const jumps = () => {
-    const box = $("jumps");
+  const compactions = () => {
+    const box = $("compactions");
     const buttons = [["Oldest", () => edge(false)]];
     for (const some of marks.values()) {
       for (const mark of some) buttons.push([mark.short, () => goTo(mark.id)]);
@@ -379,7 +379,7 @@ const Timeline = () => {
       open.clear();
       biggest = rows.reduce((m, d) => Math.max(m, d.tokens_before || 0, d.tokens_after || 0), 1);
       if (active >= rows.length) active = 0;
-      jumps();
+      compactions();
       filters();
       apply();
     },
@@ -410,7 +410,7 @@ const marksOf = (rows, prefixEntries, prefixTokens) => {
   if (stable >= 0) {
     found.push({ id: "prefix-end", kind: "stable", after: stable, short: "End of prefix",
       label: "stable prefix ends here", note: num(prefixEntries) + " messages, " +
-        num(prefixTokens) + " tokens the next call repeats unless the cut jumps" });
+        num(prefixTokens) + " tokens the next call repeats unless the cut compactions" });
   }
   return found;
 };

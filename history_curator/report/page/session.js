@@ -25,7 +25,7 @@ const showSession = (data) => {
         if (index != null) policy.seen[index] = k;
       }
     });
-    policy.jumps = policy.views.flatMap((each, k) => each.jumped ? [k] : []);
+    policy.compactions = policy.views.flatMap((each, k) => each.compacted ? [k] : []);
     policy.needed = new Map();
     for (const need of policy.lost) {
       for (const source of need.sources) {
@@ -144,8 +144,8 @@ const showSession = (data) => {
     return [next, sum];
   };
 
-  /* The calls as bars: cached below, new above, a tick where the cut jumped. Where there are more
-     calls than bars, a bar shows the call that jumped, or else the largest. */
+  /* The calls as bars: cached below, new above, a tick where the cut compacted. Where there are more
+     calls than bars, a bar shows the call that compacted, or else the largest. */
   const peak = 1.06 * policies.reduce((m, p) => p.views.reduce((most, each) =>
     Math.max(most, each.tokens || 0), Math.max(m, p.max_tokens || 0)), 1);
   const charts = policies.map((policy, number) => {
@@ -155,7 +155,7 @@ const showSession = (data) => {
     pick.type = "button";
     pick.setAttribute("aria-pressed", String(number === main));
     pick.addEventListener("click", () => { main = number; update(); });
-    title.append(pick, " " + times(policy.jumps.length, "jump"));
+    title.append(pick, " " + times(policy.compactions.length, "jump"));
     const bars = make("div", "bars");
     bars.setAttribute("role", "img");
     bars.setAttribute("aria-label", policy.name + ": tokens of each call, cached and new");
@@ -164,16 +164,16 @@ const showSession = (data) => {
     if (count > 100) bars.classList.add("close");
     for (let k = 0; k < policy.views.length; k += perBar) {
       const some = policy.views.slice(k, k + perBar);
-      const jumped = some.findIndex((each) => each.jumped);
+      const compacted = some.findIndex((each) => each.compacted);
       const tallest = some.reduce((w, each) => (each.tokens || 0) > (w.tokens || 0) ? each : w);
-      const drawn = jumped < 0 ? tallest : some[jumped];
+      const drawn = compacted < 0 ? tallest : some[compacted];
       const bar = make("b", "");
       bar.dataset.call = k + some.indexOf(drawn);
       bar.style.setProperty("--cached", percent(drawn.cached || 0, peak));
       bar.style.setProperty("--all", percent(drawn.tokens || 0, peak));
       bars.append(bar);
     }
-    for (const k of policy.jumps) {
+    for (const k of policy.compactions) {
       const tick = make("i", "jump");
       tick.style.left = percent(Math.floor(k / perBar) + 0.5, count);
       bars.append(tick);
@@ -241,7 +241,7 @@ const showSession = (data) => {
     $("call").value = call + 1;
     const name = "call " + num(call + 1) + " of " + num(last + 1);
     $("call").setAttribute("aria-valuetext", name);
-    $("call-name").textContent = name + (view.jumped ? " · the cut jumped" : "");
+    $("call-name").textContent = name + (view.compacted ? " · the cut compacted" : "");
     $("fault").textContent = view.fault ? policy.name + ", this call: " + view.fault : "";
     $("since").max = last + 1;
     $("since").value = since < 0 ? "" : since + 1;
@@ -263,8 +263,8 @@ const showSession = (data) => {
   };
   const go = (to) => { call = Math.max(0, Math.min(last, to)); update(); };
   const jump = (by) => {
-    const jumps = policies[main].jumps;
-    const to = by > 0 ? jumps.find((k) => k > call) : jumps.filter((k) => k < call).pop();
+    const compactions = policies[main].compactions;
+    const to = by > 0 ? compactions.find((k) => k > call) : compactions.filter((k) => k < call).pop();
     if (to != null) go(to);
   };
   if (policies.length > 1) $("legend").append(make("li", "",

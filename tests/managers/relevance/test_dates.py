@@ -7,7 +7,7 @@ from datetime import date, datetime, timezone
 import pytest
 
 from history_curator.managers.relevance._dates import SOON, THEN, Calendar, dates_in, days_ago
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 pytest.importorskip("numpy")
 

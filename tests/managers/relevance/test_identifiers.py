@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from history_curator.model import ConversationEntry, MessageRole, ToolCall
-from history_curator.seal._identifiers import Mentions, identifiers_of, rank_identifiers
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
+from history_curator.window._identifiers import Mentions, identifiers_of, rank_identifiers
 
 
 def called(arguments: str) -> ConversationEntry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from history_curator.managers.relevance._query import leans, query_at
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 
 pytest.importorskip("Stemmer")
 

@@ -100,7 +100,7 @@ class TestRecollection:
     def test_everything_before_the_block_is_repeated_unless_the_report_says_jumped(
         self, budget: int
     ) -> None:
-        shared, messages, before, jumps = curator(budget), chat(20), None, 0
+        shared, messages, before, compactions = curator(budget), chat(20), None, 0
         for turn in range(20, 80):
             messages = [*messages, user(f"what was topic{turn // 2} about?")]
             now = shared.curate(messages)
@@ -110,12 +110,12 @@ class TestRecollection:
                 if m["content"].startswith(RECOLLECTION_HEAD)
             ]
             assert now.report.prefix_entries >= (blocks or [len(now.messages)])[0] - 1
-            if before is not None and not now.report.jumped:
+            if before is not None and not now.report.compacted:
                 promised = before.report.prefix_entries
                 assert now.messages[:promised] == before.messages[:promised]
-            before, jumps = now, jumps + now.report.jumped
+            before, compactions = now, compactions + now.report.compacted
             messages = [*messages, assistant(f"topic{turn} is about " + f"matter{turn} " * 15)]
-        assert 0 < jumps < 30
+        assert 0 < compactions < 30
 
 
 class TestQuery:
@@ -166,11 +166,11 @@ class TestAgents:
         view = curator().curate(messages).messages
         assert view == Curator(max_tokens=1_500).curate(messages).messages
 
-    def test_with_tools_in_use_the_ledger_takes_the_place_of_the_recollection(self) -> None:
+    def test_with_tools_in_use_the_recap_takes_the_place_of_the_recollection(self) -> None:
         messages = [*agent(), user("what was in module3?")]
         view = curator(3_500).curate(messages)
         origins = [entry.origin for entry in view.entries]
-        assert "ledger" in origins
+        assert "recap" in origins
         assert "recollection" not in origins
         assert "/srv/project/module3/file3.py" in joined(view.messages)
 
@@ -184,10 +184,10 @@ class TestAgents:
         for step in ([], *work, *talk):
             messages = [*messages, *step]
             report = shared.curate(messages).report
-            assert report.jumped == curator().curate(messages).report.jumped
+            assert report.compacted == curator().curate(messages).report.compacted
             calls = sum(bool(message.get("tool_calls")) for message in messages)
-            given = curator(share=0.7).curate(messages).report.jumped
-            seen.append((calls >= 0.1 * len(messages), report.jumped, given))
+            given = curator(share=0.7).curate(messages).report.compacted
+            seen.append((calls >= 0.1 * len(messages), report.compacted, given))
         crossed = [at for at in range(1, len(seen)) if seen[at][0] != seen[at - 1][0]]
         assert [seen[at] for at in crossed] == [(True, True, False), (False, True, False)]
         assert [seen[at + 1][1] for at in crossed] == [False, False]

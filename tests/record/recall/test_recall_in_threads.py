@@ -10,7 +10,7 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from history_curator.model import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.record.recall import Recall, handle_of
 
 ROUNDS = 60

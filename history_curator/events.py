@@ -1,0 +1,178 @@
+"""What happened, as frozen events on a small bus."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from history_curator.errors import without_text
+from history_curator.entries import ConversationEntry
+from history_curator.report._deciding import absorbed
+
+if TYPE_CHECKING:
+    from history_curator.report import CurationReport
+
+logger = logging.getLogger("history_curator.events")
+
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRecorded:
+    """An entry was added to a session.
+
+    Attributes:
+        entry: the entry as recorded.
+        session_id: the session that recorded it.
+        created_at: when.
+    """
+
+    entry: ConversationEntry
+    session_id: UUID | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryCurated:
+    """A history was curated.
+
+    Attributes:
+        prompt_name: the name given to the curator, for telling several apart.
+        original_count, curated_count: entries before and after.
+        strategy: which managers did it.
+        session_id: the session it belongs to, where there is one.
+        created_at: when.
+        tokens: what the view costs.
+        tokens_before: what the whole record would have cost, where it was counted.
+        max_tokens: the budget, or None.
+        actions: how many entries were kept, dropped, truncated, cleared, …
+    """
+
+    prompt_name: str
+    original_count: int
+    curated_count: int
+    strategy: str
+    session_id: UUID | None
+    created_at: datetime
+    tokens: int | None = None
+    tokens_before: int | None = None
+    max_tokens: int | None = None
+    actions: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        report: CurationReport,
+        *,
+        session: Any = None,
+        prompt_name: str = "history",
+        count_before: bool = False,
+    ) -> HistoryCurated:
+        """Describe a report.
+
+        Args:
+            report: the outcome of a curation.
+            session: whose ``session_id`` to name.
+            prompt_name: the name of the curator.
+            count_before: also count the whole record, which may tokenise a lot.
+        """
+        return cls(
+            prompt_name=prompt_name,
+            original_count=report.original_count,
+            curated_count=report.curated_count,
+            strategy=report.strategy,
+            session_id=getattr(session, "session_id", None),
+            created_at=datetime.now(timezone.utc),
+            tokens=report.tokens,
+            tokens_before=report.tokens_before if count_before else None,
+            max_tokens=report.max_tokens,
+            actions=action_totals(report._record, report._view),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as JSON data, for logs and framework events."""
+        return {
+            **{name: getattr(self, name) for name in self.__slots__},
+            "session_id": None if self.session_id is None else str(self.session_id),
+            "created_at": self.created_at.isoformat(),
+            "actions": dict(self.actions),
+        }
+
+
+def action_totals(
+    before: Sequence[ConversationEntry], after: Sequence[ConversationEntry]
+) -> dict[str, int]:
+    """Return how many entries met which fate, without tokenising anything."""
+    given = {id(entry) for entry in before}
+    totals = Counter("kept" if id(entry) in given else entry.action or "kept" for entry in after)
+    merged = absorbed(after).keys()
+    gone = {id(entry.root) for entry in before} - {id(entry.root) for entry in after}
+    totals["merged"] += len(gone & merged)
+    totals["dropped"] += len(gone - merged)
+    return {action: count for action, count in sorted(totals.items()) if count}
+
+
+class EventBus:
+    """Hands events to whoever subscribed to their type.
+
+    Handlers run in the publishing thread, in the order they subscribed. A handler that raises does
+    not disturb the others, nor the conversation: the kind of error and where it was raised are
+    logged, without its text. Thread-safe.
+
+    Examples:
+        >>> bus, seen = EventBus(), []
+        >>> unsubscribe = bus.subscribe(str, seen.append)
+        >>> bus.publish("hello")
+        >>> unsubscribe()
+        >>> bus.publish("nobody listens")
+        >>> seen
+        ['hello']
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._handlers: tuple[tuple[type, Callable[[Any], object]], ...] = ()
+
+    def subscribe(self, kind: type[E], handler: Callable[[E], object]) -> Callable[[], None]:
+        """Call ``handler`` with every event of a type; ``object`` means every event.
+
+        Returns:
+            A function that ends the subscription.
+        """
+        subscription = (kind, handler)
+        with self._lock:
+            self._handlers = (*self._handlers, subscription)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._handlers = tuple(
+                    known for known in self._handlers if known is not subscription
+                )
+
+        return unsubscribe
+
+    def publish(self, event: object) -> None:
+        """Hand an event to its subscribers."""
+        for kind, handler in self._handlers:
+            if isinstance(event, kind):
+                try:
+                    handler(event)
+                except Exception as error:  # noqa: BLE001 - whatever a handler raises
+                    # Not what it says: it may quote the event, and so the conversation.
+                    logger.error(  # noqa: TRY400
+                        "A handler of %s raised %s", type(event).__name__, without_text(error)
+                    )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Handlers are functions of the running program; a copy starts without them.
+        return {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._lock = threading.Lock()
+        self._handlers = ()

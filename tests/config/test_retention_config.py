@@ -1,0 +1,101 @@
+"""Retention settings, read from the block they live in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from history_curator.errors import ConfigurationError
+from history_curator.config import RetentionConfig
+
+BLOCK = """
+include_history: true
+history_limit: 5
+conversation:
+  other: 1
+  retention:
+    preserve_turns: 3
+    max_loaded_messages: 40
+    persist_tool_invocations: trimmed
+    prune_tools_for_llm: false
+    preserve_tools_for_latest_turns: false
+"""
+
+
+def test_defaults() -> None:
+    config = RetentionConfig()
+    assert config.preserve_turns == 2
+    assert config.persist_tool_invocations == "full"
+    assert config.prune_tools_for_llm
+    assert config.preserve_tools_for_latest_turns
+    assert config.max_loaded_messages is None
+
+
+def test_the_block_in_a_larger_file(tmp_path: Path) -> None:
+    path = tmp_path / "llm_config.yaml"
+    path.write_text(BLOCK, encoding="utf-8")
+    assert RetentionConfig.from_file(path) == RetentionConfig(
+        preserve_turns=3,
+        max_loaded_messages=40,
+        persist_tool_invocations="trimmed",
+        prune_tools_for_llm=False,
+        preserve_tools_for_latest_turns=False,
+    )
+
+
+def test_toml(tmp_path: Path) -> None:
+    path = tmp_path / "chat.toml"
+    path.write_text("[conversation.retention]\npreserve_turns = 4\n", encoding="utf-8")
+    assert RetentionConfig.from_file(path).preserve_turns == 4
+
+
+@pytest.mark.parametrize(
+    ("written", "means"),
+    [
+        ("true", "full"),
+        ("false", "none"),
+        ("null", "none"),
+        ("none", "none"),
+        ("full", "full"),
+        ("Trimmed", "trimmed"),
+    ],
+)
+def test_switches_for_tool_persistence(written: str, means: str) -> None:
+    text = f"conversation:\n  retention:\n    persist_tool_invocations: {written}\n"
+    assert RetentionConfig.from_yaml(text).persist_tool_invocations == means
+
+
+def test_fields_alone_and_empty_block() -> None:
+    assert RetentionConfig.from_dict({"preserve_turns": 1}).preserve_turns == 1
+    assert RetentionConfig.from_yaml("conversation:\n  retention:\n") == RetentionConfig()
+
+
+def test_round_trip() -> None:
+    config = RetentionConfig(preserve_turns=5, persist_tool_invocations="none")
+    assert RetentionConfig.from_yaml(config.to_yaml()) == config
+    assert RetentionConfig.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"persist_tool_invocations": "some"}, "'full', 'trimmed' or 'none'"),
+        ({"preserve_turn": 3}, "did you mean 'preserve_turns'"),
+        ({"preserve_turns": -1}, "preserve_turns: .*greater"),
+        (
+            {"conversation": {"retention": {"preserve_turns": "x"}}},
+            r"conversation\.retention\.preserve_turns",
+        ),
+        ({"conversation": {"retention": 3}}, "expected a mapping"),
+    ],
+)
+def test_errors_say_where_and_what(data: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        RetentionConfig.from_dict(data)
+
+
+def test_frozen() -> None:
+    with pytest.raises(ValidationError):
+        RetentionConfig().preserve_turns = 9  # type: ignore[misc]

@@ -1,0 +1,120 @@
+"""A file that holds a conversation is written whole or not at all, for its owner only."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history_curator.entries import write_private
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        path = write_private(tmp_path / "talk.json", "[]")
+    finally:
+        os.umask(before)
+    assert path.read_text() == "[]"
+    assert mode(path) == 0o600
+
+
+def test_one_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "talk.json"
+    path.write_text("old")
+    path.chmod(0o640)
+    write_private(path, b"new")
+    assert (path.read_bytes(), mode(path)) == (b"new", 0o640)
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_private(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_private(pipe, "hello")
+        assert os.read(reader, 9) == b"hello"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+def test_a_full_disk_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    path = tmp_path / "talk.json"
+    path.write_text("old")
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    if step == "write":
+        monkeypatch.setattr(os, "fdopen", full)
+    elif step == "fsync":
+        monkeypatch.setattr(os, "fsync", full)
+    else:
+        monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_private(path, "new")
+    monkeypatch.undo()
+    assert path.read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["talk.json"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_device_that_is_really_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "talk.json"
+    path.write_text("old")
+    monkeypatch.setattr(os, "fdopen", lambda handle, how: open("/dev/full", how))  # noqa: SIM115
+    with pytest.raises(OSError, match="No space left"):
+        write_private(path, "new" * 9_999)
+    assert path.read_text() == "old"
+
+
+def test_a_folder_that_is_not_there_is_named_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "no" / "talk.json"
+    with pytest.raises(FileNotFoundError, match="make it, or give another path") as refused:
+        write_private(path, "[]")
+    assert refused.value.filename == str(path)
+    assert str(path.parent) in refused.value.strerror
+
+
+def test_what_cannot_be_written_is_named_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(prefix: str, **_: Any) -> Any:
+        raise PermissionError(13, "Permission denied", f"{tmp_path}/{prefix}x1y2")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    with pytest.raises(PermissionError) as refused:
+        write_private(tmp_path / "talk.json", "[]")
+    assert refused.value.filename == str(tmp_path / "talk.json")
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
+def test_a_pipe_behind_a_name_is_written_to() -> None:
+    reader, writer = os.pipe()
+    try:
+        write_private(f"/dev/fd/{writer}", "hello")
+        assert os.read(reader, 9) == b"hello"
+    finally:
+        os.close(reader)
+        os.close(writer)

@@ -1,0 +1,211 @@
+"""One curated call, driven in sync and in async code alike."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from history_curator import Curator
+from history_curator.errors import BudgetUnsatisfiableError
+from history_curator.integrations import Ask, Body, CuratedCall, adrive, drive, is_too_long
+
+SAID: list[Any] = [
+    {"role": role, "content": f"{n}: " + "word " * 30}
+    for n in range(20)
+    for role in ("user", "assistant")
+] + [{"role": "user", "content": "and now?"}]
+
+
+class TooLong(Exception):
+    """What a provider raises."""
+
+
+def call_of(above: int, sizes: list[int], **fields: Any) -> CuratedCall:
+    def answer(tokens: int) -> str:
+        sizes.append(tokens)
+        if tokens > above:
+            raise TooLong(tokens)
+        return f"sent {tokens}"
+
+    async def aanswer(tokens: int) -> str:
+        return answer(tokens)
+
+    settings: dict[str, Any] = {
+        "curator": Curator(max_tokens=1_000),
+        "messages": SAID,
+        "arguments": {"max_tokens": 1_000},
+        "too_long": lambda error: isinstance(error, TooLong),
+        "retries": 2,
+        **fields,
+    }
+    return CuratedCall(send=lambda done: Ask(answer, aanswer, (done.tokens,)), **settings)
+
+
+async def both(make: Callable[[list[int]], CuratedCall]) -> tuple[Any, Any]:
+    outcomes = []
+    for run in (drive, adrive):
+        sizes: list[int] = []
+        try:
+            result = run(make(sizes).body())
+            outcome = result if run is drive else await result
+        except Exception as error:  # noqa: BLE001 - compared below
+            outcome = type(error)
+        outcomes.append((outcome, sizes))
+    return outcomes[0], outcomes[1]
+
+
+async def test_a_view_that_was_too_long_is_made_smaller() -> None:
+    sync, asynchronous = await both(lambda sizes: call_of(500, sizes))
+    assert sync == asynchronous
+    answer, sizes = sync
+    assert answer == f"sent {sizes[-1]}"
+    assert sizes[-1] <= 500
+    assert all(b <= a * 0.55 for a, b in itertools.pairwise(sizes))
+
+
+@pytest.mark.parametrize(
+    ("said", "most"),
+    [
+        ("prompt is too long: 1,600 tokens > 1,000 maximum", 0.625),
+        ("maximum context length is 1000 tokens, you requested 1600 tokens (code 400)", 0.625),
+        ("input is too long for requested model", 0.55),
+        ("error 413, request 9000000", 0.55),
+    ],
+)
+def test_a_refusal_may_say_by_how_much(said: str, most: float) -> None:
+    def refuse(tokens: int) -> str:
+        sizes.append(tokens)
+        if len(sizes) == 1:
+            raise TooLong(said)
+        return "sent"
+
+    sizes: list[int] = []
+    call = call_of(0, sizes)
+    call.send = lambda done: Ask(refuse, refuse, (done.tokens,))
+    assert drive(call.body()) == "sent"
+    assert 0.7 * most * sizes[0] < sizes[1] <= most * sizes[0]
+
+
+def test_a_second_refusal_takes_more_than_the_first_one_said() -> None:
+    sizes: list[int] = []
+    call = call_of(0, sizes, retries=2)
+
+    def refuse(tokens: int) -> str:
+        sizes.append(tokens)
+        raise TooLong("900 tokens > 880")
+
+    call.send = lambda done: Ask(refuse, refuse, (done.tokens,))
+    with pytest.raises(TooLong):
+        drive(call.body())
+    assert sizes[1] > 0.6 * sizes[0]
+    assert sizes[2] <= 0.55 * sizes[1]
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.95, 1.0, 1.5])
+def test_something_else_than_was_foretold_is_noted(factor: float) -> None:
+    curator = Curator(max_tokens=1_000)
+    usage = {"prompt_tokens": int(curator.curate(SAID).tokens * factor)}
+    drive(call_of(1_000, [], curator=curator, usage=lambda _: usage).body())
+    assert bool(len(curator._reports)) == (factor in (0.5, 1.5))
+
+
+async def test_at_most_so_many_times() -> None:
+    sync, asynchronous = await both(lambda sizes: call_of(10, sizes))
+    assert sync == asynchronous
+    assert sync[0] is TooLong
+    assert len(sync[1]) == 3
+
+
+async def test_when_nothing_smaller_is_left_the_refusal_stands() -> None:
+    sync, asynchronous = await both(lambda sizes: call_of(1, sizes, retries=99, shrink=0.2))
+    assert sync == asynchronous
+    assert sync[0] is TooLong
+
+
+def test_in_shadow_nothing_is_repeated() -> None:
+    sizes: list[int] = []
+    with pytest.raises(TooLong):
+        drive(call_of(10, sizes, curator=Curator(max_tokens=1_000, mode="shadow")).body())
+    assert len(sizes) == 1
+
+
+def test_a_budget_that_cannot_be_kept_is_our_own_error() -> None:
+    with pytest.raises(BudgetUnsatisfiableError):
+        drive(call_of(10, [], arguments={"max_tokens": 5}).body())
+
+
+def test_each_curation_is_inside_what_was_opened() -> None:
+    seen: list[Any] = []
+
+    @contextmanager
+    def curating() -> Any:
+        seen.append("open")
+        yield lambda done: seen.append(done.tokens)
+        seen.append("closed")
+
+    sizes: list[int] = []
+    drive(call_of(1_000, sizes, curating=curating).body())
+    assert seen == ["open", sizes[0], "closed"]
+
+
+async def test_errors_reach_the_body_where_it_asked() -> None:
+    def fail() -> None:
+        raise KeyError("x")
+
+    def body() -> Body[str]:
+        try:
+            yield Ask(fail, fail)
+        except KeyError:
+            return (yield Ask(str, str, (7,)))
+        return "never"
+
+    assert drive(body()) == await adrive(body()) == "7"
+
+
+class OfStatus(Exception):
+    """An error of a client, with the status of the response."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status_code = status
+
+
+class ContextOverflowError(Exception):
+    """What LangChain calls it."""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "prompt is too long: 214532 tokens > 200000 maximum",
+        "Error code: 400 - {'error': {'code': 'context_length_exceeded'}}",
+        "This model's maximum context length is 128000 tokens. However, you requested 130000.",
+        "Your input exceeds the context window of this model. Please adjust your input.",
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048575).",
+        "An error occurred (ValidationException): Input is too long for requested model.",
+        "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768",
+        "the request exceeds the available context size (4096 tokens), try increasing it",
+    ],
+)
+def test_refusals_are_known_by_what_they_say(said: str) -> None:
+    assert is_too_long(ValueError(said))
+    assert is_too_long(OfStatus(said, 400))
+    assert not is_too_long(OfStatus(said, 429))
+
+
+def test_other_errors_are_none() -> None:
+    assert is_too_long(ContextOverflowError("whatever it says"))
+    for said in ("Request too large: 30000 tokens per min", "invalid key", "tool name is too long"):
+        assert not is_too_long(ValueError(said))
+
+
+def test_what_was_curated_before_is_sent_first() -> None:
+    curator, sizes = Curator(max_tokens=1_000), list[int]()
+    first = curator.curate(SAID)
+    drive(call_of(500, sizes, curator=curator, first=first).body())
+    assert sizes[0] == first.tokens
+    assert len(sizes) > 1

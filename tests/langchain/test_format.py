@@ -1,0 +1,595 @@
+"""Messages to entries and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+    messages_to_dict,
+)
+from langchain_core.messages.tool import tool_call_chunk
+
+from history_curator.formats import DictFormat
+from history_curator.errors import ConversionError
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
+from langchain_history_curator._format import LangChainFormat, without_removed
+from tests.langchain.factories import ai, answer, human, system, tool
+
+format = LangChainFormat()
+
+
+class UserDict(dict[str, Any]):
+    """A dict that has attributes too."""
+
+
+def read(message: Any) -> ConversationEntry:
+    entries = format.read(message, 0)
+    assert len(entries) == 1
+    return entries[0]
+
+
+def write(*entries: ConversationEntry) -> list[BaseMessage]:
+    return format.write(entries)
+
+
+def renamed(entry: ConversationEntry, **ids: str) -> ConversationEntry:
+    calls = tuple(replace(call, id=ids.get(call.id, call.id)) for call in entry.tool_calls or ())
+    return entry.evolve(tool_calls=calls)
+
+
+class TestUntouchedMessages:
+    @pytest.mark.parametrize(
+        "message",
+        [
+            system(),
+            human("hi", name="ann", id="m1"),
+            answer(),
+            ai("a", "b"),
+            tool("a", artifact={"rows": [1]}),
+            AIMessageChunk("half"),
+            HumanMessage([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": "x"}]),
+            AIMessage([{"type": "thinking", "thinking": "t", "signature": "s"}]),
+            ChatMessage("hi", role="user"),
+            HumanMessage([{"type": "tool_result", "tool_use_id": "a", "content": "x"}]),
+        ],
+        ids=lambda message: type(message).__name__,
+    )
+    def test_come_back_as_the_same_object(self, message: BaseMessage) -> None:
+        written = format.write(format.read(message, 0))
+        assert len(written) == 1
+        assert written[0] is message
+
+    def test_a_user_message_of_results_and_text_comes_back_whole(self) -> None:
+        message = HumanMessage(
+            [
+                {"type": "tool_result", "tool_use_id": "a", "content": "x"},
+                {"type": "tool_result", "tool_use_id": "b", "content": "y", "is_error": True},
+                {"type": "text", "text": "and now?"},
+            ]
+        )
+        entries = format.read(message, 0)
+        assert [str(entry.role) for entry in entries] == ["tool", "tool", "user"]
+        assert [entry.tool_call_id for entry in entries] == ["a", "b", None]
+        assert entries[1].status == "error"
+        assert format.write(entries) == [message]
+        assert format.write(entries)[0] is message
+
+    def test_reading_changes_nothing(self) -> None:
+        message = ai("a", args={"x": [1, {"y": 2}]})
+        before = message.model_dump_json()
+        format.read(message, 0)
+        assert message.model_dump_json() == before
+
+
+class TestReading:
+    def test_roles(self) -> None:
+        roles = [read(message).role.value for message in (system(), human(), answer(), tool("a"))]
+        assert roles == ["system", "user", "assistant", "tool"]
+
+    def test_a_call_only_answer_has_no_content(self) -> None:
+        assert read(ai("a")).content is None
+
+    def test_arguments_are_json_text(self) -> None:
+        entry = read(ai("a", args={"city": "Zürich", "n": 1}))
+        assert entry.tool_calls == (ToolCall("a", "t", '{"city": "Zürich", "n": 1}'),)
+
+    def test_the_spelling_of_the_model_is_kept_where_it_is_known(self) -> None:
+        raw = {"id": "a", "type": "function", "function": {"name": "t", "arguments": '{"n":1}'}}
+        entry = read(AIMessage("", additional_kwargs={"tool_calls": [raw]}))
+        assert entry.tool_calls == (ToolCall("a", "t", '{"n":1}'),)
+
+    def test_a_stale_spelling_is_not_believed(self) -> None:
+        raw = {"id": "a", "type": "function", "function": {"name": "t", "arguments": '{"n":1}'}}
+        message = ai("a", args={"n": 2})
+        message.additional_kwargs["tool_calls"] = [raw]
+        entry = read(message)
+        assert entry.tool_calls
+        assert entry.tool_calls[0].arguments == '{"n": 2}'
+
+    def test_invalid_calls_are_calls_with_malformed_arguments(self) -> None:
+        message = AIMessage(
+            "", invalid_tool_calls=[{"name": "t", "args": '{"a": ', "id": "x", "error": "bad"}]
+        )
+        assert read(message).tool_calls == (ToolCall("x", "t", '{"a": '),)
+
+    def test_a_call_in_blocks_and_in_the_list_is_one_call(self) -> None:
+        message = AIMessage(
+            [{"type": "tool_use", "id": "a", "name": "t", "input": {}}],
+            tool_calls=[{"name": "t", "args": {}, "id": "a"}],
+        )
+        assert [call.id for call in read(message).tool_calls or ()] == ["a"]
+
+    def test_a_call_only_in_blocks_is_seen(self) -> None:
+        message = AIMessage([{"type": "tool_use", "id": "a", "name": "t", "input": {"k": 1}}])
+        assert read(message).tool_calls == (ToolCall("a", "t", '{"k": 1}'),)
+
+    def test_a_responses_call_is_known_by_its_call_id(self) -> None:
+        block = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "t"}
+        entry = read(AIMessage([{**block, "arguments": "{}"}]))
+        assert [call.id for call in entry.tool_calls or ()] == ["c1"]
+
+    def test_thinking_is_reasoning_and_not_text(self) -> None:
+        message = AIMessage(
+            [
+                {"type": "thinking", "thinking": "hmm", "signature": "sig"},
+                {"type": "redacted_thinking", "data": "xx"},
+                {"type": "text", "text": "hello"},
+            ]
+        )
+        entry = read(message)
+        assert entry.content == "hello"
+        assert entry.reasoning is not None
+        assert [(r.text, r.signature, r.encrypted) for r in entry.reasoning] == [
+            ("hmm", "sig", False),
+            (None, None, True),
+        ]
+
+    def test_reasoning_kept_aside_is_found(self) -> None:
+        entry = read(AIMessage("x", additional_kwargs={"reasoning_content": "hmm"}))
+        assert entry.reasoning
+        assert entry.reasoning[0].text == "hmm"
+
+    def test_images_are_parts(self) -> None:
+        entry = read(HumanMessage([{"type": "text", "text": "see"}, {"type": "image", "url": "u"}]))
+        assert entry.parts
+        assert [part.kind for part in entry.parts] == ["text", "image"]
+        assert entry.content == "see"
+
+    def test_server_side_tools_are_opaque(self) -> None:
+        blocks: list[Any] = [
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+            {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+            {"type": "text", "text": "found"},
+        ]
+        entry = read(AIMessage(blocks))
+        assert entry.tool_calls is None
+        assert entry.parts
+        assert [part.kind for part in entry.parts] == ["other", "other", "text"]
+
+    def test_a_cut_off_chunk_has_malformed_arguments(self) -> None:
+        chunk = AIMessageChunk(
+            "", tool_call_chunks=[tool_call_chunk(name="t", args='{"a": 1, "b', id="x", index=0)]
+        )
+        assert chunk.tool_calls, "LangChain already reports a parsed call"
+        entry = read(chunk)
+        assert entry.tool_calls == (ToolCall("x", "t", '{"a": 1, "b'),)
+
+    def test_a_pinned_message(self) -> None:
+        assert read(human("x", additional_kwargs={"pinned": True})).pinned
+        assert not read(human("x")).pinned
+
+    def test_error_status(self) -> None:
+        assert read(tool("a", status="error")).status == "error"
+
+    def test_a_function_message_is_a_result_without_an_id(self) -> None:
+        entry = read(FunctionMessage("r", name="f"))
+        assert (entry.role, entry.tool_call_id, entry.tool_name) == (MessageRole.TOOL, None, "f")
+
+    def test_a_legacy_function_call_is_a_call(self) -> None:
+        call = {"name": "f", "arguments": '{"a":1}'}
+        entry = read(AIMessage("", additional_kwargs={"function_call": call}))
+        assert entry.tool_calls == (ToolCall("", "f", '{"a":1}'),)
+
+    def test_an_unknown_thing_is_refused_by_position(self) -> None:
+        with pytest.raises(ConversionError, match=r"messages\[3\].*int is not a message"):
+            format.read(7, 3)
+
+    def test_a_role_of_a_models_own_is_something_it_is_told(self) -> None:
+        message = ChatMessage("x", role="narrator")
+        assert read(message).role is MessageRole.USER
+        assert write(read(message))[0] is message
+
+
+class TestShorthand:
+    def test_strings_and_tuples(self) -> None:
+        entries = [read("hi"), read(("system", "be kind")), read(["ai", "hello"])]
+        assert write(*entries) == [
+            HumanMessage("hi"),
+            SystemMessage("be kind"),
+            AIMessage("hello"),
+        ]
+
+    def test_openai_dicts_become_messages(self) -> None:
+        raw = {"id": "c", "type": "function", "function": {"name": "t", "arguments": '{"a":1}'}}
+        dicts = [
+            {"role": "developer", "content": "d"},
+            {"role": "user", "content": "q", "name": "ann"},
+            {"role": "assistant", "content": None, "tool_calls": [raw]},
+            {"role": "tool", "tool_call_id": "c", "name": "t", "content": "r"},
+        ]
+        written = write(*(read(message) for message in dicts))
+        assert [type(message) for message in written] == [
+            SystemMessage,
+            HumanMessage,
+            AIMessage,
+            ToolMessage,
+        ]
+        assert written[0].additional_kwargs["__openai_role__"] == "developer"
+        assert written[1].name == "ann"
+        assert written[2].tool_calls[0]["args"] == {"a": 1}  # type: ignore[attr-defined]
+        assert written[3].tool_call_id == "c"  # type: ignore[attr-defined]
+        assert read(written[2]).tool_calls == read(dicts[2]).tool_calls
+
+    def test_malformed_arguments_do_not_raise(self) -> None:
+        raw = {"id": "c", "type": "function", "function": {"name": "t", "arguments": '{"a": '}}
+        (written,) = write(read({"role": "assistant", "content": "", "tool_calls": [raw]}))
+        assert isinstance(written, AIMessage)
+        assert written.tool_calls == []
+        assert written.invalid_tool_calls[0]["args"] == '{"a": '
+        assert read(written).tool_calls == (ToolCall("c", "t", '{"a": '),)
+
+    def test_anthropic_dicts_keep_calls_and_results(self) -> None:
+        asked = {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "let me look"},
+                {"type": "tool_use", "id": "a", "name": "t", "input": {"k": 1}},
+            ],
+        }
+        replied = {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": "r"},
+                {"type": "text", "text": "and?"},
+            ],
+        }
+        entries = [*format.read(asked, 0), *format.read(replied, 1)]
+        written = format.write(entries)
+        assert [message.type for message in written] == ["ai", "tool", "human"]
+        assert written[0].tool_calls == [  # type: ignore[attr-defined]
+            {"name": "t", "args": {"k": 1}, "id": "a", "type": "tool_call"}
+        ]
+        assert written[0].content == asked["content"]
+        assert (written[1].tool_call_id, written[1].text) == ("a", "r")  # type: ignore[attr-defined]
+        assert written[2].text == "and?"
+
+    def test_stored_messages_are_understood(self) -> None:
+        stored = messages_to_dict([ai("a", args={"k": 1})])[0]
+        assert read(stored).tool_calls == (ToolCall("a", "t", '{"k": 1}'),)
+
+    def test_a_dict_that_is_no_message_says_so(self) -> None:
+        with pytest.raises(ConversionError, match=r"messages\[1\]\.role"):
+            format.read({"text": "hi"}, 1)
+
+
+class TestTouchedMessages:
+    def test_keep_everything_but_the_text(self) -> None:
+        message = ToolMessage(
+            "long",
+            tool_call_id="a",
+            name="t",
+            id="m7",
+            artifact={"rows": 1},
+            status="error",
+            response_metadata={"k": "v"},
+            additional_kwargs={"z": 1},
+        )
+        (written,) = write(read(message).evolve(content="short"))
+        assert isinstance(written, ToolMessage)
+        assert written.model_dump() == {**message.model_dump(), "content": "short"}
+        assert message.content == "long"
+
+    def test_usage_and_metadata_of_an_answer_survive(self) -> None:
+        usage: Any = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+        message = AIMessage(
+            "long", id="m", name="bot", usage_metadata=usage, response_metadata={"model": "x"}
+        )
+        (written,) = write(read(message).evolve(content="short"))
+        assert written.model_dump() == {**message.model_dump(), "content": "short"}
+
+    def test_text_changes_leave_media_and_opaque_blocks(self) -> None:
+        image = {"type": "image", "url": "u"}
+        blocks = [{"type": "text", "text": "a", "id": "t1"}, image, {"type": "text", "text": "b"}]
+        (written,) = write(read(HumanMessage(blocks)).evolve(content="new"))
+        assert written.content == [{"type": "text", "text": "new", "id": "t1"}, image]
+
+    def test_renaming_a_call_changes_all_three_places(self) -> None:
+        raw = {"id": "a", "type": "function", "function": {"name": "t", "arguments": "{}"}}
+        message = AIMessage(
+            [
+                {"type": "text", "text": "look"},
+                {"type": "tool_use", "id": "a", "name": "t", "input": {}, "cache_control": {}},
+            ],
+            tool_calls=[{"name": "t", "args": {}, "id": "a"}],
+            additional_kwargs={
+                "tool_calls": [raw],
+                "__gemini_function_call_thought_signatures__": {"a": "sig"},
+            },
+        )
+        (written,) = write(renamed(read(message), a="z"))
+        assert isinstance(written, AIMessage)
+        assert [call["id"] for call in written.tool_calls] == ["z"]
+        assert written.additional_kwargs["tool_calls"][0]["id"] == "z"
+        assert written.additional_kwargs["__gemini_function_call_thought_signatures__"] == {
+            "z": "sig"
+        }
+        assert written.content[1] == {
+            "type": "tool_use",
+            "id": "z",
+            "name": "t",
+            "input": {},
+            "cache_control": {},
+        }
+        assert message.tool_calls[0]["id"] == "a"
+        assert raw["id"] == "a"
+
+    def test_dropping_a_call_drops_it_everywhere(self) -> None:
+        rows = [
+            {"id": i, "type": "function", "function": {"name": "t", "arguments": "{}"}}
+            for i in "ab"
+        ]
+        message = AIMessage(
+            [{"type": "tool_use", "id": i, "name": "t", "input": {}} for i in "ab"],
+            additional_kwargs={"tool_calls": rows},
+        )
+        entry = read(message)
+        assert entry.tool_calls
+        (written,) = write(entry.evolve(tool_calls=entry.tool_calls[1:]))
+        assert isinstance(written, AIMessage)
+        assert [call["id"] for call in written.tool_calls] == ["b"]
+        assert [row["id"] for row in written.additional_kwargs["tool_calls"]] == ["b"]
+        assert [block["id"] for block in written.content] == ["b"]  # type: ignore[index]
+
+    def test_dropping_all_calls_leaves_no_trace_for_any_provider(self) -> None:
+        row = {"id": "a", "type": "function", "function": {"name": "t", "arguments": "{}"}}
+        message = AIMessage(
+            [{"type": "text", "text": "x"}, {"type": "tool_use", "id": "a", "name": "t"}],
+            additional_kwargs={"tool_calls": [row]},
+        )
+        (written,) = write(read(message).evolve(tool_calls=None))
+        assert isinstance(written, AIMessage)
+        assert written.tool_calls == []
+        assert "tool_calls" not in written.additional_kwargs
+        assert written.content == [{"type": "text", "text": "x"}]
+
+    def test_a_call_listed_twice_is_written_once(self) -> None:
+        block = {"type": "tool_use", "id": "a", "name": "t", "input": {}}
+        row = {"id": "a", "type": "function", "function": {"name": "t", "arguments": "{}"}}
+        message = AIMessage(
+            [block, dict(block)],
+            tool_calls=[{"name": "t", "args": {}, "id": "a"}] * 2,
+            additional_kwargs={"tool_calls": [row, dict(row)]},
+        )
+        entry = read(message)
+        assert entry.tool_calls
+        assert len(entry.tool_calls) == 2
+        (written,) = write(entry.evolve(tool_calls=entry.tool_calls[:1]))
+        assert isinstance(written, AIMessage)
+        assert len(written.tool_calls) == 1
+        assert written.content == [block]
+        assert written.additional_kwargs["tool_calls"] == [row]
+
+    def test_repaired_arguments_move_a_call_from_invalid_to_valid(self) -> None:
+        message = AIMessage(
+            "", invalid_tool_calls=[{"name": "t", "args": "{", "id": "x", "error": "bad"}]
+        )
+        entry = read(message).evolve(tool_calls=(ToolCall("x", "t", "{}"),))
+        (written,) = write(entry)
+        assert isinstance(written, AIMessage)
+        assert written.invalid_tool_calls == []
+        assert written.tool_calls[0]["args"] == {}
+
+    def test_a_renamed_invalid_call_keeps_its_error(self) -> None:
+        message = AIMessage(
+            "", invalid_tool_calls=[{"name": "t", "args": "{", "id": "x", "error": "bad"}]
+        )
+        (written,) = write(renamed(read(message), x="y"))
+        assert isinstance(written, AIMessage)
+        assert written.invalid_tool_calls[0] == {
+            "name": "t",
+            "args": "{",
+            "id": "y",
+            "error": "bad",
+            "type": "invalid_tool_call",
+        }
+
+    def test_stripping_reasoning_strips_blocks_and_kwargs(self) -> None:
+        message = AIMessage(
+            [{"type": "thinking", "thinking": "t"}, {"type": "text", "text": "x"}],
+            additional_kwargs={"reasoning_content": "t"},
+        )
+        (written,) = write(read(message).evolve(reasoning=None))
+        assert written.content == [{"type": "text", "text": "x"}]
+        assert written.additional_kwargs == {}
+
+    def test_thinking_stays_first_when_text_changes(self) -> None:
+        blocks: list[Any] = [
+            {"type": "thinking", "thinking": "t", "signature": "s"},
+            {"type": "text", "text": "long"},
+            {"type": "tool_use", "id": "a", "name": "t", "input": {}},
+        ]
+        (written,) = write(read(AIMessage(blocks)).evolve(content="short"))
+        assert written.content == [blocks[0], {"type": "text", "text": "short"}, blocks[2]]
+
+    def test_chunk_calls_follow(self) -> None:
+        chunk = AIMessageChunk(
+            "", tool_call_chunks=[tool_call_chunk(name="t", args="{}", id="x", index=0)]
+        )
+        (written,) = write(renamed(read(chunk), x="y"))
+        assert isinstance(written, AIMessageChunk)
+        assert written.tool_calls[0]["id"] == "y"
+        assert written.tool_call_chunks[0]["id"] == "y"
+
+    def test_a_result_block_that_changes_becomes_a_tool_message(self) -> None:
+        message = HumanMessage(
+            [
+                {"type": "tool_result", "tool_use_id": "a", "content": "long"},
+                {"type": "text", "text": "and?"},
+            ]
+        )
+        first, second = format.read(message, 0)
+        written = write(first.evolve(content="short"), second)
+        assert [(m.type, m.text) for m in written] == [("tool", "short"), ("human", "and?")]
+
+    def test_invented_entries_become_marked_messages(self) -> None:
+        entry = ConversationEntry(
+            MessageRole.TOOL,
+            "[gone]",
+            tool_call_id="a",
+            tool_name="t",
+            status="error",
+            origin="placeholder",
+            action="inserted",
+            reason="r",
+            handle="h1",
+        )
+        (written,) = write(entry)
+        assert isinstance(written, ToolMessage)
+        assert (written.tool_call_id, written.name, written.status) == ("a", "t", "error")
+        assert written.additional_kwargs == {"history_curator": {"origin": "placeholder"}}
+
+    def test_a_touched_dict_becomes_the_touched_message(self) -> None:
+        entry = read({"role": "tool", "tool_call_id": "c", "content": "long", "custom": 1})
+        (written,) = write(entry.evolve(content="short"))
+        assert isinstance(written, ToolMessage)
+        assert (written.content, written.additional_kwargs) == ("short", {"custom": 1})
+
+
+class TestWitnesses:
+    @pytest.mark.parametrize("field", ["tool_calls", "content", "additional_kwargs", "name"])
+    def test_a_twin_is_not_reached_by_an_edit_in_place(self, field: str) -> None:
+        message = AIMessage(
+            [{"type": "text", "text": "a"}],
+            tool_calls=[{"name": "t", "args": {"k": 1}, "id": "a"}],
+            additional_kwargs={"tool_calls": [{"id": "a"}]},
+        )
+        (before,) = format.peek([format.twin(message)])
+        assert format.peek([message, message.model_copy(deep=True)]) == [before, before]
+        if field == "tool_calls":
+            message.tool_calls[0]["args"]["k"] = 2
+        elif field == "content":
+            message.content[0]["text"] = "b"  # type: ignore[index]
+        elif field == "name":
+            message.name = "bob"
+        else:
+            message.additional_kwargs["tool_calls"].append({"id": "b"})
+        assert format.peek([message]) != [before]
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"role": "user", "content": [{"type": "text", "text": "a"}]},
+            UserDict(role="user", content=[{"type": "text", "text": "a"}]),
+            ("human", [{"type": "text", "text": "a"}]),
+            ["human", [{"type": "text", "text": "a"}]],
+        ],
+    )
+    def test_a_twin_of_what_is_no_message_yet(self, given: Any) -> None:
+        (before,) = format.peek([format.twin(given)])
+        assert format.peek([human(), given])[1] == before
+        (given["content"] if isinstance(given, dict) else given[1])[0]["text"] = "b"
+        assert format.peek([given]) != [before]
+
+    @pytest.mark.parametrize("given", ["hi", ("human", "hi"), read(human("hi"))])
+    def test_what_cannot_be_edited_looks_the_same(self, given: Any) -> None:
+        assert format.peek([given]) == format.peek([format.twin(given)])
+
+
+class TestRemoveMessage:
+    def test_is_an_instruction_not_a_message(self) -> None:
+        assert format.read(RemoveMessage(id="x"), 0) == ()
+
+    def test_settle_removes_by_id(self) -> None:
+        kept = human("b", id="2")
+        assert without_removed([human("a", id="1"), kept, RemoveMessage(id="1")]) == [kept]
+
+    def test_settle_removes_everything_before(self) -> None:
+        kept = human("b", id="2")
+        assert without_removed([human("a"), RemoveMessage(id="__remove_all__"), kept]) == [kept]
+
+    def test_settle_passes_over_an_unknown_id(self) -> None:
+        kept = human("a", id="1")
+        assert without_removed([kept, RemoveMessage(id="9")]) == [kept]
+
+    def test_settle_matches_langgraph(self) -> None:
+        graph = pytest.importorskip("langgraph.graph.message")
+        left = [human("a", id="1"), human("b", id="2"), human("c", id="3")]
+        right = [RemoveMessage(id="2")]
+        assert without_removed([*left, *right]) == graph.add_messages(left, right)
+
+
+def test_round_trip_of_arguments_is_exact() -> None:
+    args = {"a": "é", "b": [1, 2.5, None, True], "c": {"d": "\n"}}
+    entry = read(ai("x", args=args))
+    assert entry.tool_calls
+    assert json.loads(entry.tool_calls[0].arguments) == args
+
+
+class TestWrittenOnce:
+    def test_a_touched_entry_is_written_as_one_object(self) -> None:
+        entry = read(tool("a", "long")).evolve(content="short")
+        assert write(entry)[0] is write(entry)[0]
+
+    def test_unless_somebody_changed_that_object(self) -> None:
+        entry = read(tool("a", "long")).evolve(content="short")
+        write(entry)[0].content = "spoiled"
+        assert write(entry)[0].content == "short"
+
+    def test_nor_one_of_its_blocks(self) -> None:
+        entry = read(tool("a", [{"type": "text", "text": "long"}])).evolve(content="short")
+        (spoiled,) = write(entry)
+        spoiled.content[0]["cache_control"] = {"type": "ephemeral"}  # type: ignore[index]
+        assert write(entry)[0].content == [{"type": "text", "text": "short"}]
+
+    def test_what_another_format_wrote_is_not_taken(self) -> None:
+        entry = read({"role": "user", "content": "long"}).evolve(content="short")
+        DictFormat().write([entry])
+        (written,) = write(entry)
+        assert isinstance(written, HumanMessage)
+        assert written.content == "short"
+
+    def test_a_part_written_alone_is_a_part_of_the_message_again(self) -> None:
+        message = HumanMessage(
+            [
+                {"type": "tool_result", "tool_use_id": "a", "content": "x"},
+                {"type": "text", "text": "and now?"},
+            ]
+        )
+        entries = format.read(message, 0)
+        assert [said.type for said in write(entries[0])] == ["tool"]
+        assert write(*entries)[0] is message
+        assert len(write(*entries)) == 1
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            "hi",
+            ("human", "hi"),
+            {"role": "user", "content": "hi"},
+            {"type": "human", "content": "hi"},
+        ],
+    )
+    def test_what_is_no_message_is_its_own_source(self, given: Any) -> None:
+        assert read(given).source is given

@@ -1,0 +1,97 @@
+"""Whatever is done to the calls of a message, all places that list them agree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage
+
+from history_curator.entries import ToolCall
+from langchain_history_curator import LangChainFormat
+
+format = LangChainFormat()
+
+ids = st.text("abc", min_size=1, max_size=3)
+arguments = st.dictionaries(
+    st.text("xyz", min_size=1, max_size=2), st.integers() | st.text(), max_size=2
+)
+calls = st.lists(st.tuples(ids, arguments), min_size=1, max_size=5, unique_by=lambda pair: pair[0])
+styles = st.sampled_from(["tool_use", "tool_call", "function_call"])
+
+
+def block(style: str, call_id: str, args: dict[str, Any]) -> dict[str, Any]:
+    if style == "tool_use":
+        return {"type": style, "id": call_id, "name": "t", "input": args}
+    if style == "tool_call":
+        return {"type": style, "id": call_id, "name": "t", "args": args}
+    from history_curator.formats import arguments_text
+
+    return {
+        "type": style, "id": "fc", "call_id": call_id, "name": "t",
+        "arguments": arguments_text(args),
+    }  # fmt: skip
+
+
+def message_of(style: str, given_calls: list[Any]) -> AIMessage:
+    from history_curator.formats import arguments_text
+
+    return AIMessage(
+        [{"type": "text", "text": "look"}, *(block(style, i, a) for i, a in given_calls)],
+        id="m",
+        tool_calls=[{"name": "t", "args": a, "id": i} for i, a in given_calls],
+        additional_kwargs={
+            "tool_calls": [
+                {
+                    "id": i,
+                    "type": "function",
+                    "function": {"name": "t", "arguments": arguments_text(a)},
+                }
+                for i, a in given_calls
+            ],
+            "signatures": {i: f"sig-{i}" for i, _ in given_calls},
+        },
+        response_metadata={"model": "m"},
+    )
+
+
+def places(message: AIMessage) -> list[list[str]]:
+    blocks: Any = message.content[1:]
+    return [
+        [str(call["id"]) for call in message.tool_calls],
+        [row["id"] for row in message.additional_kwargs.get("tool_calls", [])],
+        [one.get("call_id") or one["id"] for one in blocks],
+        list(message.additional_kwargs.get("signatures", {})),
+    ]
+
+
+@given(styles, calls, st.data())
+def test_every_place_agrees(style: str, given_calls: list[Any], data: st.DataObject) -> None:
+    message = message_of(style, given_calls)
+    before = message.model_dump_json()
+    (entry,) = format.read(message, 0)
+    assert entry.tool_calls
+    assert len(entry.tool_calls) == len(given_calls)
+    changed: list[ToolCall] = []
+    for number, call in enumerate(entry.tool_calls):
+        action = data.draw(st.sampled_from(["keep", "drop", "rename", "empty"]))
+        if action == "keep":
+            changed.append(call)
+        elif action == "rename":
+            changed.append(replace(call, id=f"new-{number}"))
+        elif action == "empty":
+            changed.append(replace(call, arguments="{}"))
+    dropped = len(changed) < len(given_calls)
+    if dropped:  # a rename beside a removal is told apart by the name, so keep the ids there
+        changed = [c for c in changed if not c.id.startswith("new-")]
+    (written,) = format.write([entry.evolve(tool_calls=tuple(changed) or None)])
+    assert isinstance(written, AIMessage)
+    expected = [call.id for call in changed]
+    assert places(written) == [expected] * 4
+    assert (written.id, written.response_metadata) == ("m", {"model": "m"})
+    assert written.content[0] == {"type": "text", "text": "look"}
+    (again,) = format.read(written, 0)
+    assert again.tool_calls == (tuple(changed) or None)
+    assert message.model_dump_json() == before

@@ -1,0 +1,520 @@
+"""`LlamaIndexFormat`: lossless, one call per call, edits reach every encoding."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import (
+    AudioBlock,
+    CacheControl,
+    CachePoint,
+    ChatMessage,
+    CitableBlock,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    VideoBlock,
+)
+from llama_index.core.llms.llm import ToolSelection
+from openai.types.chat import ChatCompletionMessageToolCall
+from openai.types.responses import ResponseFunctionToolCall
+from pydantic import ConfigDict, PrivateAttr
+
+from history_curator.errors import ConversionError
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole, ToolCall
+from llamaindex_history_curator import LlamaIndexFormat
+from llamaindex_history_curator._format import copy_message
+from tests.llamaindex.factories import assistant, call, dumped, result, user, wire
+
+DIALECT = LlamaIndexFormat()
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def read(message: ChatMessage) -> ConversationEntry:
+    (entry,) = DIALECT.read(message, 0)
+    return entry
+
+
+def _arguments(message: ChatMessage) -> dict[str, Any]:
+    found: dict[str, Any] = message.blocks[-1].tool_kwargs
+    return found
+
+
+def _function(message: ChatMessage) -> Any:
+    return message.additional_kwargs["tool_calls"][0].function
+
+
+def odd() -> Any:
+    """A value that cannot be compared."""
+
+    class Odd:
+        def __eq__(self, other: object) -> bool:
+            raise TypeError("no")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    return Odd()
+
+
+def write(entry: ConversationEntry) -> ChatMessage:
+    (message,) = DIALECT.write([entry])
+    return message
+
+
+def twice(id_: str = "c1", arguments: str = '{"q": 1}') -> ChatMessage:
+    """A call as OpenAI's adapter writes it: a block and an SDK object."""
+    sdk = ChatCompletionMessageToolCall(
+        id=id_, type="function", function={"name": "look", "arguments": arguments}
+    )
+    return ChatMessage(
+        role="assistant",
+        blocks=[
+            TextBlock(text="looking"),
+            ToolCallBlock(tool_call_id=id_, tool_name="look", tool_kwargs=arguments),
+        ],
+        additional_kwargs={"tool_calls": [sdk]},
+    )
+
+
+def media() -> ChatMessage:
+    return ChatMessage(
+        role="user",
+        blocks=[
+            TextBlock(text="first"),
+            ImageBlock(image=PNG),
+            TextBlock(text="second"),
+            AudioBlock(audio=b"abc", format="wav"),
+            VideoBlock(video=b"abc", video_mimetype="video/mp4"),
+            DocumentBlock(data=b"%PDF-1.4", document_mimetype="application/pdf"),
+            CachePoint(cache_control=CacheControl(type="ephemeral")),
+        ],
+    )
+
+
+class TestRoles:
+    @pytest.mark.parametrize(
+        ("role", "expected"),
+        [
+            ("system", MessageRole.SYSTEM),
+            ("developer", MessageRole.SYSTEM),
+            ("user", MessageRole.USER),
+            ("assistant", MessageRole.ASSISTANT),
+            ("chatbot", MessageRole.ASSISTANT),
+            ("model", MessageRole.ASSISTANT),
+            ("tool", MessageRole.TOOL),
+            ("function", MessageRole.TOOL),
+        ],
+    )
+    def test_every_role_is_read_and_written_as_itself(
+        self, role: str, expected: MessageRole
+    ) -> None:
+        message = ChatMessage(role=role, content="x")
+        assert read(message).role is expected
+        assert write(read(message).evolve(content="y")).role.value == role
+
+    def test_a_call_id_on_an_assistant_message_is_not_a_result(self) -> None:
+        message = ChatMessage(
+            role="assistant", content="42", additional_kwargs={"tool_call_id": "c1"}
+        )
+        entry = read(message)
+        assert entry.role is MessageRole.ASSISTANT
+        assert entry.tool_call_id is None
+        assert entry.tool_calls is None
+
+    def test_anything_else_is_refused_with_its_position(self) -> None:
+        with pytest.raises(ConversionError, match=r"messages\[7\].*dict.*Fix"):
+            DIALECT.read({"role": "user"}, 7)
+
+
+class TestUntouched:
+    @pytest.mark.parametrize(
+        "message",
+        [user(), call("c1"), result("c1"), twice(), media(), ChatMessage(role="assistant")],
+        ids=["text", "call", "result", "twice", "media", "empty"],
+    )
+    def test_comes_back_as_the_same_object(self, message: ChatMessage) -> None:
+        before = dumped([message])
+        assert write(read(message)) is message
+        assert dumped([message]) == before
+
+    def test_text_keeps_the_difference_between_nothing_and_empty(self) -> None:
+        assert read(ChatMessage(role="assistant")).content is None
+        assert read(ChatMessage(role="assistant", content="")).content == ""
+
+
+class TestCalls:
+    def test_a_call_encoded_twice_is_one_call(self) -> None:
+        assert read(twice()).tool_calls == (ToolCall("c1", "look", '{"q": 1}'),)
+
+    @pytest.mark.parametrize(
+        "encoded",
+        [
+            wire("c1", arguments='{"q": 1}'),
+            {"id": "c1", "name": "look", "input": {"q": 1}, "type": "tool_use"},
+            {"toolUseId": "c1", "name": "look", "input": {"q": 1}},
+            {"id": "c1", "name": "look", "args": {"q": 1}},
+            ToolSelection(tool_id="c1", tool_name="look", tool_kwargs={"q": 1}),
+            ResponseFunctionToolCall(
+                id="fc_9", call_id="c1", name="look", arguments='{"q": 1}', type="function_call"
+            ),
+            SimpleNamespace(id="c1", function=SimpleNamespace(name="look", arguments='{"q": 1}')),
+        ],
+        ids=["openai", "anthropic", "bedrock", "gemini", "selection", "responses", "object"],
+    )
+    def test_every_adapters_shape_is_read_and_renamed(self, encoded: object) -> None:
+        message = ChatMessage(role="assistant", additional_kwargs={"tool_calls": [encoded]})
+        entry = read(message)
+        assert entry.tool_calls == (ToolCall("c1", "look", '{"q": 1}'),)
+        renamed = entry.evolve(
+            tool_calls=tuple(
+                replace(item, id="c2", name="find", arguments="{}") for item in entry.tool_calls
+            )
+        )
+        written = write(renamed)
+        assert read(written).tool_calls == (ToolCall("c2", "find", "{}"),)
+        assert type(written.additional_kwargs["tool_calls"][0]) is type(encoded)
+        assert read(message).tool_calls == (ToolCall("c1", "look", '{"q": 1}'),)
+        assert written.blocks == []
+
+    def test_an_edit_reaches_the_block_and_the_keyword(self) -> None:
+        entry = read(twice())
+        (only,) = entry.tool_calls or ()
+        written = write(entry.evolve(tool_calls=(replace(only, id="c9", arguments="{}"),)))
+        block = written.blocks[1]
+        sdk = written.additional_kwargs["tool_calls"][0]
+        assert (block.tool_call_id, block.tool_kwargs) == ("c9", "{}")
+        assert isinstance(sdk, ChatCompletionMessageToolCall)
+        assert (sdk.id, sdk.function.name, sdk.function.arguments) == ("c9", "look", "{}")
+
+    def test_a_dropped_call_leaves_both_and_takes_an_empty_list_with_it(self) -> None:
+        message = twice()
+        written = write(read(message).evolve(tool_calls=None))
+        assert [type(block) for block in written.blocks] == [TextBlock]
+        assert "tool_calls" not in written.additional_kwargs
+        assert len(message.blocks) == 2
+        assert len(message.additional_kwargs["tool_calls"]) == 1
+
+    def test_an_unedited_call_survives_an_edited_text_as_the_same_objects(self) -> None:
+        message = twice()
+        written = write(read(message).evolve(content="short"))
+        assert written.content == "short"
+        assert written.blocks[1] is message.blocks[1]
+        assert written.additional_kwargs == message.additional_kwargs
+
+    def test_dict_arguments_stay_a_dict(self) -> None:
+        entry = read(call("c1", q="x"))
+        (only,) = entry.tool_calls or ()
+        written = write(entry.evolve(tool_calls=(replace(only, arguments='{"q": "y"}'),)))
+        assert written.blocks[0].tool_kwargs == {"q": "y"}
+
+    def test_malformed_arguments_are_kept_as_written(self) -> None:
+        message = ChatMessage(
+            role="assistant",
+            blocks=[ToolCallBlock(tool_call_id="c1", tool_name="look", tool_kwargs='{"q": ')],
+        )
+        assert read(message).tool_calls == (ToolCall("c1", "look", '{"q": '),)
+
+    def test_a_call_without_an_id_goes_by_its_name(self) -> None:
+        message = ChatMessage(role="assistant", blocks=[ToolCallBlock(tool_name="look")])
+        assert read(message).tool_calls == (ToolCall("look", "look", "{}"),)
+
+    def test_parallel_calls_with_one_name_and_no_ids_pair_in_order(self) -> None:
+        message = ChatMessage(
+            role="assistant",
+            blocks=[
+                ToolCallBlock(tool_name="look", tool_kwargs={"q": 1}),
+                ToolCallBlock(tool_name="look", tool_kwargs={"q": 2}),
+            ],
+            additional_kwargs={
+                "tool_calls": [
+                    {"name": "look", "args": {"q": 1}},
+                    {"name": "look", "args": {"q": 2}},
+                ]
+            },
+        )
+        assert [item.arguments for item in read(message).tool_calls or ()] == [
+            '{"q": 1}',
+            '{"q": 2}',
+        ]
+
+    def test_a_legacy_function_call_pairs_by_name(self) -> None:
+        asked = ChatMessage(
+            role="assistant",
+            additional_kwargs={"function_call": {"name": "look", "arguments": '{"q": 1}'}},
+        )
+        answered = ChatMessage(role="function", content="x", additional_kwargs={"name": "look"})
+        entry = read(asked)
+        assert entry.tool_calls == (ToolCall("look", "look", '{"q": 1}'),)
+        assert read(answered).tool_call_id == "look"
+        (only,) = entry.tool_calls
+        renamed = write(entry.evolve(tool_calls=(replace(only, id="other"),)))
+        assert renamed.additional_kwargs == asked.additional_kwargs
+        assert write(read(answered).evolve(tool_call_id="other")) == answered
+
+    def test_thought_signatures_stay_beside_their_blocks(self) -> None:
+        message = ChatMessage(
+            role="assistant",
+            blocks=[
+                ThinkingBlock(content="hm"),
+                TextBlock(text="looking"),
+                ToolCallBlock(tool_name="look", tool_kwargs={"q": 1}),
+            ],
+            additional_kwargs={"thought_signatures": ["s0", None, "s2"]},
+        )
+        entry = read(message)
+        assert (entry.tool_calls or ())[0].extra["thought_signature"] == "s2"  # type: ignore[index]
+        written = write(entry.evolve(reasoning=None))
+        assert written.additional_kwargs["thought_signatures"] == [None, "s2"]
+        assert [block.block_type for block in written.blocks] == ["text", "tool_call"]
+
+
+class TestResults:
+    @pytest.mark.parametrize("key", ["tool_call_id", "call_id"])
+    def test_either_id_is_read_and_renamed_in_place(self, key: str) -> None:
+        message = ChatMessage(role="tool", content="x", additional_kwargs={key: "c1", "k": 1})
+        entry = read(message)
+        assert entry.tool_call_id == "c1"
+        assert write(entry.evolve(tool_call_id="c2")).additional_kwargs == {key: "c2", "k": 1}
+
+    def test_the_name_is_the_tools(self) -> None:
+        entry = read(result("c1", name="look"))
+        assert (entry.tool_name, entry.name) == ("look", None)
+
+    def test_a_shortened_result_keeps_everything_but_the_text(self) -> None:
+        message = ChatMessage(
+            role="tool",
+            blocks=[TextBlock(text="long"), ImageBlock(image=PNG)],
+            additional_kwargs={"tool_call_id": "c1", "is_error": False},
+        )
+        written = write(read(message).evolve(content="sho"))
+        assert written.content == "sho"
+        assert written.blocks[1] is message.blocks[1]
+        assert written.additional_kwargs == message.additional_kwargs
+
+    def test_a_cleared_result_can_lose_its_media(self) -> None:
+        message = ChatMessage(
+            role="tool",
+            blocks=[TextBlock(text="long"), ImageBlock(image=PNG)],
+            additional_kwargs={"tool_call_id": "c1"},
+        )
+        written = write(read(message).evolve(content="[cleared]", parts=None))
+        assert [block.block_type for block in written.blocks] == ["text"]
+
+
+class TestParts:
+    def test_every_block_is_a_part_in_order(self) -> None:
+        entry = read(media())
+        assert entry.content == "first\nsecond"
+        assert [part.kind for part in entry.parts or ()] == [
+            "text",
+            "image",
+            "text",
+            "audio",
+            "video",
+            "file",
+            "other",
+        ]
+
+    def test_an_edited_text_of_many_blocks_replaces_them_all_and_keeps_the_media(self) -> None:
+        message = media()
+        written = write(read(message).evolve(content="both"))
+        assert [block.block_type for block in written.blocks] == [
+            "text",
+            "image",
+            "audio",
+            "video",
+            "document",
+            "cache",
+        ]
+        assert written.content == "both"
+        assert written.blocks[1] is message.blocks[1]
+
+    def test_edited_parts_win(self) -> None:
+        message = media()
+        entry = read(message)
+        parts = tuple(
+            ContentPart("text", "[image removed]") if part.kind == "image" else part
+            for part in entry.parts or ()
+        )
+        written = write(entry.evolve(parts=parts))
+        assert written.blocks[1] == TextBlock(text="[image removed]")
+        assert written.blocks[3] is message.blocks[3]
+
+    def test_legacy_images_are_not_added_a_second_time(self) -> None:
+        message = media()
+        message.additional_kwargs["images"] = []
+        assert len(write(read(message).evolve(content="x")).blocks) == 6
+
+
+class TestReasoning:
+    def thinker(self) -> ChatMessage:
+        return ChatMessage(
+            role="assistant",
+            blocks=[
+                ThinkingBlock(content="hm", additional_information={"signature": "sig"}),
+                ThinkingBlock(additional_information={"data": "opaque"}),
+                TextBlock(text="looking"),
+                ToolCallBlock(tool_call_id="c1", tool_name="look"),
+            ],
+        )
+
+    def test_thinking_is_reasoning_and_not_text(self) -> None:
+        entry = read(self.thinker())
+        first, second = entry.reasoning or ()
+        assert (first.text, first.signature, first.encrypted) == ("hm", "sig", False)
+        assert (second.text, second.encrypted) == (None, True)
+        assert entry.content == "looking"
+        assert entry.parts is None
+
+    def test_it_survives_an_edit_of_the_text_untouched(self) -> None:
+        message = self.thinker()
+        written = write(read(message).evolve(content="look"))
+        assert written.blocks[:2] == message.blocks[:2]
+        assert written.blocks[0] is message.blocks[0]
+
+    def test_it_can_be_stripped(self) -> None:
+        written = write(read(self.thinker()).evolve(reasoning=None))
+        assert [block.block_type for block in written.blocks] == ["text", "tool_call"]
+
+
+class TestInvented:
+    def test_a_placeholder_result(self) -> None:
+        entry = ConversationEntry(
+            MessageRole.TOOL, "[No result]", tool_call_id="c1", tool_name="look", origin="x"
+        )
+        message = write(entry)
+        assert message.role.value == "tool"
+        assert message.content == "[No result]"
+        assert message.additional_kwargs == {"tool_call_id": "c1", "name": "look"}
+
+    def test_a_text_is_added_before_the_calls_and_after_the_thinking(self) -> None:
+        message = ChatMessage(
+            role="assistant",
+            blocks=[ThinkingBlock(content="hm"), ToolCallBlock(tool_name="look")],
+        )
+        written = write(read(message).evolve(content="(empty)"))
+        assert [block.block_type for block in written.blocks] == ["thinking", "text", "tool_call"]
+
+    def test_calls_merged_in_from_another_message_keep_their_encoding(self) -> None:
+        said, asked = assistant("one moment"), twice()
+        merged = read(said).evolve(tool_calls=read(asked).tool_calls)
+        written = write(merged)
+        assert [block.block_type for block in written.blocks] == ["text", "tool_call"]
+        assert written.additional_kwargs["tool_calls"] == asked.additional_kwargs["tool_calls"]
+
+
+class TestNoticingEdits:
+    @pytest.mark.parametrize(
+        ("make", "edit"),
+        [
+            (user, lambda message: setattr(message.blocks[0], "text", "b")),
+            (user, lambda message: setattr(message, "role", "assistant")),
+            (user, lambda message: message.blocks.append(TextBlock(text="b"))),
+            (user, lambda message: message.additional_kwargs.update(name="Ann")),
+            (lambda: result("c1"), lambda message: message.additional_kwargs.clear()),
+            (lambda: call("c1", q=[1]), lambda message: message.blocks[-1].tool_kwargs.clear()),
+            (lambda: call("c1", q=[1]), lambda message: _arguments(message)["q"].append(2)),
+            (twice, lambda message: setattr(_function(message), "arguments", "{}")),
+        ],
+    )
+    def test_an_edit_in_place_is_seen(self, make: Any, edit: Any) -> None:
+        message = make()
+        (before,) = DIALECT.peek([DIALECT.twin(message)])
+        assert DIALECT.peek([message]) == [before]
+        edit(message)
+        assert DIALECT.peek([message]) != [before]
+
+    @pytest.mark.parametrize("make", [media, twice, lambda: call("c1", q=1), lambda: result("c")])
+    def test_of_an_unedited_message_the_same_is_seen(self, make: Any) -> None:
+        message = make()
+        (before,) = DIALECT.peek([DIALECT.twin(message)])
+        DIALECT.read(message, 0)
+        assert DIALECT.peek([message, user("other")])[0] == before
+
+    def test_calls_that_are_dicts_are_not_read_again(self) -> None:
+        message = call("c1", q=1)
+        message.additional_kwargs["tool_calls"] = [wire("c1")]
+        assert DIALECT.peek([message])[0][-1] == ()
+
+
+class TestWritingAgain:
+    def edited(self) -> ConversationEntry:
+        return read(result("c1", "long")).evolve(content="short")
+
+    def test_an_entry_is_written_once(self) -> None:
+        entry = self.edited()
+        assert write(entry) is write(entry)
+        assert DIALECT.write([entry, entry])[1] is write(entry)
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            lambda message: setattr(message.blocks[0], "text", "changed"),
+            lambda message: setattr(message, "content", "changed"),
+            lambda message: message.additional_kwargs.update(more=1),
+            lambda message: message.additional_kwargs.update(more=odd()),
+            lambda message: message.blocks.clear(),
+        ],
+    )
+    def test_again_when_somebody_edited_the_message(self, edit: Any) -> None:
+        entry = self.edited()
+        first = write(entry)
+        before = dumped([first])
+        edit(first)
+        assert write(entry) is not first
+        assert dumped([write(entry)]) == dumped(DIALECT.write([entry])) == before
+
+
+class TestCopies:
+    def test_a_copy_shares_nothing_editable(self) -> None:
+        message = call("c1", q={"deep": [1]}, text="looking")
+        message.additional_kwargs["k"] = {"deep": [1]}
+        before = dumped([message])
+        twin = copy_message(message)
+        assert dumped([twin]) == before
+        twin.blocks[0].text = "changed"
+        twin.blocks[1].tool_kwargs["q"]["deep"].append(2)
+        twin.additional_kwargs["k"]["deep"].append(2)
+        twin.blocks.append(TextBlock(text="more"))
+        assert dumped([message]) == before
+
+    def test_a_copy_of_media_is_whole(self) -> None:
+        message = media()
+        assert json.loads(dumped([copy_message(message)])) == json.loads(dumped([message]))
+
+    def test_models_inside_are_copied_and_other_objects_shared(self) -> None:
+        message = twice()
+        message.blocks.append(CitableBlock(title="t", source="s", content=[TextBlock(text="a")]))
+        message.additional_kwargs["object"] = SimpleNamespace(x=1)
+        before = message.model_dump()
+        twin = copy_message(message)
+        assert twin == message
+        assert twin.additional_kwargs["object"] is message.additional_kwargs["object"]
+        twin.blocks[-1].content[0].text = "changed"
+        _function(twin).arguments = "changed"
+        assert message.model_dump() == before
+
+    def test_a_copy_is_what_pydantic_makes(self) -> None:
+        class Extra(TextBlock):
+            model_config = ConfigDict(extra="allow")
+            _secret: int = PrivateAttr(default=1)
+
+        for block in (TextBlock(text="a"), Extra(text="a", more=[1])):
+            message = ChatMessage(role="user", blocks=[block])
+            fast, slow = copy_message(message), message.model_copy(deep=True)
+            assert fast == slow
+            assert fast.blocks[0] is not block
+            assert fast.model_fields_set == slow.model_fields_set
+            assert fast.blocks[0].model_fields_set == block.model_fields_set
+            assert fast.model_dump() == slow.model_dump()
+            fast.blocks[0].text = "c"
+            assert block.text == "a"
