@@ -52,6 +52,8 @@ if TYPE_CHECKING:
         ConversationEntry as ConversationEntry,
         MessageRole as MessageRole,
         ToolCall as ToolCall,
+    )
+    from history_curator.formats import (
         entry_to_provider_message as entry_to_provider_message,
         provider_message_to_entry as provider_message_to_entry,
     )
@@ -143,11 +145,11 @@ _HOMES = {
     "Violation": "rules",
     "check_conversation": "rules",
     "count_tokens": "tokens",
-    "entry_to_provider_message": "entries",
+    "entry_to_provider_message": "formats",
     "format_history": "boundary",
     "get_evaluation_history": "record",
     "get_profile": "rules",
-    "provider_message_to_entry": "entries",
+    "provider_message_to_entry": "formats",
     "repair_conversation": "rules",
     "sanitize_history": "boundary",
     "select_all": "record",

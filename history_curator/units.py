@@ -202,7 +202,7 @@ class Pairing:
         self.size += weight(entry)
         if entry.pinned and position is not None:
             self._pin(position)
-        if entry.seldom is not None and entry.barrier and position is not None:
+        if entry.barrier and position is not None:
             self.hard_starts.append(position)
 
     def _pin(self, position: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Hashable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from history_curator.formats import ROLES, DictFormat, copied, whole_source
+from history_curator.formats import ROLES, DictFormat, copied, freeze, whole_source
 from history_curator.errors import ConversionError, a_type, named
 from history_curator.entries import (
     ContentPart,
@@ -93,6 +93,10 @@ class LangChainFormat:
             out.append(entry.source if whole else written_once(self.name, entry, _write, _said))
             behind = position + whole
         return out
+
+    def key_of(self, message: Any) -> Hashable:
+        """Return what a message says, exactly."""
+        return freeze((message.__class__, self.peek([message])[0]))
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return the fields of every message; what is no message yet as it is."""

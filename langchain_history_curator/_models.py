@@ -313,12 +313,7 @@ class MessageCounter:
 
     def count_entry(self, entry: ConversationEntry) -> int:
         """Return the tokens of one message."""
-        if entry.memo_of == self.name and isinstance(entry.memo, int):
-            return entry.memo
-        tokens = self._ask(DIALECT.write([entry]))
-        object.__setattr__(entry, "memo", tokens)
-        object.__setattr__(entry, "memo_of", self.name)
-        return tokens
+        return self._ask(DIALECT.write([entry]))
 
     def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
         """Return the tokens of the tool schemas sent along."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.base.llms.types import MessageRole as LlamaRole
 from pydantic import BaseModel
 
-from history_curator.formats import image_size
+from history_curator.formats import freeze, image_size
 from history_curator.formats._fields import MAX_DEPTH, too_deep
 from history_curator.errors import ConversionError, named
 from history_curator.entries import (
@@ -118,6 +118,10 @@ class LlamaIndexFormat:
             else written_once(self.name, entry, rebuild, self._seen)
             for entry in entries
         ]
+
+    def key_of(self, message: Any) -> Hashable:
+        """Return what a message says, exactly."""
+        return freeze((message.__class__, self.peek([message])[0]))
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return what every message is made of: its fields, those of its blocks, and their kinds.

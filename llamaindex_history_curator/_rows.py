@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
 from history_curator.errors import ConversionError
-from history_curator.entries._plain import BYTES, decoded
+from history_curator.entry_json import BYTES, decoded
 from llamaindex_history_curator._format import DIALECT
 
 __all__ = ["DIALECT", "dump", "from_json", "load", "to_json"]

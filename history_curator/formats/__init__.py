@@ -16,6 +16,11 @@ from history_curator.formats._protocol import (
     GatheringFormat,
     copied,
     differ,
+    freeze,
+)
+from history_curator.formats._one_message import (
+    entry_to_provider_message,
+    provider_message_to_entry,
 )
 from history_curator.formats._provider import (
     is_same_model,
@@ -70,7 +75,9 @@ __all__ = [
     "copied",
     "detect",
     "differ",
+    "entry_to_provider_message",
     "format_of",
+    "freeze",
     "gathered",
     "image_size",
     "is_same_model",
@@ -82,6 +89,7 @@ __all__ = [
     "parse_json",
     "parse_object",
     "provider_for",
+    "provider_message_to_entry",
     "read_entries",
     "read_part",
     "read_placed",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from history_curator.formats import _anthropic, _chat
 from history_curator.formats._fields import Reading
-from history_curator.formats._protocol import copied
+from history_curator.formats._protocol import copied, key_of_dict
 from history_curator.formats._slots import Known
 from history_curator.entries import ConversationEntry, MessageRole
 
@@ -64,7 +64,7 @@ class DictFormat:
             if not is_tool:
                 blocks = _anthropic.in_blocks(entry, others) if entry.tool_calls else None
             untouched = entry.original is None and entry.source is not None
-            if untouched and entry.seldom is None and not (blocks and is_tool):  # most are
+            if untouched and entry.span is None and not (blocks and is_tool):  # most are
                 out.append(entry.source)
                 continue
             behind = position + whole_source(entries, position)
@@ -77,6 +77,10 @@ class DictFormat:
                 out.append(_written(entry, others, known))
                 behind = position + 1
         return out
+
+    def key_of(self, message: Any) -> Hashable:
+        """Return what a message says, exactly."""
+        return key_of_dict(message)
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return the messages as dicts."""
@@ -120,12 +124,8 @@ def _prefers_blocks(entries: Sequence[ConversationEntry]) -> bool:
 
 
 def _written(entry: ConversationEntry, others: bool, known: Known) -> Any:
-    """The message of an edited entry: worked out once, and whoever asks gets a copy."""
-    if entry.source is None and entry.tool_calls:
-        return _write(entry, others, known)  # in the style of the other calls
-    if entry.written.__class__ is not dict:
-        object.__setattr__(entry, "written", _write(entry, others, known))
-    return {key: copied(value) for key, value in entry.written.items()}
+    """The message of an edited entry, which shares nothing with the one it was read from."""
+    return copied(_write(entry, others, known))
 
 
 def _write(entry: ConversationEntry, others: bool, known: Known) -> dict[str, Any]:

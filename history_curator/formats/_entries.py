@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from history_curator.errors import ConversionError
 from history_curator.entries import ConversationEntry
+
+
+class _Same:
+    """A key that is equal for one and the same entry only: equal ones may differ in metadata."""
+
+    __slots__ = ("entry",)
+
+    def __init__(self, entry: Any) -> None:
+        self.entry = entry
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.entry is self.entry
+
+    def __hash__(self) -> int:
+        return id(self.entry)
 
 
 class EntryFormat:
@@ -28,6 +43,10 @@ class EntryFormat:
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return the entries."""
         return list(entries)
+
+    def key_of(self, message: Any) -> Hashable:
+        """Return a key that holds the entry itself: entries are frozen."""
+        return _Same(message)
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """An entry is known by who it is: equal ones may differ in their metadata."""

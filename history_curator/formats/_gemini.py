@@ -17,7 +17,7 @@ from history_curator.entries import (
     Reasoning,
     ToolCall,
 )
-from history_curator.entries._entry import PartKind
+from history_curator.entries import PartKind
 
 _CALL = ("functionCall", "function_call")
 _RESULT = ("functionResponse", "function_response")

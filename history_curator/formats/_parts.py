@@ -9,7 +9,7 @@ from typing import Any
 
 from history_curator.formats._fields import Reading
 from history_curator.entries import ContentPart, ConversationEntry
-from history_curator.entries._entry import PartKind
+from history_curator.entries import PartKind
 
 _TEXT = {"text", "input_text", "output_text", "refusal"}
 _KINDS: dict[str, PartKind] = {

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import marshal
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 from history_curator.formats._fields import MAX_DEPTH, too_deep
 from history_curator.entries import ConversationEntry
 
-__all__ = ["MessageFormat", "Gathered", "GatheringFormat", "copied", "differ"]
+__all__ = [
+    "MessageFormat",
+    "Gathered",
+    "GatheringFormat",
+    "copied",
+    "differ",
+    "freeze",
+    "key_of_dict",
+]
 
 
 class Gathered(tuple[Any, ...]):
@@ -40,6 +49,12 @@ class MessageFormat(Protocol):
         """Return messages; untouched entries come back as the very objects they came from.
 
         What was gathered comes back gathered; `scattered` makes single messages of it again.
+        """
+
+    def key_of(self, message: Any) -> Hashable:
+        """Return what a message says, exactly: equal keys read and write the same.
+
+        An edit in place gives another key. 1, 1.0 and True differ.
         """
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
@@ -101,8 +116,60 @@ def differ(one: Any, other: Any) -> bool:
         return True
 
 
+_TEXTS = frozenset((str, type(None)))
+
+
+def key_of_dict(message: Any) -> Hashable:
+    """Return the key of a message that is a mapping; see `MessageFormat.key_of`."""
+    if message.__class__ is dict and _TEXTS.issuperset(map(type, message.values())):
+        return tuple(message.items())
+    try:
+        return marshal.dumps(message, 0)  # without references, so that equal values are equal bytes
+    except ValueError:
+        return freeze(message)
+
+
+def freeze(value: Any, depth: int = 0) -> Hashable:
+    """Return a hashable that is equal for equal values of equal types only.
+
+    Dicts, lists and tuples are looked into; an object that cannot be hashed by what it holds, such
+    as an instance of a class, is looked into where it has a ``__dict__``.
+
+    Raises:
+        ConversionError: for a value nested deeper than any provider takes.
+    """
+    kind = value.__class__
+    if kind is str or value is None:
+        return value  # type: ignore[no-any-return]
+    if depth > MAX_DEPTH:
+        raise too_deep()
+    if isinstance(value, Mapping):
+        items = [(freeze(key, depth + 1), freeze(item, depth + 1)) for key, item in value.items()]
+        return (kind, tuple(items))
+    if isinstance(value, (list, tuple)):
+        return (kind, tuple([freeze(item, depth + 1) for item in value]))
+    if kind in (int, float, bool, bytes):
+        return (kind, repr(value) if kind is float else value)
+    if kind is bytearray:
+        return (kind, bytes(value))
+    fields = getattr(value, "__dict__", None)
+    if isinstance(fields, dict) and not isinstance(value, type) and fields:
+        return (kind, freeze(fields, depth + 1))
+    try:
+        hash(value)
+    except TypeError:
+        return (kind, repr(value))
+    return (kind, value)
+
+
 class GatheredDicts:
     """What a format can do whose messages are mappings, some of them gathered to one."""
+
+    def key_of(self, message: Any) -> Hashable:
+        """Return what a message says, exactly."""
+        if message.__class__ is Gathered:
+            return (Gathered, *map(key_of_dict, message))
+        return key_of_dict(message)
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return the messages as dicts."""

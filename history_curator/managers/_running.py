@@ -10,10 +10,9 @@ from typing import Any
 from history_curator._drive import Body, adrive, drive
 from history_curator.errors import ConfigurationError
 from history_curator.managers._protocol import CurationContext
+from history_curator.formats import entry_to_provider_message, provider_message_to_entry
 from history_curator.entries import (
     ConversationEntry,
-    entry_to_provider_message,
-    provider_message_to_entry,
 )
 
 Entries = Sequence[ConversationEntry]

@@ -12,7 +12,8 @@ from uuid import UUID, uuid4
 
 from history_curator._drive import Ask, Body, adrive, drive
 from history_curator.errors import ConfigurationError, ConversionError, a_type
-from history_curator.entries import ConversationEntry, ToolCall, provider_message_to_entry
+from history_curator.entries import ConversationEntry, ToolCall
+from history_curator.formats import provider_message_to_entry
 from history_curator.record._session import HistorySession
 
 if TYPE_CHECKING:

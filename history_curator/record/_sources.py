@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from history_curator.errors import ConversionError
-from history_curator.entries import ConversationEntry, entry_from_dict, entry_to_dict
-from history_curator.entries._plain import decoded, encoded
+from history_curator.entries import ConversationEntry
+from history_curator.entry_json import decoded, encoded, entry_from_dict, entry_to_dict
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

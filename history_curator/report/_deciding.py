@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from history_curator.entries import ConversationEntry, entry_to_dict
+from history_curator.entries import ConversationEntry
+from history_curator.entry_json import entry_to_dict
 
 
 @dataclass(frozen=True, slots=True)

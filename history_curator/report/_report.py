@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_curator.entries import ConversationEntry, entry_from_dict, write_private
+from history_curator.entries import ConversationEntry, write_private
+from history_curator.entry_json import entry_from_dict
 from history_curator.report._deciding import Deciding, Decision, Step
 from history_curator.report._diff import ViewDiff, diff_views
 
@@ -96,8 +97,6 @@ class CurationReport:
         """Entries of the stable prefix: it ends where one was put in for this call alone."""
         last = len(self._view) - 1
         for position, entry in enumerate(self._view[: self._settled]):
-            if entry.seldom is None:
-                continue
             if entry.origin in _VOLATILE or (entry.origin == "user" and position == last):
                 return position
         return self._settled

@@ -45,7 +45,7 @@ def features_of(entry: ConversationEntry) -> int:
         found |= PARTS
     if entry.reasoning is not None:
         found |= REASONING
-    if entry.seldom is not None:
+    if _has_seldom(entry):
         found |= SELDOM
     if _has(entry.source, "tool_calls"):
         found |= LISTED
@@ -58,6 +58,21 @@ def features_of(entry: ConversationEntry) -> int:
 def features_in(entries: Iterable[ConversationEntry]) -> int:
     """Return what any of these entries has."""
     return reduce(or_, map(features_of, entries), ANY)
+
+
+def _has_seldom(entry: ConversationEntry) -> bool:
+    return bool(
+        entry.repairs
+        or entry.metadata
+        or entry.name
+        or entry.origin
+        or entry.role_name
+        or entry.barrier
+        or entry.span is not None
+        or entry.action
+        or entry.truncated
+        or entry.handle
+    )
 
 
 def _has(source: object, key: str) -> bool:

@@ -131,15 +131,8 @@ class Invariant:
 
 
 def remembered(entry: ConversationEntry, key: Hashable, make: Callable[[], T]) -> T:
-    """Return what was derived from an entry before, so that its token count is kept too."""
-    cache: Any = entry.checked
-    if not isinstance(cache, dict):
-        cache = {} if cache is None else {cache: True}  # the profile that found it clean
-        object.__setattr__(entry, "checked", cache)
-    if key not in cache:
-        cache[key] = make()
-    value: T = cache[key]
-    return value
+    """Return what is derived from an entry."""
+    return make()
 
 
 def edit(entry: ConversationEntry, **changes: Any) -> ConversationEntry:

@@ -17,7 +17,7 @@ def has_lone_surrogates(entry: ConversationEntry) -> bool:
     """
     return (
         _is_broken(entry.content)
-        or (entry.seldom is not None and _is_broken(entry.name))
+        or _is_broken(entry.name)
         or (entry.tool_calls is not None and any(_is_broken(c.arguments) for c in entry.tool_calls))
         or (
             entry.reasoning is not None

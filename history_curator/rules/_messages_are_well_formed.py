@@ -92,11 +92,10 @@ class MessagesAreWellFormed(Invariant):
         """Look at the calls, and at the keys of the message it was read from."""
         found = [_HALVES] if has_lone_surrogates(entry) else []
         calls, source = entry.tool_calls, entry.source
-        if entry.seldom is not None:
-            if entry.repairs:
-                found.append(("types", entry.repairs))
-            if not self.developer and entry.role_name == "developer":
-                found.append(("role", "the role developer, which only OpenAI knows"))
+        if entry.repairs:
+            found.append(("types", entry.repairs))
+        if not self.developer and entry.role_name == "developer":
+            found.append(("role", "the role developer, which only OpenAI knows"))
         if calls:
             if entry.role is not ASSISTANT:
                 return [*found, ("misplaced", f"tool calls on a {entry.role.value} message")]
@@ -108,7 +107,7 @@ class MessagesAreWellFormed(Invariant):
                 found.append(("empty calls", "tool_calls is empty"))
             elif entry.role is not ASSISTANT:
                 found.append(("misplaced", f"tool_calls on a {entry.role.value} message"))
-        if entry.seldom is not None and entry.metadata:
+        if entry.metadata:
             found += _unknown_keys(entry)
         if entry.parts is not None and sent_parts(entry) is not entry.parts:
             found.append(("notes", "annotations of a text that is written without them"))

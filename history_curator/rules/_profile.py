@@ -214,16 +214,9 @@ class ProviderProfile:
         return current
 
     def _judge(self, entry: ConversationEntry, looks: _Looks | None = None) -> bool:
-        checked = entry.checked
-        if checked is self or (checked.__class__ is dict and self in checked):
-            return True
         for look in (looks or self._looks(features_of(entry))).at:
             if look(entry):
                 return False
-        if checked.__class__ is dict:
-            checked[self] = True  # Beside what was derived from the entry.
-        else:
-            object.__setattr__(entry, "checked", self)
         return True
 
     def _looks(self, features: int) -> _Looks:

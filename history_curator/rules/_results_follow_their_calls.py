@@ -104,7 +104,7 @@ class ResultsFollowTheirCalls(Invariant):
                     result = entries[index]
                     if result.role is not TOOL or result.tool_call_id != call.id:
                         break
-                    if call.extra is not None or result.seldom is not None:
+                    if call.extra is not None or result.span is not None:
                         foreign = foreign or not _in_kind(call, result)
                     index += 1
                 if (

@@ -110,7 +110,7 @@ class CachingCounter:
         return self.count(text) > limit
 
     def count_entry(self, entry: ConversationEntry) -> int:
-        """Return the tokens of one message; remembered on the entry.
+        """Return the tokens of one message.
 
         3 per message, 1 for the role, its text, its name, each call's name and arguments (with
         3 for framing), reasoning, media, and what is sent beside the text: a refusal, a
@@ -118,9 +118,6 @@ class CachingCounter:
         id of more than 64 characters, which no provider documents, is counted in full on both
         sides, and so is anything else of that length.
         """
-        memo = entry.memo
-        if memo is not None and entry.memo_of == self._name:
-            return memo  # type: ignore[no-any-return]
         return self._keep(entry, None)
 
     def count_known(self, entry: ConversationEntry, text: int) -> int:
@@ -133,8 +130,6 @@ class CachingCounter:
         tokens = math.ceil(self._entry_tokens(entry, text) * self.factor)
         if entry.parts is not None:
             tokens += sum(map(self._part_tokens, entry.parts))
-        object.__setattr__(entry, "memo", tokens)
-        object.__setattr__(entry, "memo_of", self._name)
         return tokens
 
     def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
@@ -151,7 +146,7 @@ class CachingCounter:
             total += text
         elif entry.content:
             total += raw(entry.content)
-        if entry.seldom is not None and entry.name:
+        if entry.name:
             total += _NAME + raw(entry.name)
         if entry.tool_calls:
             calls = 0

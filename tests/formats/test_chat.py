@@ -32,7 +32,7 @@ def test_the_common_case_is_read_as_it_would_be_with_care() -> None:
             reading = Reading(3)
             careful = _chat.read_message(message, _chat.read_role(message, reading), reading)
             assert plain == careful, message
-            assert (plain.source, plain.seldom) == (careful.source, careful.seldom), message
+            assert (plain.source, plain.repairs) == (careful.source, careful.repairs), message
             common += 1
     assert common > len(MESSAGES) / 2
 

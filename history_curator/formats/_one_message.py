@@ -8,7 +8,10 @@ from datetime import datetime, timezone
 from typing import Any
 from uuid import UUID
 
-from history_curator.entries._entry import ConversationEntry
+from history_curator.entries import ConversationEntry
+from history_curator.errors import ConversionError
+from history_curator.formats._chat import write_message
+from history_curator.formats._dicts import DictFormat
 
 
 def entry_to_provider_message(entry: ConversationEntry) -> dict[str, Any]:
@@ -19,7 +22,6 @@ def entry_to_provider_message(entry: ConversationEntry) -> dict[str, Any]:
         >>> entry_to_provider_message(ConversationEntry(MessageRole.USER, "hi"))
         {'role': 'user', 'content': 'hi'}
     """
-    from history_curator.formats import write_message
 
     return write_message(entry)
 
@@ -36,8 +38,6 @@ def provider_message_to_entry(
     Raises:
         ConversionError: when the message cannot be read, or holds more than one entry.
     """
-    from history_curator.formats import DictFormat
-    from history_curator.errors import ConversionError
 
     entries = DictFormat().read(msg, sequence)
     if len(entries) != 1:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from history_curator.errors import ConversionError
-from history_curator.entries._entry import (
+from history_curator.entries import (
     ContentPart,
     ConversationEntry,
     MessageRole,
@@ -58,9 +58,9 @@ def entry_to_dict(entry: ConversationEntry) -> dict[str, Any]:
     if entry.tool_calls is not None:
         data["tool_calls"] = [_call_to_dict(call) for call in entry.tool_calls]
     if entry.parts is not None:
-        data["parts"] = [_slots_to_dict(part) for part in entry.parts]
+        data["parts"] = [_fields_to_dict(part) for part in entry.parts]
     if entry.reasoning is not None:
-        data["reasoning"] = [_slots_to_dict(block) for block in entry.reasoning]
+        data["reasoning"] = [_fields_to_dict(block) for block in entry.reasoning]
     if entry.metadata:
         data["metadata"] = {key: value for key, value in entry.metadata.items() if key != "merged"}
     return data
@@ -97,7 +97,7 @@ def _call_to_dict(call: ToolCall) -> dict[str, Any]:
     return {**data, "extra": dict(call.extra)} if call.extra else data
 
 
-def _slots_to_dict(value: Any) -> dict[str, Any]:
+def _fields_to_dict(value: Any) -> dict[str, Any]:
     data = {name: getattr(value, name) for name in value.__slots__}
     return {name: item for name, item in data.items() if item is not None and item is not False}
 
