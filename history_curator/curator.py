@@ -14,18 +14,18 @@ from history_curator._managed import Managed
 from history_curator._request import Options, Request, explain, left_out
 from history_curator.formats import MessageFormat, copied, detect, differ, gathered, scattered
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
+from history_curator.managers import build_managers
 from history_curator.managers._protocol import CurationContext, HistoryManager
 from history_curator.managers._running import arun_manager, run_manager
 from history_curator.report import CurationReport, Step
 from history_curator.rules import ProviderProfile, get_profile
 from history_curator.window import Seal, Sealed, Tail
-from history_curator.config import check_options
+from history_curator.config import CuratorConfig, CuratorOptions, check_options
 from history_curator.timeline import CACHE_BYTES, Conversation, Conversations, Timeline
 from history_curator.tokens import Calibration, Reports, TokenCounter, get_counter
 
 if TYPE_CHECKING:
     from history_curator.record import EventBus
-    from history_curator.config import CuratorConfig
 
 __all__ = ["Curation", "Curator"]
 
@@ -129,9 +129,13 @@ class Curator:
             objects: what ``"@name"`` options stand for, such as a summarizer.
             overrides: arguments of `Curator` that win over the configuration.
         """
-        from history_curator.config import CuratorConfig
-
-        return CuratorConfig.load(config).build(objects=objects, **overrides)
+        loaded = CuratorConfig.load(config)
+        options = {
+            name: getattr(loaded, name)
+            for name in CuratorOptions.__annotations__
+            if hasattr(loaded, name)
+        }
+        return cls(*build_managers(loaded.managers, objects), **{**options, **overrides})
 
     def curate(
         self,

@@ -19,7 +19,7 @@ from typing_extensions import Self, Unpack, override
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from history_curator.config import check_options
-from history_curator.config._fields import CuratorFields, declared
+from history_curator.config import CuratorFields, declare_field
 from history_curator.integrations import (
     Ask,
     Asked,
@@ -113,7 +113,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     """``request`` when the view is sent as it is, ``history`` when something is appended to it;
     ``auto`` tells a list that ends on an answer, or an empty one, for a history."""
 
-    reserve: int = declared("reserve")
+    reserve: int = declare_field("reserve")
 
     tools: list[dict[str, Any]] | None = None
     """Schemas of the tools sent along; tools of any kind are turned into schemas."""

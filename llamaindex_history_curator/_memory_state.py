@@ -15,7 +15,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from history_curator.errors import ConfigurationError
 from history_curator.config import CuratorConfig, RetentionConfig
-from history_curator.config._fields import CuratorFields
+from history_curator.config import CuratorFields
 from history_curator.integrations import ConfigSource
 from llamaindex_history_curator._memory_record import Replaced
 from llamaindex_history_curator._options import make_curator
@@ -86,7 +86,7 @@ def dump(memory: CuratedMemory, messages: list[ChatMessage]) -> dict[str, Any]:
         "counter": curator.counter.name,
         "managers": [type(manager).__name__ for manager in curator.managers],
         "settings": memory._settings,
-        "retention": None if memory.retention is None else memory.retention.to_dict(),
+        "retention": None if memory.retention is None else memory.retention.model_dump(),
         "mark_cache": memory.mark_cache,
         "reserve": memory.reserve,
         "blocks": {

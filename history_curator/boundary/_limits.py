@@ -4,25 +4,51 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from history_curator.config import FileConfig, explain_problems
 from history_curator.errors import ConfigurationError
 
 logger = logging.getLogger("history_curator")
 
 ENV_PREFIX = "HISTORY_CURATOR_"
 
-_PRESETS = ("assistant_first", "user_first", "stateless")
+_PRESETS: dict[str, dict[str, Any]] = {
+    "assistant_first": {},
+    "user_first": {
+        "max_user_chars": 8_000,
+        "hard_user_chars": None,
+        "max_assistant_chars": 150,
+        "hard_assistant_chars": None,
+        "max_total_chars": None,
+        "strip_content": False,
+        "user_indicator": " ... (truncated, original: {original} chars)",
+        "assistant_indicator": " ... (truncated)",
+        "user_indicator_room": 100,
+    },
+    "stateless": {
+        "max_messages": 20,
+        "warn_messages": 15,
+        "max_user_chars": None,
+        "hard_user_chars": None,
+        "max_assistant_chars": None,
+        "hard_assistant_chars": None,
+        "max_total_chars": None,
+        "min_messages": 0,
+        "max_payload_bytes": 102_400,
+        "warn_payload_bytes": 76_800,
+        "alternate": True,
+    },
+}
 _HARD = {"max_user_chars": "hard_user_chars", "max_assistant_chars": "hard_assistant_chars"}
 """The limit that is twice a limit, unless it is set."""
 
 
-class HistoryLimits(BaseModel):
+class HistoryLimits(FileConfig):
     """The limits `validate_history` and `sanitize_history` hold a history to.
 
     Frozen; a limit of None, or ``"none"`` where a file has no null, is no limit. Without arguments
@@ -35,7 +61,7 @@ class HistoryLimits(BaseModel):
         10
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    block = ("limits",)
 
     max_messages: int | None = Field(default=50, ge=1)
     """Older messages beyond this many are left out."""
@@ -91,45 +117,21 @@ class HistoryLimits(BaseModel):
     @classmethod
     def assistant_first(cls, **changes: Any) -> HistoryLimits:
         """Short requests, long answers: user 150 characters, assistant 8192, 15360 in all."""
-        return cls(**changes)
+        return cls.preset("assistant_first", **changes)
 
     @classmethod
     def user_first(cls, **changes: Any) -> HistoryLimits:
-        """What the user said is kept, answers are cut to 150 characters; nothing is refused."""
-        base = cls(
-            max_user_chars=8_000,
-            hard_user_chars=None,
-            max_assistant_chars=150,
-            hard_assistant_chars=None,
-            max_total_chars=None,
-            strip_content=False,
-            user_indicator=" ... (truncated, original: {original} chars)",
-            assistant_indicator=" ... (truncated)",
-            user_indicator_room=100,
-        )
-        return base.tuned(**changes)
+        """User messages are kept, answers are cut to 150 characters; nothing is refused."""
+        return cls.preset("user_first", **changes)
 
     @classmethod
     def stateless(cls, **changes: Any) -> HistoryLimits:
         """A history sent along with each request: 20 messages, 100 KB, strict alternation."""
-        base = cls(
-            max_messages=20,
-            warn_messages=15,
-            max_user_chars=None,
-            hard_user_chars=None,
-            max_assistant_chars=None,
-            hard_assistant_chars=None,
-            max_total_chars=None,
-            min_messages=0,
-            max_payload_bytes=102_400,
-            warn_payload_bytes=76_800,
-            alternate=True,
-        )
-        return base.tuned(**changes)
+        return cls.preset("stateless", **changes)
 
     @classmethod
-    def preset(cls, name: str) -> HistoryLimits:
-        """Return a preset by name.
+    def preset(cls, name: str, **changes: Any) -> HistoryLimits:
+        """Return a preset by name, with some limits changed.
 
         Raises:
             ConfigurationError: there is no such preset.
@@ -138,8 +140,7 @@ class HistoryLimits(BaseModel):
             raise ConfigurationError(
                 f"There is no preset {name!r}. Fix: use one of {', '.join(_PRESETS)}."
             )
-        limits: HistoryLimits = getattr(cls, name)()
-        return limits
+        return cls(**_change({**_PRESETS[name]}, changes))
 
     @classmethod
     def from_env(
@@ -155,47 +156,41 @@ class HistoryLimits(BaseModel):
             ConfigurationError: naming the variable that is wrong.
         """
         given = os.environ if environ is None else environ
-        preset = given.get(f"{ENV_PREFIX}PRESET", "").strip().lower()
-        limits = cls.preset(preset) if preset else (base or cls())
-        changes = {
+        known = (*cls.model_fields, "preset")
+        values = {
             field: value
-            for field in cls.model_fields
+            for field in known
             if (value := given.get(f"{ENV_PREFIX}{field.upper()}")) is not None
         }
-        _warn_of_misspelled(given, [*cls.model_fields, "preset"])
-        return _tune(limits, changes, lambda field: f"{ENV_PREFIX}{field.upper()}")
-
-    @classmethod
-    def from_file(cls, path: str | Path) -> HistoryLimits:
-        """Read limits from a YAML, TOML or JSON file.
-
-        The fields stand at the top or under ``limits``, beside an optional ``preset`` they
-        change.
-
-        Raises:
-            ConfigurationError: naming every field that is wrong.
-        """
-        from history_curator.config._text import load_mapping
-
-        data: Any = load_mapping(path)
-        if "limits" in data:
-            data = data["limits"]
-        if not isinstance(data, Mapping):
-            raise ConfigurationError(
-                f"{path}: limits: expected a mapping, got {type(data).__name__}. "
-                "Fix: write `max_messages: 50` lines below it."
-            )
-        changes = {str(key): value for key, value in data.items() if key != "preset"}
-        limits = cls.preset(str(data["preset"])) if data.get("preset") else cls()
-        return _tune(limits, changes, lambda field: f"{path}: {field}")
+        preset = values.pop("preset", "").strip().lower()
+        limits = cls.preset(preset) if preset else (base or cls())
+        for name in given:
+            field = name.removeprefix(ENV_PREFIX).lower()
+            if name.startswith(ENV_PREFIX) and field not in known:
+                for close in get_close_matches(field, known, n=1, cutoff=0.8):
+                    meant = f"{ENV_PREFIX}{close.upper()}"
+                    logger.warning("%s changes nothing; did you mean %s?", name, meant)
+        try:
+            return limits.tuned(**values)
+        except ValidationError as error:
+            raise explain_problems(
+                error, cls, rename=lambda field: f"{ENV_PREFIX}{field.upper()}"
+            ) from error
 
     def tuned(self, **changes: Any) -> HistoryLimits:
         """Return a copy with some limits changed; hard limits follow the soft ones."""
-        values = self.model_dump()
-        for soft, hard in _HARD.items():
-            if soft in changes and hard not in changes and values[hard] is not None:
-                del values[hard]
-        return HistoryLimits(**{**values, **changes})
+        return HistoryLimits(**_change(self.model_dump(), changes))
+
+    @classmethod
+    def _find_block(cls, data: Any) -> tuple[Any, str]:
+        """Return the fields, with those of the ``preset`` they change."""
+        found, path = super()._find_block(data)
+        if isinstance(found, str):
+            found = {"preset": found}
+        if isinstance(found, Mapping) and found.get("preset"):
+            changes = {str(key): value for key, value in found.items() if key != "preset"}
+            found = _change(cls.preset(str(found["preset"])).model_dump(), changes)
+        return found, path
 
     def soft_limit(self, role: str) -> int | None:
         """Characters beyond which a message of this role is shortened."""
@@ -272,25 +267,9 @@ def _is_lifted(field: str, value: Any) -> bool:
     return value.strip().lower() in ("", "none", "null")
 
 
-def _warn_of_misspelled(given: Mapping[str, str], fields: Sequence[str]) -> None:
-    for name in given:
-        field = name.removeprefix(ENV_PREFIX).lower()
-        if not name.startswith(ENV_PREFIX) or field in fields:
-            continue
-        close = get_close_matches(field, fields, n=1, cutoff=0.8)
-        if close:
-            logger.warning(
-                "%s is no limit and changes nothing; did you mean %s%s?",
-                name,
-                ENV_PREFIX,
-                close[0].upper(),
-            )
-
-
-def _tune(limits: HistoryLimits, changes: dict[str, Any], where: Any) -> HistoryLimits:
-    from history_curator.config._problems import configuration_error
-
-    try:
-        return limits.tuned(**changes)
-    except ValidationError as error:
-        raise configuration_error(error, HistoryLimits, name=where) from error
+def _change(limits: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return limits with some changed, without the hard limits that follow a changed soft one."""
+    for soft, hard in _HARD.items():
+        if soft in changes and limits.get(hard) is not None:
+            del limits[hard]
+    return {**limits, **changes}

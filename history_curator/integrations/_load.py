@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from history_curator.curator import Curator
+from history_curator.managers import build_managers
 from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
 from history_curator.config import CuratorConfig, CuratorOptions
 
@@ -22,7 +23,7 @@ def load_settings(
     """Return what a configuration sets, by name and with its managers made; overrides win.
 
     What it does not set is left out, so that the defaults of the socket hold, and so is what is no
-    matter of a curator: limits and retention. Without a configuration these are the overrides
+    matter of a curator: the retention. Without a configuration these are the overrides
     alone.
 
     Raises:
@@ -39,10 +40,10 @@ def load_settings(
     settings = {
         field: getattr(loaded, field)
         for field in CuratorConfig.model_fields
-        if field in loaded.model_fields_set and field not in ("limits", "retention")
+        if field in loaded.model_fields_set and field != "retention"
     }
     if "managers" in settings and "managers" not in given:
-        settings["managers"] = loaded.make_managers(objects)
+        settings["managers"] = build_managers(loaded.managers, objects)
     return {**settings, **given}
 
 

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
         ToolResultTruncator,
     )
     from history_curator.managers._summarizing import SummarizingManager
+    from history_curator.managers.registry import (
+        build_managers,
+        manager_names,
+        register_manager,
+    )
 
 __all__ = [
     "AdaptiveManager",
@@ -43,6 +48,9 @@ __all__ = [
     "ToolResultClearer",
     "ToolResultTruncator",
     "TurnRetentionManager",
+    "build_managers",
+    "manager_names",
+    "register_manager",
 ]
 
 # Imported on first use: a pipeline pays for the managers it has.
@@ -63,6 +71,9 @@ _HOMES = {
     "ToolResultClearer": "_shorten",
     "ToolResultTruncator": "_shorten",
     "TurnRetentionManager": "_select",
+    "build_managers": "registry",
+    "manager_names": "registry",
+    "register_manager": "registry",
 }
 
 __getattr__ = lazily(__name__, _HOMES)

@@ -69,7 +69,7 @@ class ObservableManager(Driven):
     def _steps(
         self, before: Sequence[ConversationEntry], context: CurationContext
     ) -> Body[Sequence[ConversationEntry]]:
-        from history_curator.config._manager import snake_case
+        from history_curator.managers.registry import snake_case
 
         after = yield Ask(run_manager, arun_manager, (self.inner, before, context))
         self.bus.publish(

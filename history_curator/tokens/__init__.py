@@ -11,7 +11,16 @@ from history_curator.tokens._protocol import TokenCounter
 from history_curator.tokens._reports import Report, Reports
 from history_curator.tokens._shorten import Keep, shorten, shorten_tokens
 from history_curator.tokens._tiktoken import TiktokenCounter
-from history_curator.tokens._usage import Usage, read_usage
+from history_curator.tokens.estimate import (
+    UsageAnchor,
+    available_tokens,
+    cache_lifetime,
+    entry_time,
+    idle_seconds,
+    is_cache_cold,
+    parse_time,
+)
+from history_curator.tokens.usage import Usage, read_usage
 
 __all__ = [
     "Calibration",
@@ -25,11 +34,18 @@ __all__ = [
     "TiktokenCounter",
     "TokenCounter",
     "Usage",
+    "UsageAnchor",
+    "available_tokens",
+    "cache_lifetime",
     "claude",
     "count_tokens",
+    "entry_time",
     "find_family",
     "gemini",
     "get_counter",
+    "idle_seconds",
+    "is_cache_cold",
+    "parse_time",
     "patches",
     "read_usage",
     "shorten",

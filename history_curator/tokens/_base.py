@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from history_curator.errors import ConfigurationError
 from history_curator.entries import ContentPart, ConversationEntry, Reasoning
+from history_curator.errors import ConfigurationError
 from history_curator.tokens._media import MEDIA, ImageFormula, image_detail, media_tokens, tiles
 from history_curator.tokens._pieces import PIECE, pieces
 from history_curator.tokens._schemas import count_schemas

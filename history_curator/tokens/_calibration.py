@@ -16,13 +16,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from history_curator.errors import ConfigurationError
 from history_curator.entries import write_private
+from history_curator.errors import ConfigurationError
 from history_curator.tokens._families import find_family
 from history_curator.tokens._meter import Learned, Meter
 from history_curator.tokens._protocol import TokenCounter
 from history_curator.tokens._reports import Reports
-from history_curator.tokens._usage import Usage, read_usage
+from history_curator.tokens.usage import Usage, read_usage
 
 __all__ = ["Calibration", "Prediction"]
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
-from history_curator.tokens._usage import Usage
+from history_curator.tokens.usage import Usage
 
 __all__ = ["Report", "Reports"]
 

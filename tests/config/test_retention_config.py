@@ -45,12 +45,6 @@ def test_the_block_in_a_larger_file(tmp_path: Path) -> None:
     )
 
 
-def test_toml(tmp_path: Path) -> None:
-    path = tmp_path / "chat.toml"
-    path.write_text("[conversation.retention]\npreserve_turns = 4\n", encoding="utf-8")
-    assert RetentionConfig.from_file(path).preserve_turns == 4
-
-
 @pytest.mark.parametrize(
     ("written", "means"),
     [
@@ -70,12 +64,6 @@ def test_switches_for_tool_persistence(written: str, means: str) -> None:
 def test_fields_alone_and_empty_block() -> None:
     assert RetentionConfig.from_dict({"preserve_turns": 1}).preserve_turns == 1
     assert RetentionConfig.from_yaml("conversation:\n  retention:\n") == RetentionConfig()
-
-
-def test_round_trip() -> None:
-    config = RetentionConfig(preserve_turns=5, persist_tool_invocations="none")
-    assert RetentionConfig.from_yaml(config.to_yaml()) == config
-    assert RetentionConfig.from_dict(config.to_dict()) == config
 
 
 @pytest.mark.parametrize(

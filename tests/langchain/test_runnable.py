@@ -25,7 +25,7 @@ from history_curator.errors import (
     ConversionError,
 )
 from history_curator.managers import SlidingWindowManager, ToolResultTruncator
-from history_curator.config import _manager, register_manager
+from history_curator.managers import register_manager
 from history_curator.tokens import count_tokens
 from langchain_history_curator import EVENT_NAME, HistoryCurator
 from tests.langchain.factories import ai, answer, human, system, tool
@@ -231,11 +231,10 @@ class TestRunnable:
         assert (step.reasoning, step.curator.profile.name) == ("refuse", "anthropic")
         assert HistoryCurator.from_config(config, managers=()).managers == ()
 
-    def test_from_config_takes_objects(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_from_config_takes_objects(self) -> None:
         inner = SlidingWindowManager(4)
         config = {"managers": [{"in_langchain": {"wrapped": "@window"}}]}
-        monkeypatch.setattr(_manager, "_registered", {})
-        register_manager("in_langchain", lambda wrapped: wrapped)
+        register_manager("in_langchain", lambda wrapped: wrapped, replace=True)
         assert HistoryCurator.from_config(config, objects={"window": inner}).managers == (inner,)
         with pytest.raises(ConfigurationError, match="window"):
             HistoryCurator.from_config(config)

@@ -1,4 +1,4 @@
-"""What a provider reported for one request, whoever reported it."""
+"""Read the token counts that a provider returned with an answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WRITE_DETAIL = (
     "flex_cache_creation",
 )
 _SHORT, _LONG = "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
-# Where a message, an answer or a line of a log keeps what was reported.
+# The fields in which a message, an answer or a line of a log keeps its usage.
 _HOLDERS = (
     "usage_metadata",
     "usageMetadata",
@@ -69,12 +69,12 @@ class Usage:
 
     @property
     def uncached(self) -> int:
-        """The part of the prompt that the cache had no part in."""
+        """Tokens of the prompt that were neither read from the cache nor written to it."""
         return max(0, self.input - self.cache_read - self.cache_write)
 
 
 def read_usage(reported: Any) -> Usage | None:
-    """Return what a provider reported, or None where nothing was.
+    """Return the usage that an answer, a message or a usage object reports; None without one.
 
     Takes the usage of OpenAI (Chat Completions and Responses), Anthropic, Gemini and Bedrock as
     a mapping or an object of their client, LangChain's ``usage_metadata``, LlamaIndex' ``raw``

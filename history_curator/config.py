@@ -1,0 +1,315 @@
+"""Configurations: the managers and options of a curator, and retention, read from files.
+
+Each is read from YAML, TOML, JSON or a mapping. The options themselves are declared in `options`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from typing_extensions import Self
+
+from history_curator.errors import ConfigurationError
+from history_curator.options import (
+    OPTIONS,
+    CuratorOptions,
+    Option,
+    SharedOptions,
+    ViewOptions,
+    check_names,
+    check_options,
+    show_value,
+    suggest_name,
+)
+
+__all__ = [
+    "OPTIONS",
+    "CuratorConfig",
+    "CuratorFields",
+    "CuratorOptions",
+    "FileConfig",
+    "Option",
+    "RetentionConfig",
+    "SharedOptions",
+    "ViewOptions",
+    "check_names",
+    "check_options",
+    "declare_field",
+    "explain_problems",
+    "suggest_name",
+]
+
+
+def explain_problems(
+    error: ValidationError,
+    model: type[BaseModel],
+    *,
+    prefix: str = "",
+    source: str = "",
+    rename: Callable[[str], str] = str,
+) -> ConfigurationError:
+    """Return one error that lists every problem pydantic found, with its path, value and fix.
+
+    `prefix` is the path of the configuration in a larger file, `source` the file's name, and
+    `rename` returns how the user wrote a path, such as an environment variable.
+    """
+    lines = []
+    for problem in error.errors(include_url=False):
+        path = prefix
+        for step in problem["loc"]:
+            path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+        where = rename(path) if path else model.__name__
+        if problem["type"] == "extra_forbidden":
+            *outer, last = problem["loc"]
+            hint = suggest_name(str(last), _find_model(model, outer).model_fields)
+            lines.append(f"{where}: unknown setting; {hint}")
+        else:
+            message = problem["msg"].removeprefix("Value error, ")
+            lines.append(f"{where}: {message} (got {show_value(problem['input'])})")
+    head = f"{model.__name__} cannot be read" + (f" from {source}" if source else "")
+    return ConfigurationError(f"{head}:\n  " + "\n  ".join(lines))
+
+
+def _find_model(model: type[BaseModel], path: Iterable[int | str]) -> type[BaseModel]:
+    """Return the model that stands at a path within another, as far as the path is known."""
+    for step in path:
+        field = model.model_fields.get(str(step))
+        kinds = () if field is None else (field.annotation, *get_args(field.annotation))
+        model = next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), model)
+    return model
+
+
+_SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json"}
+
+_PARSERS = {
+    "json": ("json", "loads", ""),
+    "toml": ("tomllib" if sys.version_info >= (3, 11) else "tomli", "loads", "tomli"),
+    "yaml": ("yaml", "safe_load", "pyyaml"),
+}
+"""The module that reads a format, its function, and the distribution to install for it."""
+
+
+def _parse_text(text: str, kind: str, source: str) -> dict[str, Any]:
+    module, function, distribution = _PARSERS[kind]
+    try:
+        parse = getattr(importlib.import_module(module), function)
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{kind.upper()} needs {distribution}. Fix: pip install {distribution}, or use JSON."
+        ) from error
+    try:
+        data = parse(text)
+    except Exception as error:  # parsers raise many kinds: nested too deep, a date, a number
+        raise ConfigurationError(f"{source}: not valid {kind.upper()}: {error}") from error
+    if not isinstance(data, Mapping | None):
+        raise ConfigurationError(
+            f"{source}: expected a mapping at the top, got {type(data).__name__}. "
+            "Fix: write `name: value` lines."
+        )
+    return {str(key): value for key, value in (data or {}).items()}
+
+
+class FileConfig(BaseModel):
+    """A frozen configuration that is read from a mapping, a text or a file.
+
+    Its fields stand at the top of the mapping or in a block of a larger file.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    block: ClassVar[tuple[str, ...]] = ()
+    """The path of the block in a larger file."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, source: str = "") -> Self:
+        """Read the fields, either alone or in their block of a larger file.
+
+        Raises:
+            ConfigurationError: listing every problem with its path and fix.
+        """
+        found, path = cls._find_block(data)
+        if not isinstance(found, Mapping | None):
+            raise ConfigurationError(
+                f"{path or cls.__name__}: expected a mapping of settings, got "
+                f"{type(found).__name__}. Fix: use the fields {', '.join(cls.model_fields)}."
+            )
+        try:
+            return cls(**{str(key): value for key, value in (found or {}).items()})
+        except ValidationError as error:
+            raise explain_problems(error, cls, prefix=path, source=source) from error
+
+    @classmethod
+    def _find_block(cls, data: Any) -> tuple[Any, str]:
+        """Return the fields and their path in the data."""
+        path = []
+        for name in cls.block:
+            if isinstance(data, Mapping) and name in data:
+                data = data[name]
+                path.append(name)
+        return data, ".".join(path)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Self:
+        """Read a YAML, TOML or JSON file."""
+        path = Path(path)
+        kind = _SUFFIXES.get(path.suffix.lower())
+        if kind is None:
+            raise ConfigurationError(
+                f"{path}: cannot tell the format from {path.suffix!r}. "
+                f"Fix: name the file {', '.join(_SUFFIXES)}."
+            )
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"{path}: cannot be read: {error}") from error
+        return cls.from_dict(_parse_text(text, kind, str(path)), source=str(path))
+
+    @classmethod
+    def from_yaml(cls, text: str) -> Self:
+        """Read YAML text."""
+        return cls.from_dict(_parse_text(text, "yaml", "the YAML text"))
+
+
+class RetentionConfig(FileConfig):
+    """How much of older turns is stored and replayed.
+
+    A turn is a user entry and everything up to the next user entry. The latest `preserve_turns`
+    turns keep everything; older ones keep their texts, and of their tool details what
+    `persist_tool_invocations` allows. Nothing is ever summarised. Read from the fields alone or
+    from the block ``conversation.retention``. Frozen; unknown fields are refused.
+
+    Examples:
+        >>> config = RetentionConfig.from_dict(
+        ...     {"conversation": {"retention": {"persist_tool_invocations": False}}}
+        ... )
+        >>> config.persist_tool_invocations, config.preserve_turns
+        ('none', 2)
+    """
+
+    block = ("conversation", "retention")
+
+    preserve_turns: int = Field(default=2, ge=0)
+    """The latest turns kept verbatim, with full tool calls and results."""
+
+    max_loaded_messages: int | None = Field(default=None, ge=1)
+    """The most messages read from a store for one request; None reads them all."""
+
+    persist_tool_invocations: Literal["full", "trimmed", "none"] = "full"
+    """How much of older turns' tool details is stored: everything, ``{name, status}``, or nothing.
+    ``true`` means ``full``; ``false`` and ``null`` mean ``none``."""
+
+    prune_tools_for_llm: bool = True
+    """Whether the model sees older turns as user and assistant text only."""
+
+    preserve_tools_for_latest_turns: bool = True
+    """Whether the latest turns keep their tool details. When false only a turn that is still
+    being answered does."""
+
+    @field_validator("persist_tool_invocations", mode="before")
+    @classmethod
+    def _read_switch(cls, value: Any) -> Any:
+        if value is None or isinstance(value, bool):
+            return "full" if value else "none"
+        return value.strip().lower() if isinstance(value, str) else value
+
+
+def declare_field(name: str) -> Any:
+    """Return the pydantic field of an option, with its declared default and meaning."""
+    return Field(default=OPTIONS[name].default, description=OPTIONS[name].doc)
+
+
+class CuratorFields(BaseModel):
+    """The options of `Curator` that a text can hold, as fields of a pydantic model."""
+
+    max_tokens: int | None = declare_field("max_tokens")
+    counter: Any = declare_field("counter")
+    provider: Any = declare_field("provider")
+    compact_to: float | None = declare_field("compact_to")
+    recap: bool = declare_field("recap")
+    retrieve: bool = declare_field("retrieve")
+    cache_bytes: int = declare_field("cache_bytes")
+    reasoning: Literal["strip", "keep", "refuse"] | None = declare_field("reasoning")
+    recall_tool: bool | str = declare_field("recall_tool")
+    mode: Literal["enforce", "shadow"] = declare_field("mode")
+    preserve_last_n: int | None = declare_field("preserve_last_n")
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _check_declared(cls, value: Any, info: ValidationInfo) -> Any:
+        name = info.field_name or ""
+        wanted = OPTIONS[name].check(value) if name in CuratorFields.model_fields else None
+        if wanted is not None:
+            raise ValueError(f"should be {wanted}")
+        return value
+
+
+class CuratorConfig(CuratorFields, FileConfig):
+    """The managers and options of a `Curator`, from YAML, TOML, JSON or a mapping.
+
+    `Curator.from_config` builds the curator. Managers stand in the order they run, by name with
+    their options: ``passthrough`` alone, ``sliding_window: {window_size: 40}``, or
+    ``{name: sliding_window, window_size: 40}``. The options ``inner`` and ``managers`` hold
+    managers written the same way. An option such as ``"@summarizer"`` stands for the object of
+    that name given to `Curator.from_config`. In a larger file the settings stand under
+    ``curator``, and the retention under ``conversation.retention``. Frozen; unknown settings are
+    refused with the closest known one.
+
+    Examples:
+        >>> config = CuratorConfig.from_dict(
+        ...     {"managers": ["passthrough"], "max_tokens": 8000, "provider": "openai"}
+        ... )
+        >>> config.managers, config.max_tokens
+        (('passthrough',), 8000)
+    """
+
+    block = ("curator",)
+
+    managers: tuple[Any, ...] = ()
+    """Names and mappings, in the order they run; none is the curator's own default."""
+
+    counter: str = Field(
+        default=OPTIONS["counter"].default,
+        min_length=1,
+        description="An encoding or a model's name.",
+    )
+
+    provider: str = declare_field("provider")
+
+    name: str = declare_field("name")
+
+    retention: RetentionConfig | None = None
+    """How much stores keep of older turns."""
+
+    @field_validator("managers", mode="before")
+    @classmethod
+    def _read_one_manager(cls, value: Any) -> Any:
+        if value is None:
+            return ()
+        return (value,) if isinstance(value, (str, Mapping)) else value
+
+    @classmethod
+    def load(cls, source: CuratorConfig | Mapping[str, Any] | str | Path) -> CuratorConfig:
+        """Return a configuration from itself, a mapping, or the path of a file."""
+        if isinstance(source, CuratorConfig):
+            return source
+        return cls.from_dict(source) if isinstance(source, Mapping) else cls.from_file(source)
+
+    @classmethod
+    def _find_block(cls, data: Any) -> tuple[Any, str]:
+        found, path = super()._find_block(data)
+        if not isinstance(found, Mapping):
+            return found, path
+        settings = {str(key): value for key, value in found.items() if key != "conversation"}
+        conversation = data.get("conversation")
+        if isinstance(conversation, Mapping) and "retention" in conversation:
+            settings.setdefault("retention", conversation["retention"])
+        return settings, path
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings that differ from their defaults as plain values."""
+        return self.model_dump(exclude_defaults=True)

@@ -1,0 +1,253 @@
+"""Predict the provider's count of the next prompt from the last usage report, and tell a cold cache.
+
+The next prompt is the last reported prompt plus a ratio times the tokens added since. A system
+prompt that a service adds unseen is part of the report and cancels out. The ratio is learned from
+growth alone, so it compares two tokenizers and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from history_curator.entries import ConversationEntry, MessageRole
+
+__all__ = [
+    "UsageAnchor",
+    "available_tokens",
+    "cache_lifetime",
+    "entry_time",
+    "idle_seconds",
+    "is_cache_cold",
+    "parse_time",
+]
+
+MIN_RATIO, MAX_RATIO = 0.4, 4.0
+"""The provider's tokens over ours: real tokenizers lie within these bounds."""
+_MEMORY = 0.5
+"""Growth by this share of the request moves the ratio half way to the one it shows."""
+_MAX_STEP = 0.3
+"""One report may show a ratio that differs by this share from the known one."""
+_GROWTH_ERROR, _PROMPT_ERROR = 0.4, 0.015
+"""The bound allows for so much of the growth, and so much of the whole prompt, to be missing."""
+_STEPS = 32
+"""The available tokens move in steps of the budget divided by this."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageAnchor:
+    """The last request a provider reported on: our count, its count, and the ratio learned so far.
+
+    Attributes:
+        counted: tokens of that request as we count them, with tools and priming.
+        reported: tokens of that request as the provider reported them, cached parts included.
+        ratio: the provider's tokens over ours, as far as growth has shown it.
+
+    Examples:
+        >>> anchor = UsageAnchor(1_000, 1_500).after(11_000, 14_000)
+        >>> round(anchor.ratio, 2), anchor.predict(11_100)
+        (1.24, 14124)
+        >>> anchor.upper_bound(anchor.available_tokens(32_000)) <= 32_000
+        True
+        >>> UsageAnchor.from_dict(anchor.to_dict()) == anchor
+        True
+    """
+
+    counted: int
+    reported: int
+    ratio: float = 1.0
+
+    def __post_init__(self) -> None:
+        # The provider counted at least the messages: a ratio that says it counted less is too high.
+        ratio = min(self.ratio, self.reported / self.counted) if self.counted > 0 else self.ratio
+        object.__setattr__(self, "ratio", min(max(ratio, MIN_RATIO), MAX_RATIO))
+
+    def predict(self, counted: int) -> int:
+        """Return the provider's most likely count of a request that we count so."""
+        return max(0, round(self.reported + self.ratio * (counted - self.counted)))
+
+    def upper_bound(self, counted: int) -> int:
+        """Return a count that the provider exceeds in fewer than one of a hundred requests."""
+        growth = max(self.ratio * (counted - self.counted), -self.reported)
+        predicted = (self.reported + growth) * (1 + _PROMPT_ERROR)
+        return math.ceil(predicted + abs(growth) * _GROWTH_ERROR)
+
+    def available_tokens(self, limit: int) -> int:
+        """Return the largest count of ours whose upper bound is within the provider's limit."""
+        if self.upper_bound(0) > limit:
+            return 0
+        missing = limit - self.reported * (1 + _PROMPT_ERROR)
+        growth_error = _GROWTH_ERROR if missing >= 0 else -_GROWTH_ERROR
+        counted = self.counted + missing / (self.ratio * (1 + _PROMPT_ERROR + growth_error))
+        available = max(0, math.floor(counted))
+        return available if self.upper_bound(available) <= limit else max(0, available - 1)
+
+    def likely_tokens(self, limit: int) -> int:
+        """Return a count of ours that the provider most likely counts as its limit, less 1.5 %."""
+        missing = limit * (1 - _PROMPT_ERROR) - self.reported
+        return max(0, math.floor(self.counted + missing / self.ratio))
+
+    def after(self, counted: int, reported: int) -> UsageAnchor:
+        """Return the anchor after the provider reported on the next request of the conversation."""
+        if counted <= 0 or reported <= 0:
+            return self
+        ratio, growth = self.ratio, counted - self.counted
+        if growth > 0:
+            # A reminder slipped in or a cleared result says little about the tokenizer.
+            shown = (reported - self.reported) / growth
+            shown = min(max(shown, ratio * (1 - _MAX_STEP)), ratio * (1 + _MAX_STEP))
+            ratio += (shown - ratio) * growth / (growth + _MEMORY * self.counted)
+        return UsageAnchor(counted, reported, ratio)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the anchor as plain data, to be saved."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> UsageAnchor:
+        """Return the anchor that `to_dict` made this data from."""
+        return cls(int(data["counted"]), int(data["reported"]), float(data["ratio"]))
+
+
+def available_tokens(
+    budget: int,
+    overhead: int,
+    anchor: UsageAnchor | None = None,
+    *,
+    reserve: int = 0,
+    previous: int | None = None,
+) -> int:
+    """Return the tokens that are left for messages, as we count them.
+
+    Without a usage report these are the budget less overhead and reserve. With one, the previous
+    number stays while the provider most likely counts it within the budget and the certain number
+    is not far above it. Otherwise it moves, to a multiple of a 32nd of the budget, so it seldom
+    moves again. A view that grew by much since the report may still be over the budget: check it with
+    `UsageAnchor.upper_bound`, and take `UsageAnchor.available_tokens` for that one view.
+
+    Args:
+        budget: tokens the provider may count for the whole request.
+        overhead: tokens of tools and priming as we count them, sent along with the messages.
+        anchor: the last usage report of the conversation.
+        reserve: tokens of the budget that stay free.
+        previous: the number that the last view was made with.
+
+    Examples:
+        >>> available_tokens(10_000, 500)
+        9500
+        >>> anchor = UsageAnchor(8_000, 9_600, 1.2)  # the provider counts a fifth more
+        >>> lower = available_tokens(10_000, 500, anchor, previous=9_500)
+        >>> lower, available_tokens(10_000, 500, anchor.after(8_200, 9_840), previous=lower)
+        (7176, 7176)
+    """
+    limit = budget - reserve
+    if anchor is None:
+        return max(0, limit - overhead)
+    step = max(1, budget // _STEPS)
+    certain = anchor.available_tokens(limit) - overhead
+    likely = anchor.likely_tokens(limit) - overhead
+    current = limit - overhead if previous is None else previous
+    if certain - 2 * step < current <= likely:
+        return max(0, current)
+    return max(0, (likely - step if current > likely else certain) // step * step)
+
+
+def parse_time(value: Any) -> float | None:
+    """Return a moment as seconds since 1970; None for a value that names no moment.
+
+    Takes a `datetime` (without a zone it counts as UTC), ISO 8601 text, and seconds, milliseconds
+    or nanoseconds as a number.
+
+    Examples:
+        >>> parse_time("1970-01-01T00:01:00Z"), parse_time(1_700_000_000_000), parse_time("soon")
+        (60.0, 1700000000.0, None)
+    """
+    if isinstance(value, str):
+        value = _parse_iso(value.strip())
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).timestamp()
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if not 0 < value < float("inf"):
+        return None
+    # As seconds, numbers above 1e11 would lie beyond the year 5000.
+    return value / 1e9 if value > 1e17 else value / 1e3 if value > 1e11 else float(value)
+
+
+def _parse_iso(text: str) -> datetime | None:
+    head, point, rest = text.partition(".")
+    if point:  # Python 3.10 reads three or six digits after the point and no other number of them.
+        digits = len(rest) - len(rest.lstrip("0123456789"))
+        text = f"{head}.{rest[:digits][:6]:0<6}{rest[digits:]}"
+    try:
+        return datetime.fromisoformat(f"{text[:-1]}+00:00" if text[-1:] in "Zz" else text)
+    except ValueError:
+        return None
+
+
+def entry_time(entry: ConversationEntry) -> float | None:
+    """Return when a message was written, in seconds since 1970; None when it does not say.
+
+    Looks at ``created_at`` of the entry, then for ``timestamp``, ``created_at`` or ``time`` in its
+    metadata, in the dict it was read from, and in ``additional_kwargs`` of a framework's message.
+    """
+    if entry.created_at is not None:
+        return parse_time(entry.created_at)
+    source = entry.root.source
+    for place in (entry.metadata, source, getattr(source, "additional_kwargs", None)):
+        if isinstance(place, Mapping):
+            for key in ("timestamp", "created_at", "time"):
+                moment = parse_time(place.get(key))
+                if moment is not None:
+                    return moment
+    return None
+
+
+def idle_seconds(entries: Iterable[ConversationEntry]) -> float | None:
+    """Return the seconds from the last answer of the model to the newest message after it.
+
+    None when the messages carry no times, or no message follows the last answer.
+    """
+    newest: float | None = None
+    for entry in reversed(list(entries)):
+        moment = entry_time(entry)
+        if entry.role is MessageRole.ASSISTANT:
+            return None if newest is None or moment is None else max(0.0, newest - moment)
+        if moment is not None:
+            newest = moment if newest is None else max(newest, moment)
+    return None
+
+
+def cache_lifetime(model: str) -> float | None:
+    """Return the seconds of idleness that a cached prompt survives, by model or provider.
+
+    None where the provider promises none, and for names that are not known.
+
+    Examples:
+        >>> cache_lifetime("anthropic"), cache_lifetime("gpt-5.6"), cache_lifetime("gemini-2.5-pro")
+        (300.0, 1800.0, None)
+    """
+    name = model.lower()
+    if "gpt-5.6" in name:
+        return 1800.0
+    known = ("claude", "anthropic", "bedrock", "gpt", "openai")
+    return 300.0 if any(each in name for each in known) else None
+
+
+def is_cache_cold(model: str, idle_seconds: float | None, *, lifetime: float | None = None) -> bool:
+    """Return whether the provider has forgotten the last prompt after so many idle seconds.
+
+    Args:
+        model: a model or a provider.
+        idle_seconds: seconds since the last answer; None when they are not known.
+        lifetime: seconds a cached prompt survives, where the caller asked for more than is usual.
+
+    Examples:
+        >>> is_cache_cold("claude-opus-4-6", 600), is_cache_cold("claude-opus-4-6", None)
+        (True, False)
+    """
+    lifetime = cache_lifetime(model) if lifetime is None else lifetime
+    return lifetime is not None and idle_seconds is not None and idle_seconds >= lifetime

@@ -1,0 +1,242 @@
+"""The next prompt is predicted from the last usage report; a pause tells that a cache is cold."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict
+from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from history_curator import ConversationEntry, MessageRole
+from history_curator.tokens import (
+    UsageAnchor,
+    available_tokens,
+    cache_lifetime,
+    entry_time,
+    idle_seconds,
+    is_cache_cold,
+    parse_time,
+)
+
+USER, ASSISTANT, TOOL = MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+NAIVE = datetime(1970, 1, 1, 0, 1)  # noqa: DTZ001 - counts as UTC
+
+anchors = st.builds(
+    UsageAnchor,
+    st.integers(0, 200_000),
+    st.integers(1, 400_000),
+    st.floats(0.01, 100, allow_nan=False),
+)
+
+
+def entry_at(minutes: float | None, role: MessageRole) -> ConversationEntry:
+    moment = None if minutes is None else START + timedelta(minutes=minutes)
+    return ConversationEntry(role, "text", created_at=moment)
+
+
+class TestUsageAnchor:
+    def test_predicts_the_last_report_plus_the_ratio_times_the_growth(self):
+        anchor = UsageAnchor(1_000, 9_000, 1.5)
+
+        assert anchor.predict(1_200) == 9_300
+        assert anchor.upper_bound(1_200) == pytest.approx(9_300 * 1.015 + 300 * 0.4, abs=1)
+
+    @given(anchors, st.integers(0, 500_000))
+    def test_available_tokens_is_the_largest_count_within_the_limit(self, anchor, limit):
+        available = anchor.available_tokens(limit)
+
+        assert available == 0 or anchor.upper_bound(available) <= limit
+        assert anchor.upper_bound(available + 2) > limit
+
+    @given(anchors, st.integers(0, 300_000), st.integers(0, 10_000))
+    def test_the_bound_is_above_the_prediction_and_rises_with_the_count(
+        self, anchor, counted, more
+    ):
+        assert anchor.upper_bound(counted) >= anchor.predict(counted)
+        assert anchor.upper_bound(counted + more) >= anchor.upper_bound(counted)
+
+    def test_growth_teaches_the_ratio_in_spite_of_a_hidden_prompt(self):
+        anchor = UsageAnchor(500, 20_500 + 800)
+        for counted in range(1_000, 20_000, 500):
+            anchor = anchor.after(counted, 20_500 + round(1.6 * counted))
+
+        assert anchor.ratio == pytest.approx(1.6, rel=0.02)
+
+    def test_a_hidden_prompt_that_appears_later_does_not_make_the_ratio_explode(self):
+        anchor = UsageAnchor(5_000, 5_000).after(5_100, 30_100)
+
+        assert anchor.ratio < 1.1
+        assert anchor.predict(5_200) == pytest.approx(30_200, abs=20)
+
+    @given(st.lists(st.tuples(st.integers(-5, 100_000), st.integers(-5, 900_000)), max_size=30))
+    def test_no_report_moves_the_ratio_out_of_its_bounds(self, reports):
+        anchor = UsageAnchor(1_000, 1_200)
+        for counted, reported in reports:
+            anchor = anchor.after(counted, reported)
+
+            assert 0.4 <= anchor.ratio <= 4.0
+            assert anchor.counted > 0
+
+    def test_a_provider_that_counts_less_than_we_do_lowers_the_ratio_at_once(self):
+        assert UsageAnchor(10_000, 9_000, 1.25).ratio == 0.9
+
+    def test_a_report_of_nothing_is_passed_over(self):
+        anchor = UsageAnchor(1_000, 1_200)
+
+        assert anchor.after(1_500, 0) is anchor
+
+    @given(anchors)
+    def test_it_can_be_saved(self, anchor):
+        assert UsageAnchor.from_dict(anchor.to_dict()) == anchor
+        assert anchor.to_dict() == asdict(anchor)
+
+
+class TestAvailableTokens:
+    def test_without_a_report_it_is_the_budget_less_overhead_and_reserve(self):
+        assert available_tokens(10_000, 700, reserve=300) == 9_000
+        assert available_tokens(100, 700) == 0
+
+    @pytest.mark.parametrize("ratio", [0.9, 1.0, 1.3])
+    def test_it_stays_while_reports_agree(self, ratio):
+        anchor, numbers = UsageAnchor(1_000, round(1_000 * ratio), ratio), []
+        for counted in (*range(1_500, 7_000, 250), *range(5_000, 7_000, 250)):
+            anchor = anchor.after(counted, round(counted * ratio))
+            previous = numbers[-1] if numbers else None
+            numbers.append(available_tokens(10_000, 0, anchor, previous=previous))
+
+        assert len(set(numbers)) == 1
+
+    def test_it_falls_when_the_provider_counts_more_and_rises_when_it_counts_less(self):
+        more, less = UsageAnchor(7_000, 9_800, 1.4), UsageAnchor(9_000, 6_300, 0.7)
+
+        assert available_tokens(10_000, 0, more, previous=9_000) < 10_000 / 1.4
+        assert available_tokens(10_000, 0, less, previous=9_000) > 10_000
+
+    @pytest.mark.parametrize("limit", [4_000, 32_000])
+    @pytest.mark.parametrize(("ratio", "hidden"), [(1.0, 0), (0.9, 0), (1.4, 1_000), (1.6, 500)])
+    def test_simulated_requests_stay_within_the_limit(self, limit, ratio, hidden):
+        for seed in range(5):
+            reported, moves = _simulate_requests(limit, ratio, hidden, seed)
+
+            assert max(reported) <= limit
+            assert max(reported[20:]) > 0.9 * limit, "the budget is used"
+            assert moves <= 20, "the number seldom moves in 250 requests"
+
+    def test_after_a_silent_change_only_few_requests_are_over(self):
+        for seed in range(5):
+            reported, _ = _simulate_requests(8_000, 0.9, 0, seed, later_ratio=1.5)
+
+            assert sum(each > 8_000 for each in reported) <= 3
+
+
+def _simulate_requests(limit, ratio, hidden, seed, later_ratio=None, requests=250):
+    """The prompts a provider reports that counts otherwise than we do; how often the number moved."""
+    choose = random.Random(seed)
+    sizes, real, reported, moves = [], [], [], 0
+    anchor = available = None
+    for number in range(requests):
+        if later_ratio is not None and number == requests // 2:
+            ratio = later_ratio
+        sizes.append(min(10 + int(choose.expovariate(1 / (limit * 0.03))), limit // 3))
+        real.append(sizes[-1] * choose.uniform(0.8, 1.2))
+        before, available = available, available_tokens(limit, 0, anchor, previous=available)
+        moves += before not in (None, available)
+        cutoff = _find_cutoff(sizes, available)
+        if anchor is not None and anchor.upper_bound(sum(sizes[cutoff:])) > limit:
+            cutoff = max(cutoff, _find_cutoff(sizes, anchor.available_tokens(limit)))
+        counted, prompt = sum(sizes[cutoff:]), round(hidden + ratio * sum(real[cutoff:]))
+        reported.append(prompt)
+        anchor = UsageAnchor(counted, prompt) if anchor is None else anchor.after(counted, prompt)
+    return reported, moves
+
+
+def _find_cutoff(sizes, available):
+    cutoff = total = 0
+    for index, size in enumerate(sizes):
+        total += size
+        if total > available:
+            while total > 0.7 * available and cutoff < index:
+                total -= sizes[cutoff]
+                cutoff += 1
+    return cutoff
+
+
+class TestTimes:
+    @pytest.mark.parametrize(
+        ("value", "seconds"),
+        [
+            (NAIVE, 60.0),
+            ("1970-01-01T00:01:00Z", 60.0),
+            ("1970-01-01T00:01:00.5+00:00", 60.5),
+            ("1970-01-01T00:01:00.123456789Z", 60.123456),
+            (1_700_000_000, 1_700_000_000.0),
+            (1_700_000_000_000, 1_700_000_000.0),
+            (1_700_000_000_000_000_000, 1_700_000_000.0),
+            ("soon", None),
+            ("", None),
+            (True, None),
+            (None, None),
+            (-5, None),
+            (float("inf"), None),
+            (float("nan"), None),
+        ],
+    )
+    def test_moments_in_every_form(self, value, seconds):
+        assert parse_time(value) == seconds
+
+    @pytest.mark.parametrize(
+        "entry",
+        [
+            ConversationEntry(USER, "a", created_at=NAIVE),
+            ConversationEntry(USER, "a", metadata={"timestamp": 60}),
+            ConversationEntry(USER, "a", source={"role": "user", "created_at": 60}),
+            ConversationEntry(USER, "a", source=SimpleNamespace(additional_kwargs={"time": 60})),
+        ],
+    )
+    def test_a_message_says_its_time_in_one_of_these_places(self, entry):
+        assert entry_time(entry) == 60.0
+
+    def test_idle_seconds_are_those_since_the_last_answer(self):
+        entries = [
+            entry_at(0, USER),
+            entry_at(1, ASSISTANT),
+            entry_at(4, TOOL),
+            entry_at(None, USER),
+            entry_at(9, USER),
+        ]
+
+        assert idle_seconds(entries) == 480.0
+        assert idle_seconds(entries[:2]) is None
+        assert idle_seconds(entries[:1]) is None
+        assert idle_seconds([]) is None
+        assert idle_seconds([entry_at(None, ASSISTANT), entry_at(3, USER)]) is None
+
+
+class TestColdCache:
+    @pytest.mark.parametrize(
+        ("model", "lifetime"),
+        [
+            ("claude-opus-4-6", 300.0),
+            ("us.anthropic.claude-sonnet-4-20250514-v1:0", 300.0),
+            ("bedrock", 300.0),
+            ("gpt-4o", 300.0),
+            ("openai/gpt-5.6-sol", 1_800.0),
+            ("gemini-2.5-pro", None),
+            ("my-own-model", None),
+        ],
+    )
+    def test_a_cached_prompt_survives_as_long_as_its_provider_says(self, model, lifetime):
+        assert cache_lifetime(model) == lifetime
+
+    def test_a_cache_is_cold_after_its_lifetime(self):
+        assert not is_cache_cold("claude-opus-4-6", 299)
+        assert is_cache_cold("claude-opus-4-6", 300)
+        assert not is_cache_cold("claude-opus-4-6", 300, lifetime=3_600)
+        assert not is_cache_cold("claude-opus-4-6", None)
+        assert not is_cache_cold("my-own-model", 1e9)
+        assert is_cache_cold("my-own-model", 61, lifetime=60)
