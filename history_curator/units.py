@@ -2,86 +2,67 @@
 
 A unit is kept or left out whole: a user entry, an answer, or an exchange (calls and all their
 results). Tool ids are not unique: providers and logs reuse them. A result therefore belongs to the
-*latest* call group that carries its id, and inside that group to the first call still unanswered.
+*latest* calls that carry its id, and among those to the first one still unanswered.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
-from history_curator.entries import ConversationEntry, MessageRole, new_entry
+from history_curator.entries import ConversationEntry, MessageRole
 
 UnitKind = Literal["user", "assistant", "exchange"]
 
-LARGEST = 16_384
-"""Characters that one entry counts for at most in the cheap size of a record."""
 MISSING_RESULT = "[No result: the call was not answered, and it may have run.]"
-_MISSING = {
-    "origin": "placeholder",
-    "action": "inserted",
-    "reason": "the call has no result, and providers refuse a call without one",
-}
+ORPHAN = "tool result without a matching call"
+
+_USER, _ASSISTANT, _TOOL = MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL
 
 
 class Unit:
-    """A user entry, an answer, or an exchange. It never changes: a late result makes a new one of it.
+    """A user entry, an answer, or an exchange.
 
     Attributes:
         kind: ``user``, ``assistant`` (no calls) or ``exchange``.
         head: the entry that opens the unit.
-        entries: the head and its results in call order, with a placeholder for each missing one.
-        waiting: the places of the calls that have no result yet.
         start: position of the head in the record.
-        offset: cheap size, in characters, of everything recorded before the head.
-        form: how it is shown, as its last maker made it; private to the seal.
-        told: what the recap says when it is gone; private to the seal.
-        facts: what was reported on it and when it was said; private to the seal.
+        indexes: positions in the record of the head and of each call's result; -1 for a missing one.
     """
 
-    __slots__ = (
-        "entries",
-        "facts",
-        "form",
-        "head",
-        "kind",
-        "offset",
-        "start",
-        "told",
-        "waiting",
-    )
+    __slots__ = ("_entries", "_record", "head", "indexes", "kind", "start")
 
     def __init__(
         self,
         kind: UnitKind,
         head: ConversationEntry,
         start: int,
-        offset: int,
-        entries: tuple[ConversationEntry, ...],
+        record: Sequence[ConversationEntry],
+        indexes: Sequence[int],
     ) -> None:
         self.kind = kind
         self.head = head
         self.start = start
-        self.offset = offset
-        self.entries = entries
-        self.waiting: tuple[int, ...] = ()
-        self.form: Any = None
-        self.told: Any = None
-        self.facts: Any = None
+        self.indexes = indexes
+        self._record = record
+        self._entries: tuple[ConversationEntry, ...] | None = None
 
     @property
-    def missing(self) -> int:
-        """How many calls wait for their result."""
-        return len(self.waiting)
+    def entries(self) -> tuple[ConversationEntry, ...]:
+        """The head and its results in call order, with a placeholder for each missing one."""
+        if self._entries is None:
+            results = [
+                self._record[index] if index >= 0 else placeholder(call.id, call.name)
+                for index, call in zip(self.indexes[1:], self.head.tool_calls or (), strict=True)
+            ]
+            self._entries = (self.head, *results)
+        return self._entries
 
     @property
-    def results(self) -> tuple[ConversationEntry | None, ...]:
-        """One result or None per call of the head."""
-        results: list[ConversationEntry | None] = [*self.entries[1:]]
-        for slot in self.waiting:
-            results[slot] = None
-        return tuple(results)
+    def waiting(self) -> tuple[int, ...]:
+        """Places of the calls that have no result yet."""
+        return tuple([place for place, index in enumerate(self.indexes[1:]) if index < 0])
 
     def __repr__(self) -> str:
         return f"<Unit {self.kind} at {self.start}>"
@@ -89,44 +70,31 @@ class Unit:
 
 def placeholder(call_id: str, tool_name: str | None) -> ConversationEntry:
     """Return a marked result for a call that was never answered."""
-    return new_entry(
+    return ConversationEntry(
         MessageRole.TOOL,
         MISSING_RESULT,
-        0,
-        None,
         tool_call_id=call_id,
         tool_name=tool_name,
         status="error",
-        seldom=_MISSING,
+        origin="placeholder",
+        action="inserted",
+        reason="the call has no result, and providers refuse a call without one",
     )
 
 
-def weight(entry: ConversationEntry) -> int:
-    """Return the cheap size of an entry in characters, capped so that no giant outweighs the rest."""
-    size = len(entry.content) if entry.content else 0
-    if entry.tool_calls:
-        for call in entry.tool_calls:
-            size += len(call.arguments) + len(call.name)
-    return size + 16 if size < LARGEST else LARGEST + 16
-
-
-_USER, _ASSISTANT, _TOOL = MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL
-
-
 class Pairing:
-    """Groups entries into units as they arrive. A late result joins its call, wherever it is.
+    """Entries grouped into units. A late result joins its call, wherever it stands.
 
     Attributes:
-        units: every unit so far, in order of their heads.
+        units: every unit, in order of their heads.
         users: positions in `units` of what the user said.
         pinned: positions in `units` of those that hold a pinned entry.
         hard_starts: positions in `units` of those before which nothing is sent.
-        system: the system entries, with their positions in the record.
         incomplete_units: positions in `units` of exchanges that wait for results.
+        system: the system entries, with their positions in the record.
         orphans: positions of results that match no call, with the reason.
-        replaced: results that a later one for the same call took the place of.
-        changed_units: positions in the record of results that joined or changed an older unit.
-        size: cheap size of everything so far.
+        replaced: positions of results that a later one for the same call took the place of.
+        late_results: positions of results that joined or changed an older unit.
 
     Examples:
         >>> from history_curator.entries import ConversationEntry as E, MessageRole as R, ToolCall
@@ -135,166 +103,134 @@ class Pairing:
         ['user', 'exchange']
     """
 
-    __slots__ = (
-        "_groups",
-        "_latest",
-        "_results",
-        "hard_starts",
-        "changed_units",
-        "incomplete_units",
-        "orphans",
-        "pinned",
-        "replaced",
-        "size",
-        "system",
-        "units",
-        "users",
-    )
-
-    def __init__(self, entries: Iterable[ConversationEntry] = ()) -> None:
+    def __init__(self, entries: Sequence[ConversationEntry], start: int = 0) -> None:
         self.units: list[Unit] = []
         self.users: list[int] = []
         self.pinned: list[int] = []
         self.hard_starts: list[int] = []
-        self.incomplete_units: set[int] = set()
         self.system: list[tuple[int, ConversationEntry]] = []
         self.orphans: dict[int, str] = {}
-        self.replaced: list[ConversationEntry] = []
-        self.changed_units: list[int] = []
-        self.size = 0
-        # By id: the latest unit that carries it, and the slots with that id, those still free last.
-        self._groups: dict[str, list[int]] = {}
-        self._latest: list[int] = []  # the same for results without an id
-        self._results: dict[int, list[ConversationEntry | None]] = {}  # of units not made yet
-        self.extend(entries, 0)
+        self.replaced: list[int] = []
+        self.late_results: list[int] = []
+        self._entries = entries
+        self._calls: dict[str, int] = {}  # the latest exchange that carries a call id
+        self._latest = -1  # the exchange that a result without an id answers
+        self._pair(start)
+        self.incomplete_units = [
+            position
+            for position, unit in enumerate(self.units)
+            if unit.kind == "exchange" and -1 in unit.indexes
+        ]
+
+    def _pair(self, start: int) -> None:
+        entries, units = self._entries, self.units
+        add_unit, calls_of = units.append, self._calls
+        for index in range(start, len(entries)):
+            entry = entries[index]
+            role = entry.role
+            position: int | None = len(units)
+            if role is _TOOL:
+                position = self._add_result(entry, index)
+            elif role is _ASSISTANT:
+                calls = entry.tool_calls
+                if not calls:
+                    add_unit(Unit("assistant", entry, index, entries, (index,)))
+                else:
+                    if len(calls) > 1:
+                        entry = _without_repeated_calls(entry)
+                        calls = entry.tool_calls or ()
+                    for call in calls:
+                        calls_of[call.id] = len(units)
+                    self._latest = len(units)
+                    add_unit(Unit("exchange", entry, index, entries, [index, *[-1] * len(calls)]))
+            elif role is _USER:
+                if entry.is_real_user:
+                    self.users.append(len(units))
+                add_unit(Unit("user", entry, index, entries, (index,)))
+                self._latest = -1
+            else:
+                self.system.append((index, entry))
+                continue
+            if position is not None:
+                if entry.pinned and position not in self.pinned:
+                    insort(self.pinned, position)
+                if entry.barrier:
+                    self.hard_starts.append(position)
+
+    def _add_result(self, entry: ConversationEntry, index: int) -> int | None:
+        call_id = entry.tool_call_id
+        position = self._calls.get(call_id, -1) if call_id else self._latest
+        if position < 0:
+            self.orphans[index] = ORPHAN
+            return None
+        unit = self.units[position]
+        indexes = unit.indexes
+        assert isinstance(indexes, list)
+        place = 0
+        for at, call in enumerate(unit.head.tool_calls or (), start=1):
+            if not call_id or call.id == call_id:
+                place = at
+                if indexes[at] < 0:
+                    break
+        earlier = indexes[place]
+        if earlier >= 0:
+            if not call_id:
+                self.orphans[index] = ORPHAN
+                return None
+            if self._entries[earlier].content and not (entry.content or entry.parts):
+                self.orphans[index] = "second, empty result for the same call"
+                return position
+            self.replaced.append(earlier)
+        if earlier >= 0 or position != len(self.units) - 1:
+            self.late_results.append(index)
+        indexes[place] = index
+        return position
 
     @property
     def newest_answer(self) -> int:
         """Position of the unit before which the request before this one was made; -1 for none."""
-        at = len(self.units) - 1
-        while at > 0 and self.units[at].kind == "user":
-            at -= 1
-        return at
-
-    def extend(self, entries: Iterable[ConversationEntry], start: int) -> None:
-        """Take the next entries of the record; the first of them stands at `start`."""
-        for index, entry in enumerate(entries, start):
-            self._add(entry, index)
-        for position, results in self._results.items():
-            self._make(position, results)
-        self._results.clear()
-
-    def _add(self, entry: ConversationEntry, index: int) -> None:
-        role = entry.role
-        if role is _TOOL:
-            position = self._add_result(entry, index)
-        elif role is _ASSISTANT:
-            position = self._add_assistant(entry, index)
-        elif role is _USER:
-            position = len(self.units)
-            if entry.is_real_user:
-                self.users.append(position)
-            self.units.append(Unit("user", entry, index, self.size, (entry,)))
-            self._latest = []
-        else:
-            self.system.append((index, entry))
-            return
-        self.size += weight(entry)
-        if entry.pinned and position is not None:
-            self._pin(position)
-        if entry.barrier and position is not None:
-            self.hard_starts.append(position)
-
-    def _pin(self, position: int) -> None:
-        place = bisect_left(self.pinned, position)
-        if position not in self.pinned[place : place + 1]:
-            self.pinned.insert(place, position)
-
-    def _add_assistant(self, entry: ConversationEntry, index: int) -> int:
-        calls, position = entry.tool_calls, len(self.units)
-        if not calls:
-            self.units.append(Unit("assistant", entry, index, self.size, (entry,)))
-            return position
-        groups: dict[str, list[int]] = {}
-        for slot in range(len(calls) - 1, -1, -1):  # the first one last, to be taken first
-            known = groups.get(calls[slot].id)
-            if known is None:
-                groups[calls[slot].id] = [position, slot]
-            else:
-                known.append(slot)
-        if len(groups) < len(calls) and len(unique := tuple(dict.fromkeys(calls))) < len(calls):
-            again = "the same call was listed twice"
-            entry = entry.evolve(tool_calls=unique, action="repaired", reason=again)
-            return self._add_assistant(entry, index)
-        self._groups.update(groups)
-        self._latest = [position, *range(len(calls) - 1, -1, -1)]
-        self._results[position] = [None] * len(calls)
-        self.units.append(Unit("exchange", entry, index, self.size, ()))
+        position = len(self.units) - 1
+        while position > 0 and self.units[position].kind == "user":
+            position -= 1
         return position
 
-    def _add_result(self, entry: ConversationEntry, index: int) -> int | None:
-        named = entry.tool_call_id
-        group = self._groups.get(named) if named else self._latest
-        if not group:
-            self.orphans[index] = "tool result without a matching call"
-            return None
-        position = group[0]
-        results = self._results.get(position)
-        if results is None:
-            results = self._results[position] = [*self.units[position].results]
-        while len(group) > 2 and results[group[-1]] is not None:
-            group.pop()
-        slot = group[-1]
-        earlier = results[slot]
-        if earlier is not None:
-            if not named:
-                self.orphans[index] = "tool result without a matching call"
-                return None
-            if earlier.content and not (entry.content or entry.parts):
-                self.orphans[index] = "second, empty result for the same call"
-                return position
-            self.replaced.append(earlier)
-        if earlier is not None or position != len(self.units) - 1:
-            self.changed_units.append(index)
-        results[slot] = entry
-        return position
+    def barrier_before(self, position: int) -> int:
+        """Return the latest unit up to a position before which nothing is sent; 0 for none."""
+        found = bisect_right(self.hard_starts, position)
+        return self.hard_starts[found - 1] if found else 0
 
-    def _make(self, position: int, results: list[Any]) -> None:
-        """Make the unit of an exchange, anew where it has been seen; its placeholders stay."""
-        unit = self.units[position]
-        known, calls = unit.entries[1:], unit.head.tool_calls or ()
-        if unit.entries:
-            unit = self.units[position] = Unit("exchange", unit.head, unit.start, unit.offset, ())
-        waiting = [slot for slot, result in enumerate(results) if result is None]
-        for slot in waiting:
-            call = calls[slot]
-            results[slot] = known[slot] if known else placeholder(call.id, call.name)
-        unit.entries, unit.waiting = (unit.head, *results), tuple(waiting)
-        if waiting:
-            self.incomplete_units.add(position)
-        else:
-            self.incomplete_units.discard(position)
+    @property
+    def unused_results(self) -> dict[int, str]:
+        """Positions of results that are in no unit, with the reasons."""
+        later = "a later result for the same call took its place"
+        return {**self.orphans, **dict.fromkeys(self.replaced, later)}
+
+
+def _without_repeated_calls(entry: ConversationEntry) -> ConversationEntry:
+    calls = entry.tool_calls or ()
+    if len({call.id for call in calls}) == len(calls):
+        return entry
+    unique = tuple(dict.fromkeys(calls))
+    if len(unique) == len(calls):
+        return entry
+    reason = "the same call was listed twice"
+    return entry.evolve(tool_calls=unique, action="repaired", reason=reason)
 
 
 def pair(entries: Iterable[ConversationEntry]) -> list[Unit]:
     """Group entries into units; system entries are not units."""
-    return Pairing(entries).units
+    return Pairing(entries if isinstance(entries, Sequence) else list(entries)).units
 
 
 def flatten(
     units: Sequence[Unit], system: Iterable[tuple[int, ConversationEntry]] = ()
 ) -> list[ConversationEntry]:
     """Return the entries of the units, with system entries back at their places."""
-    waiting = list(system)
+    waiting = list(system)[::-1]
     out: list[ConversationEntry] = []
-    if waiting and (not units or waiting[-1][0] < units[0].start):
-        out.extend(entry for _, entry in waiting)
-        waiting.clear()
-    place = 0
     for unit in units:
-        while place < len(waiting) and waiting[place][0] < unit.start:
-            out.append(waiting[place][1])
-            place += 1
+        while waiting and waiting[-1][0] < unit.start:
+            out.append(waiting.pop()[1])
         out.extend(unit.entries)
-    out.extend(entry for _, entry in waiting[place:])
+    out.extend(entry for _, entry in reversed(waiting))
     return out

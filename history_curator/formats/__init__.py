@@ -108,3 +108,5 @@ __all__ = [
     "write_message",
     "write_part",
 ]
+
+find_format, group_items, ungroup_items = detect, gathered, scattered

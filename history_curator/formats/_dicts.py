@@ -91,7 +91,7 @@ class DictFormat:
             for message in messages
         ]
 
-    def twin(self, message: Any) -> Any:
+    def snapshot(self, message: Any) -> Any:
         """Return a copy of the message that shares its texts."""
         return copied(message if message.__class__ is dict else dict(message))
 

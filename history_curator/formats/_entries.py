@@ -56,6 +56,6 @@ class EntryFormat:
         """Nothing: the same entry has the same numbers, there is no need to spell them out."""
         return None
 
-    def twin(self, message: Any) -> Any:
+    def snapshot(self, message: Any) -> Any:
         """Entries are frozen."""
         return message

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from history_curator.entries import ConversationEntry
-from history_curator.timeline import Timeline
+Timeline = list
 
 if TYPE_CHECKING:
     from history_curator.tokens import TokenCounter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,23 +44,24 @@ class CurationReport:
         self,
         *,
         record: Sequence[ConversationEntry],
-        count: int,
         view: Sequence[ConversationEntry],
         steps: Sequence[Step],
         counter: TokenCounter,
+        count_entry: Callable[[ConversationEntry], int],
         tokens: int,
         max_tokens: int | None,
         overhead: int,
         provider: str,
         strategy: str,
-        settled: int,
+        stable_entries: int,
         cut: int = 0,
         compacted: bool = False,
         orphans: dict[int, str] | None = None,
         warnings: Sequence[str] = (),
         mode: str = "enforce",
     ) -> None:
-        self._whole = record
+        self._record = record
+        self._count_entry = count_entry
         self._view = view
         self._steps = steps
         self._counter = counter
@@ -70,22 +71,17 @@ class CurationReport:
         self.overhead = overhead
         self.provider = provider
         self.strategy = strategy
-        self._settled = settled
+        self._stable_entries = stable_entries
         self.cut = cut
         self.compacted = compacted
         self.warnings = tuple(warnings)
         self.mode = mode
-        self.original_count = count
+        self.original_count = len(record)
         self.curated_count = len(view)
 
     def __getstate__(self) -> dict[str, Any]:
         # Managers give their reasons by the identity of entries, which a copy does not have.
-        return {**self.__dict__, "decisions": self.decisions}
-
-    @cached_property
-    def _record(self) -> Sequence[ConversationEntry]:
-        # The list goes on growing with the conversation; the report is about its beginning.
-        return self._whole[: self.original_count]
+        return {**self.__dict__, "decisions": self.decisions, "_count_entry": self._counter.count_entry}
 
     @property
     def counter(self) -> str:
@@ -96,22 +92,22 @@ class CurationReport:
     def prefix_entries(self) -> int:
         """Entries of the stable prefix: it ends where one was put in for this call alone."""
         last = len(self._view) - 1
-        for position, entry in enumerate(self._view[: self._settled]):
+        for position, entry in enumerate(self._view[: self._stable_entries]):
             if entry.origin in _VOLATILE or (entry.origin == "user" and position == last):
                 return position
-        return self._settled
+        return self._stable_entries
 
     @cached_property
     def prefix_tokens(self) -> int:
         """Tokens of the stable prefix."""
-        return sum(map(self._counter.count_entry, self._view[: self.prefix_entries]))
+        return sum(map(self._count_entry, self._view[: self.prefix_entries]))
 
     @cached_property
     def cache_plan(self) -> CachePlan:
         """Where breakpoints for the provider's prompt cache pay in this view."""
         from history_curator.caching import plan_cache, sheet_for
 
-        sizes = [self._counter.count_entry(entry) for entry in self._view]
+        sizes = [self._count_entry(entry) for entry in self._view]
         family = {"openai": "openai", "gemini": "gemini"}.get(self.provider, "anthropic")
         model = getattr(self._counter, "model", None) or self._counter.name.rpartition(":")[2]
         return plan_cache(
@@ -125,12 +121,12 @@ class CurationReport:
     @cached_property
     def tokens_before(self) -> int:
         """Tokens of the whole record, counted on demand."""
-        return sum(map(self._counter.count_entry, self._record))
+        return sum(map(self._count_entry, self._record))
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
         """One decision per recorded entry, in order, with inserted ones at their place."""
-        count = self._counter.count_entry
+        count = self._count_entry
         return tuple(Deciding(self._record, self._view, self._steps, count, self._orphans).run())
 
     @cached_property

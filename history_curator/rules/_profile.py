@@ -145,7 +145,7 @@ class ProviderProfile:
 
     def repair_unit(
         self, entries: tuple[ConversationEntry, ...]
-    ) -> tuple[tuple[ConversationEntry, ...], int]:
+    ) -> tuple[ConversationEntry, ...]:
         """Return a unit after the rules that can be judged in it by itself, and its features.
 
         The very entries where nothing is wrong. What is left to `repair` is between units.
@@ -156,13 +156,13 @@ class ProviderProfile:
             if not any(look(entries) for look in looks.within) and all(
                 self._judge(entry, looks) for entry in entries
             ):
-                return entries, features
+                return entries
             for rule in self.invariants:
                 wrong = rule in self._in_unit and rule.look_across(entries)
                 suspects = (entry for entry in entries if not self._judge(entry))
                 if wrong or any(map(rule.look_at, suspects)):
                     entries = tuple(rule.repair(entries))
-        return entries, features_in(entries)
+        return entries
 
     def without_reasoning(
         self, entries: tuple[ConversationEntry, ...]
@@ -184,6 +184,7 @@ class ProviderProfile:
         tail: Tail = "request",
         *,
         edited: bool = False,
+        is_valid=None,
     ) -> list[ConversationEntry]:
         """Return entries this provider takes.
 
@@ -199,9 +200,9 @@ class ProviderProfile:
         current = entries if isinstance(entries, list) else list(entries)
         given = current
         for _ in range(_ROUNDS):
-            if self.holds(current, tail):
+            suspects = [entry for entry in current if not ((is_valid and is_valid(entry)) or self._judge(entry))]
+            if not suspects and self.holds_across(current, tail):
                 break
-            suspects = [entry for entry in current if not self._judge(entry)]
             for rule in self.invariants:
                 if rule.requests_only and tail != "request":
                     continue

@@ -190,7 +190,7 @@ def _spoken(head: ConversationEntry, results: Entries) -> ConversationEntry:
 
 def _predecessors(entries: Entries, pairing: Pairing) -> dict[int, ConversationEntry]:
     """For each result that stays, the recorded entry before it, not counting what is dropped."""
-    gone = {id(entry) for entry in pairing.replaced}
+    gone = {id(entries[index]) for index in pairing.replaced}
     before: dict[int, ConversationEntry] = {}
     last: ConversationEntry | None = None
     for index, entry in enumerate(entries):

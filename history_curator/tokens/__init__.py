@@ -53,3 +53,5 @@ __all__ = [
     "tiles",
     "window_margin",
 ]
+
+from history_curator.tokens._cap import cap_text

@@ -1,0 +1,1 @@
+from history_curator.managers._protocol import CurationContext, HistoryManager

@@ -1,0 +1,298 @@
+"""Which unit is shown first: the cutoff, when it moves, and how far.
+
+    [system] [kept questions] [recap] [units as they were first shown …] [newest unit]
+
+Between compactions the view only grows at its end. When the newest unit does not fit, the cutoff
+moves once, to the earliest unit at which the view is no fuller than the target. It never moves back.
+
+Where the cutoff lies follows from the units alone, so it is the same after any restart of the
+program, and a cold start does not go over the whole record: at fixed restart points, one in every
+`RESTART_BUDGETS` budgets of text, the view is the one that a compaction leaves, whether there was one
+or not. Everything here is arithmetic on integers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
+
+from history_curator.units import Pairing
+
+COMPACT_TO = 0.70
+"""How full a compaction leaves the view."""
+COLD_SHARE = 0.35
+"""How full, of that, a compaction leaves it for which the provider's cache was cold."""
+RESTART_BUDGETS = 8
+"""Budgets of cheap size, four characters a token, between two restart points."""
+KEPT_QUESTION_SHARE = 0.25
+"""A question before the cutoff stays while it takes no more than this share of what is available."""
+EXTRA_DEPTH = 0.065
+"""Share of what is available by which a compaction goes deeper for one more unit like the newest."""
+
+
+class Cutoff(NamedTuple):
+    """Where a view begins. Two views with the same cutoff differ in what was added at the end alone.
+
+    Attributes:
+        unit: position of the first unit behind the cutoff.
+        kept: positions of the units before it that stay.
+        recap_tokens: tokens set aside for the recap.
+        recap_until: position behind the last unit that the recap knows to be shown.
+        reasoning_from: position of the first unit that is shown with its reasoning: reasoning is
+            bound to what stood before it when it was thought.
+    """
+
+    unit: int = 0
+    kept: tuple[int, ...] = ()
+    recap_tokens: int = 0
+    recap_until: int = 0
+    reasoning_from: int = 0
+
+
+class WindowState(NamedTuple):
+    """What the view comes to after some units arrived.
+
+    Attributes:
+        end: how many units arrived.
+        cutoff: where the view begins.
+        tokens: all that is shown, but for the system entries in front.
+        first_allowed: the first unit that may be sent: a barrier, or 0.
+        total_tokens: everything that may be sent, where it may still fit.
+    """
+
+    end: int = 0
+    cutoff: Cutoff = Cutoff()
+    tokens: int = 0
+    first_allowed: int = 0
+    total_tokens: float = 0
+
+    def restore_if_all_fits(self, available: int) -> WindowState:
+        """Return the state that shows everything that may be sent, where that fits."""
+        first = self.first_allowed
+        if max(self.cutoff.unit, self.cutoff.reasoning_from) > first and self.total_tokens <= available:
+            cutoff = Cutoff(first, reasoning_from=first)
+            return self._replace(cutoff=cutoff, tokens=int(self.total_tokens))
+        return self
+
+
+@dataclass(frozen=True)
+class UnitSizes:
+    """What the units of a record cost.
+
+    Attributes:
+        pairing: the units.
+        offsets: cheap size, in characters, of everything recorded before each unit.
+        full: tokens of a unit as it is first shown.
+        without_reasoning: its tokens once something before it changed.
+        late_system: tokens of system entries that keep their place, from one unit up to another.
+        recap: tokens to set aside for the recap of the units before one, of what is available.
+        cold: units before whose arrival the provider's cache went cold.
+        preserve_last_n: so many newest entries are never cut off.
+        strips_reasoning: whether reasoning goes where something before it changed.
+    """
+
+    pairing: Pairing
+    offsets: Sequence[int]
+    full: Callable[[int], int]
+    without_reasoning: Callable[[int], int]
+    late_system: Callable[[int, int], int]
+    recap: Callable[[int, int], int]
+    cold: Collection[int] = ()
+    preserve_last_n: int = 0
+    strips_reasoning: bool = False
+
+    def arrival(self, position: int) -> int:
+        """Return the tokens of a unit, with the system entries that came right before it."""
+        return self.full(position) + self.late_system(position - 1, position)
+
+
+def find_cutoff(
+    sizes: UnitSizes, available: int, compact_to: float, budget: int
+) -> tuple[WindowState, WindowState]:
+    """Return what the units come to, and what they came to for the request before this one.
+
+    Args:
+        sizes: what the units cost.
+        available: tokens for everything but the system entries in front.
+        compact_to: share of them that a compaction leaves filled.
+        budget: the budget, for the distance of restart points.
+    """
+    units, answer = sizes.pairing.units, sizes.pairing.newest_answer
+    if not units:
+        return WindowState(), WindowState()
+    distance = RESTART_BUDGETS * budget * 4
+    state = _restart_before(sizes, answer, distance)
+    previous = WindowState()
+    for position in range(state.end, len(units)):
+        if position == answer:
+            previous = state
+        state = _add_unit(sizes, state, position, available, compact_to, distance)
+    return state, previous
+
+
+def _restart_before(sizes: UnitSizes, answer: int, distance: int) -> WindowState:
+    """Return the latest restart point that lies before the previous request."""
+    units, offsets = sizes.pairing.units, sizes.offsets
+    known = max(0, answer - 1) if units[answer].kind != "user" else len(units) - 1
+    barrier = sizes.pairing.barrier_before(known)
+    begin = offsets[max(0, known - 1)] // distance * distance
+    position = bisect_left(offsets, begin, hi=known) + 1 if begin else 0
+    position = position if position > barrier + 1 else barrier
+    return WindowState(position, total_tokens=inf if position else 0)
+
+
+def _is_restart(sizes: UnitSizes, position: int, distance: int) -> bool:
+    """Whether the view from a unit on follows from the units just before it."""
+    if position < 2 or sizes.pairing.barrier_before(position) >= position - 1:
+        return False
+    before, crossed = sizes.offsets[position - 2 : position]
+    return before // distance != crossed // distance
+
+
+def _add_unit(
+    sizes: UnitSizes,
+    state: WindowState,
+    position: int,
+    available: int,
+    compact_to: float,
+    distance: int,
+) -> WindowState:
+    """Put the next unit behind what is shown; compact where it does not fit."""
+    _, cutoff, tokens, first, total = state
+    pairing, target = sizes.pairing, int(available * compact_to)
+    if position and pairing.barrier_before(position) == position:
+        cutoff = Cutoff(position, recap_until=position, reasoning_from=position)
+        tokens, first, total = 0, position, 0
+    elif _is_restart(sizes, position, distance):
+        newest = sizes.arrival(position - 1)
+        cutoff, tokens = _compact(sizes, position - 1, newest, 0, available, target)
+        tokens, first, total = tokens + newest, pairing.barrier_before(position), inf
+    size = sizes.arrival(position)
+    total += size
+    full = tokens + size > available
+    cold = position in sizes.cold and compact_to < 1.0
+    if cold:
+        target = int(available * compact_to * COLD_SHARE)
+        cold = tokens + size > target
+    if first < position and (full or cold):
+        moved, left = _compact(sizes, position, size, cutoff.unit, available, target)
+        if full or moved.unit > cutoff.unit:
+            cutoff, tokens = moved, left
+            total = total if full else inf  # it may seem to fit again; the cutoff does not move back
+    return WindowState(position + 1, cutoff, tokens + size, first, total)
+
+
+def _compact(
+    sizes: UnitSizes, position: int, newest: int, floor: int, available: int, target: int
+) -> tuple[Cutoff, int]:
+    """Return the cutoff that the arrival of a unit leaves, and the tokens shown before the unit.
+
+    It is looked for from the newest end, so the target is met in any script and at any budget. It
+    goes deeper where one more unit like the newest will fit then. And a unit that fits the target is
+    taken also where the question that it brings along does not.
+    """
+    pairing = sizes.pairing
+    pinned, barrier = pairing.pinned, pairing.barrier_before(position)
+    first_pin, floor = bisect_left(pinned, barrier), max(floor, barrier)
+    preserved = _first_preserved(sizes, position)
+    reasoning_from = _start_of_running_turn(pairing, position) if sizes.strips_reasoning else 0
+    fixed = sizes.late_system(0, position - 1) + newest
+
+    def size_of(unit: int) -> int:
+        return sizes.without_reasoning(unit) if unit < reasoning_from else sizes.full(unit)
+
+    def questions(cutoff: int) -> list[int]:
+        kept = _kept_questions(sizes, cutoff, position, barrier, available)
+        return [unit for unit in kept if unit not in pinned] if pinned else kept
+
+    users = pairing.users
+    fronts: dict[tuple[int, bool, int], int] = {}
+
+    def size_in_front(cutoff: int) -> int:
+        turn = bisect_left(users, cutoff)
+        is_question = turn < len(users) and users[turn] == cutoff
+        last_pin = bisect_left(pinned, cutoff) if pinned else 0
+        key = (turn, is_question, last_pin)
+        size = fronts.get(key)
+        if size is None or barrier:
+            pins = pinned[first_pin:last_pin]
+            size = sum(map(size_of, pins)) + sum(map(size_of, questions(cutoff)))
+            fronts[key] = size
+        return size
+
+    def recap_of(cutoff: int) -> int:  # none where what must stay does not even fit
+        fits = size_in_front(cutoff) + fixed <= available
+        return sizes.recap(cutoff, available) if fits else 0
+
+    target = _leave_space_for_one_more(newest, available, target)
+    cutoff, tail, recap = position, 0, recap_of(position)
+    front = size_in_front(cutoff)
+    for _ in range(2):  # the recap of what really left is smaller than that of everything
+        while cutoff > floor:
+            spent = recap + tail + size_of(cutoff - 1) + fixed
+            earlier_front = size_in_front(cutoff - 1)
+            fits = earlier_front + spent <= target or (
+                earlier_front + spent <= available and front + spent <= target
+            )
+            if cutoff <= preserved and not fits:
+                break
+            cutoff -= 1
+            tail += size_of(cutoff)
+            front = earlier_front
+        recap = recap_of(cutoff)
+    kept = pinned[first_pin : bisect_left(pinned, cutoff)]
+    for unit in questions(cutoff):
+        insort(kept, unit)
+    if len(kept) == cutoff - barrier:
+        recap = 0  # everything stayed
+    found = Cutoff(cutoff, tuple(kept), recap, position, reasoning_from)
+    return found, tail + recap + fixed - newest + front
+
+
+def _kept_questions(
+    sizes: UnitSizes, cutoff: int, position: int, barrier: int, available: int
+) -> list[int]:
+    """Return the first user entry, and the one in whose turn the cutoff falls, where they are small.
+
+    The latest one of all stays whatever its size.
+    """
+    users, most = sizes.pairing.users, available * KEPT_QUESTION_SHARE
+    first = bisect_left(users, barrier)
+    kept = [barrier] if barrier and barrier < cutoff else []
+    if first >= len(users) or users[first] >= cutoff:
+        return kept
+    governing, latest = bisect_left(users, cutoff) - 1, bisect_right(users, position) - 1
+    if first == latest or sizes.full(users[first]) <= most:
+        kept.append(users[first])
+    in_turn = governing > first and users[governing + 1 : governing + 2] != [cutoff]
+    if in_turn and (governing == latest or sizes.full(users[governing]) <= most):
+        kept.append(users[governing])
+    return kept
+
+
+def _start_of_running_turn(pairing: Pairing, position: int) -> int:
+    """Return where the turn begins whose tool loop is running; the position where none is."""
+    users = bisect_right(pairing.users, position)
+    if pairing.units[position].kind != "exchange" or not users:
+        return position
+    return pairing.users[users - 1]
+
+
+def _first_preserved(sizes: UnitSizes, position: int) -> int:
+    """Return the first unit of the last entries that are never cut off, whatever follows them."""
+    if not sizes.preserve_last_n:
+        return position
+    units = sizes.pairing.units
+    unit = units[position]
+    end = unit.start + len(unit.indexes) - unit.indexes.count(-1)
+    starts = [each.start for each in units[: position + 1]]
+    return max(0, bisect_right(starts, end - sizes.preserve_last_n) - 1)
+
+
+def _leave_space_for_one_more(newest: int, available: int, target: int) -> int:
+    """Return the target, or a little less where one more unit like the newest fits then."""
+    deeper = available + (target - available) // max(1, newest) * newest
+    return deeper if target - available * EXTRA_DEPTH <= deeper < target else target

@@ -1,0 +1,288 @@
+"""How one unit is shown: full, without reasoning, shrunk to fit, or cleared. Each loses more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
+from history_curator.formats import parse_object
+from history_curator.memo import EntryFacts, Memo, Record
+from history_curator.rules import ProviderProfile
+from history_curator.tokens import cap_text, shorten
+from history_curator.units import Unit
+
+CAP_SHARE = 0.30
+"""Share of the budget that one tool result may take. It is capped once, when it arrives."""
+LEAST_CAP = 64
+"""No result is capped below this many tokens, so that the marker fits; then it is cleared."""
+LONG_ARGUMENT = 400
+SHORT_ARGUMENT = 120
+SHORT_RESULT = 100
+"""A result up to this many characters is not worth clearing."""
+_ENTRY_OVERHEAD = 16
+
+Entries = tuple[ConversationEntry, ...]
+
+
+class Rendering(NamedTuple):
+    """A unit as it is shown.
+
+    Attributes:
+        entries: what is shown.
+        sizes: the tokens of each.
+        tokens: the tokens of all.
+    """
+
+    entries: Entries
+    sizes: tuple[int, ...]
+    tokens: int
+
+
+class Renderer:
+    """Renders the units of one record. A rendering is remembered with the unit's first entry.
+
+    Args:
+        record: what is known of each entry.
+        memo: counts the tokens.
+        profile: whose rules hold in each unit by itself.
+        budget: the budget that tool results are capped for; None for no cap.
+        recall_tool: whether placeholders name a handle; a text is the recall tool's name.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        memo: Memo,
+        profile: ProviderProfile,
+        budget: int | None,
+        *,
+        recall_tool: bool | str = False,
+    ) -> None:
+        self.record = record
+        self.memo = memo
+        self.profile = profile
+        self.recall_tool = recall_tool
+        self.cap = None if budget is None else max(LEAST_CAP, int(budget * CAP_SHARE))
+        self._key = (self.cap, profile, recall_tool)
+        self._bound: dict[tuple[int, int], tuple[Rendering, list[ConversationEntry]]] = {}
+
+    def render_full(self, unit: Unit) -> Rendering:
+        """Return the unit as it is first shown, and as long as it is shown."""
+        return self._remember("full", unit, lambda: self._render_full(unit))
+
+    def render_without_reasoning(self, unit: Unit) -> Rendering:
+        """Return the unit as it is shown once something before it has changed."""
+        full = self.render_full(unit)
+        if not any(entry.reasoning for entry in full.entries):
+            return full
+
+        def render() -> Rendering:
+            return self.render_entries(self.profile.without_reasoning(full.entries))
+
+        return self._remember("bare", unit, render)
+
+    def clear(self, unit: Unit) -> Rendering:
+        """Return the unit with results as placeholders and long arguments cut, if that is shorter."""
+        full = self.render_full(unit)
+        if unit.kind != "exchange":
+            return full
+
+        def render() -> Rendering:
+            cleared = self.render_entries(tuple(map(self._clear_entry, unit.entries)))
+            return cleared if cleared.tokens < full.tokens else full
+
+        return self._remember("cleared", unit, render)
+
+    def shrink_to(self, unit: Unit, tokens: int) -> Rendering:
+        """Return the unit with its results shortened as far as needed to fit, if that is possible."""
+        full = self.render_full(unit)
+        if full.tokens <= tokens or unit.kind != "exchange":
+            return full
+        sizes = [
+            size
+            for entry, size in zip(full.entries, full.sizes, strict=True)
+            if entry.role is MessageRole.TOOL and not entry.pinned
+        ]
+        cap = _equal_cap(sizes, tokens - full.tokens + sum(sizes)) - _ENTRY_OVERHEAD
+        entries = self.profile.repair_unit(unit.entries)
+        while cap >= LEAST_CAP:
+            reason = "to fit the newest exchange"
+            shrunk = self.render_entries(
+                tuple([self._cap_result(each, cap, reason) for each in entries])
+            )
+            if shrunk.tokens <= tokens:
+                return shrunk
+            cap -= max(8, (shrunk.tokens - tokens) // max(1, len(sizes)))
+        return self.clear(unit)
+
+    def render_entries(self, entries: Entries) -> Rendering:
+        """Return a rendering of these entries, after the rules that hold in a unit by itself."""
+        return self._rendering(self.profile.repair_unit(entries))
+
+    def bind(self, rendering: Rendering, indexes: Sequence[int]) -> list[ConversationEntry]:
+        """Return what is shown, bound to the messages at these positions of the record."""
+        key = (id(rendering), indexes[0])
+        known = self._bound.get(key)
+        if known is not None:
+            return known[1]
+        record = self.record
+        places = {id(record.facts[at].entry): at for at in indexes if at >= 0}
+        bound = [self._bind_entry(entry, places) for entry in rendering.entries]
+        self._bound[key] = (rendering, bound)  # holding the rendering keeps the key its own
+        return bound
+
+    def _bind_entry(self, entry: ConversationEntry, places: dict[int, int]) -> ConversationEntry:
+        index = places.get(id(entry.root))
+        if index is None:
+            return entry
+        recorded = self.record.entry_at(index)
+        return recorded if entry.original is None else rebase(entry, recorded)
+
+    def _remember(self, kind: str, unit: Unit, render: Callable[[], Rendering]) -> Rendering:
+        facts = self.record.facts
+        key: tuple[object, ...] = (kind, self._key)
+        if unit.kind == "exchange":
+            key += tuple([None if at < 0 else facts[at] for at in unit.indexes[1:]])
+        known = facts[unit.start].renderings
+        found: Rendering | None = known.get(key)
+        if found is None:
+            found = known[key] = render()
+        return found
+
+    def _render_full(self, unit: Unit) -> Rendering:
+        entries = self.profile.repair_unit(unit.entries)
+        if self.cap is not None and unit.kind == "exchange":
+            cap = self.cap
+            capped = [self._cap_result(each, cap, "oversized tool result") for each in entries]
+            if any(new is not old for new, old in zip(capped, entries, strict=True)):
+                entries = self.profile.repair_unit(tuple(capped))
+        if entries is unit.entries:
+            indexes = unit.indexes
+            sizes = tuple(
+                [
+                    self.memo.count(self.record.facts[at]) if at >= 0 else self._count(entry)
+                    for at, entry in zip(indexes, entries, strict=True)
+                ]
+            )
+            if unit.head is not self.record.facts[unit.start].entry:  # a call was listed twice
+                sizes = (self._count(unit.head), *sizes[1:])
+            return Rendering(entries, sizes, sum(sizes))
+        return self._rendering(entries)
+
+    def _rendering(self, entries: Entries) -> Rendering:
+        sizes = tuple(map(self._count, entries))
+        return Rendering(entries, sizes, sum(sizes))
+
+    def _count(self, entry: ConversationEntry) -> int:
+        return self.memo.counter.count_entry(entry)
+
+    def _cap_result(self, entry: ConversationEntry, cap: int, reason: str) -> ConversationEntry:
+        text = entry.content
+        if (
+            entry.role is not MessageRole.TOOL
+            or entry.pinned
+            or not text
+            or len(text) < cap // 4
+        ):
+            return entry
+        handle = self._handle(entry)
+        note = f"; {recall_hint(handle, self.recall_tool)}" if handle else ""
+        marker = f"\n[… {len(text):,} characters in all, middle left out{note} …]\n"
+        found = cap_text(text, cap, self.memo.counter, marker)
+        if found is None:
+            return entry
+        return entry.evolve(
+            content=found[0],
+            truncated=True,
+            original_length=entry.original_length or len(text),
+            handle=handle,
+            action="truncated",
+            reason=reason,
+        )
+
+    def _clear_entry(self, entry: ConversationEntry) -> ConversationEntry:
+        if entry.pinned:
+            return entry
+        if entry.role is MessageRole.TOOL:
+            return clear_result(entry, self._handle(entry), self.recall_tool)
+        calls = entry.tool_calls
+        if calls and any(len(call.arguments) > LONG_ARGUMENT for call in calls):
+            return entry.evolve(
+                tool_calls=tuple(map(shorten_arguments, calls)),
+                action="truncated",
+                reason="long arguments of an old call",
+            )
+        return entry
+
+    def _handle(self, entry: ConversationEntry) -> str | None:
+        if entry.handle is not None or not self.recall_tool or entry.origin is not None:
+            return entry.handle
+        return handle_of(entry)
+
+
+def rebase(entry: ConversationEntry, recorded: ConversationEntry) -> ConversationEntry:
+    """Return an edited copy as an edit of a recorded entry that says the same as its original."""
+    is_same_source = entry.original is not None and entry.source is entry.original.source
+    return entry.evolve(
+        original=recorded.root,
+        source=recorded.source if is_same_source else entry.source,
+        sequence=recorded.sequence,
+        span=recorded.span,
+        metadata=entry.metadata or recorded.metadata,
+    )
+
+
+def clear_result(
+    entry: ConversationEntry, handle: str | None, recall_tool: bool | str
+) -> ConversationEntry:
+    """Return a tool result as a placeholder, unless it is short anyway."""
+    text = entry.content or ""
+    if len(text) <= SHORT_RESULT and not entry.has_media:
+        return entry
+    note = f"; {recall_hint(handle, recall_tool)} returns it" if handle else ""
+    return entry.evolve(
+        content=f"[cleared: {len(text):,} characters{note}]",
+        parts=None,
+        truncated=True,
+        original_length=len(text),
+        handle=handle,
+        action="cleared",
+        reason="old tool result",
+    )
+
+
+def shorten_arguments(call: ToolCall) -> ToolCall:
+    """Return the call with long string arguments cut; still a JSON object."""
+    if len(call.arguments) <= LONG_ARGUMENT:
+        return call
+    arguments = parse_object(call.arguments)
+    if arguments is None:
+        return call
+    short = {key: _shorten_value(value) for key, value in arguments.items()}
+    text = json.dumps(short, ensure_ascii=False)
+    if len(text) >= len(call.arguments):
+        return call
+    return ToolCall(call.id, call.name, text, call.extra)
+
+
+def _shorten_value(value: object) -> object:
+    if isinstance(value, str) and len(value) > SHORT_ARGUMENT:
+        marker = f"[… {len(value):,} characters …]"
+        return shorten(value, SHORT_ARGUMENT + len(marker), keep="head", marker=marker)
+    if isinstance(value, (list, dict)):
+        text = json.dumps(value, ensure_ascii=False)
+        if len(text) > SHORT_ARGUMENT * 2:
+            return f"[… {len(text):,} characters of JSON …]"
+    return value
+
+
+def _equal_cap(sizes: Sequence[int], available: int) -> int:
+    """Return the largest cap under which sizes add up to at most what is available."""
+    remaining = available
+    for count, size in zip(range(len(sizes), 0, -1), sorted(sizes), strict=True):
+        if size * count >= remaining:
+            return remaining // count
+        remaining -= size
+    return max(sizes, default=0)
