@@ -20,7 +20,7 @@ from history_curator.entries import write_private
 from history_curator.errors import ConfigurationError
 from history_curator.tokens._families import find_family
 from history_curator.tokens._meter import Learned, Meter
-from history_curator.tokens._protocol import TokenCounter
+from history_curator.tokens.base import TokenCounter
 from history_curator.tokens._reports import Reports
 from history_curator.tokens.usage import Usage, read_usage
 
@@ -79,7 +79,7 @@ class Calibration:
     """
 
     def __init__(self, counter: str | TokenCounter | None = None) -> None:
-        from history_curator.tokens._count import get_counter
+        from history_curator.tokens import get_counter
 
         resolved = get_counter(counter)
         self.counter = resolved.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from history_curator.tokens._media import ImageFormula, claude, gemini, patches, tiles
+from history_curator.tokens.models import ImageFormula, claude, gemini, patches, tiles
 
 _GPT_4O = tiles(85, 170)
 
