@@ -9,8 +9,6 @@ from typing import Any
 from history_curator.errors import ConfigurationError
 from history_curator.formats import detect, read_entries
 from history_curator.tokens.base import MessageCounter, TokenCounter
-from history_curator.tokens._calibration import Calibration, Prediction
-from history_curator.tokens._reports import Report, Reports
 from history_curator.tokens.estimate import (
     UsageAnchor,
     available_tokens,
@@ -35,15 +33,20 @@ from history_curator.tokens.tiktoken_counter import TiktokenCounter
 from history_curator.tokens.truncate import Keep, cap_text, count_lines, shorten, shorten_tokens
 from history_curator.tokens.usage import Usage, read_usage
 
-# Until all rooms have landed: these go with the tracking of usage.
-CachingCounter = MessageCounter
+CachingCounter = MessageCounter  # alias until all rooms have landed
+Calibration = UsageAnchor  # alias until all rooms have landed
+
+
+def keep_count(*_: object) -> None:  # alias until all rooms have landed
+    """Do nothing: a count is remembered by the text alone."""
+
 
 __all__ = [
     "CachingCounter", "Calibration", "HeuristicCounter", "ImageFormula", "Keep", "MessageCounter",
-    "ModelFamily", "Prediction", "Report", "Reports", "TiktokenCounter", "TokenCounter", "Usage",
+    "ModelFamily", "TiktokenCounter", "TokenCounter", "Usage",
     "UsageAnchor", "available_tokens", "cache_lifetime", "cap_text", "claude", "count_lines",
     "count_tokens", "entry_time", "find_family", "gemini", "get_counter", "idle_seconds",
-    "is_cache_cold", "parse_time", "patches", "read_usage", "shorten", "shorten_tokens", "tiles",
+    "is_cache_cold", "keep_count", "parse_time", "patches", "read_usage", "shorten", "shorten_tokens", "tiles",
     "window_margin",
 ]  # fmt: skip
 
