@@ -181,7 +181,7 @@ def plan_cache(
 
 
 def plan_of(curation: Curation, **options: Any) -> CachePlan:
-    """Return the plan of a view that was just made; takes the options of `plan_cache`."""
+    """Return the plan of a new view; takes the options of `plan_cache`."""
     report = curation.report
     sizes = [report._counter.count_entry(entry) for entry in curation.entries]
     options["tools_tokens"] = max(curation.tokens - sum(sizes), 0)
@@ -284,7 +284,7 @@ def apply_anthropic(
     Args:
         messages: the view as it was written, in the order of its entries. A leading system
             message takes the mark of the front when ``system`` is not given.
-        plan: made for that view.
+        plan: the plan of that view.
         system: the system prompt, where it is sent apart; text or blocks.
         tools: the tools sent along.
     """
@@ -381,7 +381,7 @@ def place_marks(
 
     Args:
         messages: the view as it was written, in any format.
-        plan: made for that view.
+        plan: the plan of that view.
         mark: returns a marked copy of a message, or None when it cannot carry a mark.
         lead: how many leading entries of the view are not among the messages.
     """

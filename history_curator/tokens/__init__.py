@@ -63,7 +63,7 @@ def get_counter(spec: str | TokenCounter | None = None) -> TokenCounter:
         True
 
     Raises:
-        ConfigurationError: for a name nobody knows or an object that does not count.
+        ConfigurationError: for an unknown name or an object that does not count.
     """
     if spec is None or isinstance(spec, str):
         return _named_counter(spec or DEFAULT_ENCODING)

@@ -96,7 +96,7 @@ class UsageAnchor:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> UsageAnchor:
-        """Return the anchor that `to_dict` made this data from."""
+        """Return the anchor whose `to_dict` gave this data."""
         return cls(int(data["counted"]), int(data["reported"]), float(data["ratio"]))
 
 
@@ -121,7 +121,7 @@ def available_tokens(
         overhead: tokens of tools and priming as we count them, sent along with the messages.
         anchor: the last usage report of the conversation.
         reserve: tokens of the budget that stay free.
-        previous: the number that the last view was made with.
+        previous: the result for the last view.
 
     Examples:
         >>> anchor = UsageAnchor(8_000, 9_600, 1.2)  # the provider counts a fifth more

@@ -130,7 +130,7 @@ def count_lines(lines: Sequence[str], counter: TokenCounter) -> int | None:
 
     Examples:
         >>> from history_curator.tokens import TiktokenCounter
-        >>> counter, lines = TiktokenCounter("o200k_base"), ["read(src/a.py)", "said: done"]
+        >>> counter, lines = TiktokenCounter("o200k_base"), ["read(src/a.py)", "answer: done"]
         >>> count_lines(lines, counter) == counter.count("\n".join(lines))
         True
     """
