@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConversionError
 from history_curator.formats import detect
-from history_curator.tokens.estimate import parse_time
+from history_curator.tokens.estimate import entry_time, parse_time
 
 if TYPE_CHECKING:
     from history_curator.curator import Curation
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Breakpoint", "CachePlan", "CacheRules", "Mark", "apply_anthropic", "apply_bedrock",
     "apply_openai", "cache_control", "cache_key", "find_cache_rules", "place_marks", "plan_cache",
-    "plan_of", "seconds", "sheet_for", "ttl_of",
+    "plan_of", "seconds", "sheet_for", "time_of", "ttl_of",
 ]  # fmt: skip
 
 Message = TypeVar("Message")
@@ -441,4 +441,5 @@ def _mark_last(blocks: Any, name: str, value: Any) -> list[Any] | None:
 
 
 seconds = parse_time
+time_of = entry_time  # alias until all rooms have landed
 sheet_for = find_cache_rules  # alias until all rooms have landed
