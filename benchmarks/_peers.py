@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks._conversation import BUDGET
-from history_curator.tokens._encodings import load_encoding
+from history_curator.tokens.tiktoken_counter import load_encoding
 
 _MORE_THAN_KEPT = 200
 View = Callable[[list[Any]], Any]

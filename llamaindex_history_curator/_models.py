@@ -14,8 +14,7 @@ from llama_index.core.tools import BaseTool
 from history_curator.formats import provider_for
 from history_curator.errors import ConfigurationError
 from history_curator.integrations import Window, budget_of
-from history_curator.tokens import TokenCounter, find_family, get_counter
-from history_curator.tokens._base import CachingCounter
+from history_curator.tokens import CachingCounter, TokenCounter, find_family, get_counter
 
 _serial = numbers(1)
 

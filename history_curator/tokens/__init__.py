@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from history_curator.tokens._calibration import Calibration, Prediction
-from history_curator.tokens._count import count_tokens, get_counter, window_margin
-from history_curator.tokens._families import ModelFamily, find_family
-from history_curator.tokens._heuristic import HeuristicCounter
-from history_curator.tokens._media import ImageFormula, claude, gemini, patches, tiles
-from history_curator.tokens._protocol import TokenCounter
-from history_curator.tokens._reports import Report, Reports
-from history_curator.tokens._shorten import Keep, shorten, shorten_tokens
-from history_curator.tokens._tiktoken import TiktokenCounter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from history_curator.errors import ConfigurationError
+from history_curator.formats import detect, read_entries
+from history_curator.tokens.base import MessageCounter, TokenCounter
 from history_curator.tokens.estimate import (
     UsageAnchor,
     available_tokens,
@@ -20,38 +18,85 @@ from history_curator.tokens.estimate import (
     is_cache_cold,
     parse_time,
 )
+from history_curator.tokens.heuristic_counter import HeuristicCounter
+from history_curator.tokens.models import (
+    ImageFormula,
+    ModelFamily,
+    claude,
+    find_family,
+    gemini,
+    patches,
+    tiles,
+    window_margin,
+)
+from history_curator.tokens.tiktoken_counter import TiktokenCounter
+from history_curator.tokens.truncate import Keep, cap_text, count_lines, shorten, shorten_tokens
 from history_curator.tokens.usage import Usage, read_usage
 
-__all__ = [
-    "Calibration",
-    "HeuristicCounter",
-    "ImageFormula",
-    "Keep",
-    "ModelFamily",
-    "Prediction",
-    "Report",
-    "Reports",
-    "TiktokenCounter",
-    "TokenCounter",
-    "Usage",
-    "UsageAnchor",
-    "available_tokens",
-    "cache_lifetime",
-    "claude",
-    "count_tokens",
-    "entry_time",
-    "find_family",
-    "gemini",
-    "get_counter",
-    "idle_seconds",
-    "is_cache_cold",
-    "parse_time",
-    "patches",
-    "read_usage",
-    "shorten",
-    "shorten_tokens",
-    "tiles",
-    "window_margin",
-]
+CachingCounter = MessageCounter  # alias until all rooms have landed
+Calibration = UsageAnchor  # alias until all rooms have landed
 
-from history_curator.tokens._cap import cap_text
+
+def keep_count(*_: object) -> None:  # alias until all rooms have landed
+    """Do nothing: a count is remembered by the text alone."""
+
+
+__all__ = [
+    "CachingCounter", "Calibration", "HeuristicCounter", "ImageFormula", "Keep", "MessageCounter",
+    "ModelFamily", "TiktokenCounter", "TokenCounter", "Usage",
+    "UsageAnchor", "available_tokens", "cache_lifetime", "cap_text", "claude", "count_lines",
+    "count_tokens", "entry_time", "find_family", "gemini", "get_counter", "idle_seconds",
+    "is_cache_cold", "keep_count", "parse_time", "patches", "read_usage", "shorten", "shorten_tokens", "tiles",
+    "window_margin",
+]  # fmt: skip
+
+DEFAULT_ENCODING = "o200k_base"
+
+
+def get_counter(spec: str | TokenCounter | None = None) -> TokenCounter:
+    """Return the counter for an encoding, a model, ``"heuristic"``, or the counter given.
+
+    The same name gives the same counter, so a text is tokenised once in the whole process.
+
+    Examples:
+        >>> get_counter("gpt-4o") is get_counter("gpt-4o")
+        True
+
+    Raises:
+        ConfigurationError: for an unknown name or an object that does not count.
+    """
+    if spec is None or isinstance(spec, str):
+        return _named_counter(spec or DEFAULT_ENCODING)
+    methods = ("count", "count_entry", "count_tools")
+    missing = [method for method in methods if not callable(getattr(spec, method, None))]
+    missing += [field for field in ("name", "priming") if not hasattr(spec, field)]
+    if missing:
+        raise ConfigurationError(
+            f"counter: {type(spec).__name__} has no {', '.join(missing)}. "
+            "Fix: pass an encoding, a model name or an object with all of TokenCounter."
+        )
+    return spec
+
+
+@lru_cache(maxsize=32)
+def _named_counter(name: str) -> TokenCounter:
+    return HeuristicCounter() if name == "heuristic" else TiktokenCounter(name)
+
+
+def count_tokens(
+    messages: Sequence[Any],
+    counter: str | TokenCounter | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+) -> int:
+    """Return what a request costs: its messages, its tool schemas and the priming.
+
+    This is the arithmetic the budget of a curator uses. Takes messages of any format, and
+    entries.
+
+    Examples:
+        >>> count_tokens([{"role": "user", "content": "hello"}], counter="heuristic") >= 8
+        True
+    """
+    resolved = get_counter(counter)
+    total = sum(map(resolved.count_entry, read_entries(messages, detect(messages))))
+    return total + resolved.count_tools(tools) + resolved.priming

@@ -15,26 +15,16 @@ from typing import Any
 
 from history_curator.entries import ConversationEntry, MessageRole
 
-__all__ = [
-    "UsageAnchor",
-    "available_tokens",
-    "cache_lifetime",
-    "entry_time",
-    "idle_seconds",
-    "is_cache_cold",
-    "parse_time",
-]
-
+# The provider's tokens over ours: real tokenizers lie within these bounds.
 MIN_RATIO, MAX_RATIO = 0.4, 4.0
-"""The provider's tokens over ours: real tokenizers lie within these bounds."""
+# Growth by this share of the request moves the ratio half way to the one it shows.
 _MEMORY = 0.5
-"""Growth by this share of the request moves the ratio half way to the one it shows."""
+# One report may show a ratio that differs by this share from the known one.
 _MAX_STEP = 0.3
-"""One report may show a ratio that differs by this share from the known one."""
+# The bound allows for so much of the growth, and so much of the whole prompt, to be missing.
 _GROWTH_ERROR, _PROMPT_ERROR = 0.4, 0.015
-"""The bound allows for so much of the growth, and so much of the whole prompt, to be missing."""
+# The available tokens move in steps of the budget divided by this.
 _STEPS = 32
-"""The available tokens move in steps of the budget divided by this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +41,6 @@ class UsageAnchor:
         >>> round(anchor.ratio, 2), anchor.predict(11_100)
         (1.24, 14124)
         >>> anchor.upper_bound(anchor.available_tokens(32_000)) <= 32_000
-        True
-        >>> UsageAnchor.from_dict(anchor.to_dict()) == anchor
         True
     """
 
@@ -108,7 +96,7 @@ class UsageAnchor:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> UsageAnchor:
-        """Return the anchor that `to_dict` made this data from."""
+        """Return the anchor whose `to_dict` gave this data."""
         return cls(int(data["counted"]), int(data["reported"]), float(data["ratio"]))
 
 
@@ -125,7 +113,7 @@ def available_tokens(
     Without a usage report these are the budget less overhead and reserve. With one, the previous
     number stays while the provider most likely counts it within the budget and the certain number
     is not far above it. Otherwise it moves, to a multiple of a 32nd of the budget, so it seldom
-    moves again. A view that grew by much since the report may still be over the budget: check it with
+    moves again. A view that grew much since the report may still be over the budget: check it with
     `UsageAnchor.upper_bound`, and take `UsageAnchor.available_tokens` for that one view.
 
     Args:
@@ -133,15 +121,12 @@ def available_tokens(
         overhead: tokens of tools and priming as we count them, sent along with the messages.
         anchor: the last usage report of the conversation.
         reserve: tokens of the budget that stay free.
-        previous: the number that the last view was made with.
+        previous: the result for the last view.
 
     Examples:
-        >>> available_tokens(10_000, 500)
-        9500
         >>> anchor = UsageAnchor(8_000, 9_600, 1.2)  # the provider counts a fifth more
-        >>> lower = available_tokens(10_000, 500, anchor, previous=9_500)
-        >>> lower, available_tokens(10_000, 500, anchor.after(8_200, 9_840), previous=lower)
-        (7176, 7176)
+        >>> available_tokens(10_000, 500), available_tokens(10_000, 500, anchor, previous=9_500)
+        (9500, 7176)
     """
     limit = budget - reserve
     if anchor is None:
@@ -166,7 +151,14 @@ def parse_time(value: Any) -> float | None:
         (60.0, 1700000000.0, None)
     """
     if isinstance(value, str):
-        value = _parse_iso(value.strip())
+        text, point, fraction = value.strip().partition(".")
+        if point:  # Python 3.10 reads three or six digits after the point, no other number of them
+            zone = fraction.lstrip("0123456789")
+            text += f".{fraction[: len(fraction) - len(zone)][:6]:0<6}{zone}"
+        try:
+            value = datetime.fromisoformat(f"{text[:-1]}+00:00" if text[-1:] in "Zz" else text)
+        except ValueError:
+            return None
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).timestamp()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -177,19 +169,8 @@ def parse_time(value: Any) -> float | None:
     return value / 1e9 if value > 1e17 else value / 1e3 if value > 1e11 else float(value)
 
 
-def _parse_iso(text: str) -> datetime | None:
-    head, point, rest = text.partition(".")
-    if point:  # Python 3.10 reads three or six digits after the point and no other number of them.
-        digits = len(rest) - len(rest.lstrip("0123456789"))
-        text = f"{head}.{rest[:digits][:6]:0<6}{rest[digits:]}"
-    try:
-        return datetime.fromisoformat(f"{text[:-1]}+00:00" if text[-1:] in "Zz" else text)
-    except ValueError:
-        return None
-
-
 def entry_time(entry: ConversationEntry) -> float | None:
-    """Return when a message was written, in seconds since 1970; None when it does not say.
+    """Return the seconds since 1970 at which a message was written; None when it does not say.
 
     Looks at ``created_at`` of the entry, then for ``timestamp``, ``created_at`` or ``time`` in its
     metadata, in the dict it was read from, and in ``additional_kwargs`` of a framework's message.
@@ -197,10 +178,10 @@ def entry_time(entry: ConversationEntry) -> float | None:
     if entry.created_at is not None:
         return parse_time(entry.created_at)
     source = entry.root.source
-    for place in (entry.metadata, source, getattr(source, "additional_kwargs", None)):
-        if isinstance(place, Mapping):
+    for holder in (entry.metadata, source, getattr(source, "additional_kwargs", None)):
+        if isinstance(holder, Mapping):
             for key in ("timestamp", "created_at", "time"):
-                moment = parse_time(place.get(key))
+                moment = parse_time(holder.get(key))
                 if moment is not None:
                     return moment
     return None
@@ -244,10 +225,6 @@ def is_cache_cold(model: str, idle_seconds: float | None, *, lifetime: float | N
         model: a model or a provider.
         idle_seconds: seconds since the last answer; None when they are not known.
         lifetime: seconds a cached prompt survives, where the caller asked for more than is usual.
-
-    Examples:
-        >>> is_cache_cold("claude-opus-4-6", 600), is_cache_cold("claude-opus-4-6", None)
-        (True, False)
     """
     lifetime = cache_lifetime(model) if lifetime is None else lifetime
     return lifetime is not None and idle_seconds is not None and idle_seconds >= lifetime

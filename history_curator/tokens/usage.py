@@ -6,42 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_INPUT = ("input_tokens", "prompt_tokens", "inputTokens", "promptTokenCount", "prompt_token_count")
-_OUTPUT = (
-    "output_tokens",
-    "completion_tokens",
-    "outputTokens",
-    "candidatesTokenCount",
-    "candidates_token_count",
-)
+_INPUT = (
+    "input_tokens", "prompt_tokens", "inputTokens", "promptTokenCount", "prompt_token_count"
+)  # fmt: skip
+_OUTPUT = ("output_tokens", "completion_tokens", "outputTokens", "candidatesTokenCount",
+           "candidates_token_count")  # fmt: skip
 # Gemini reports thinking beside the answer; everyone else within it.
 _THOUGHTS = ("thoughtsTokenCount", "thoughts_token_count")
 _DETAILS = ("input_token_details", "input_tokens_details", "prompt_tokens_details")
-# Beside the input (Anthropic, Bedrock): the input does not hold them.
+# Anthropic and Bedrock report the cached parts beside the input, everyone else within it.
 _READ_BESIDE = ("cache_read_input_tokens", "cacheReadInputTokens")
 _WRITE_BESIDE = ("cache_creation_input_tokens", "cacheWriteInputTokens")
-# Inside the input (everyone else).
 _READ_WITHIN = ("cachedContentTokenCount", "cached_content_token_count")
 _READ_DETAIL = ("cached_tokens", "cache_read", "priority_cache_read", "flex_cache_read")
-_WRITE_DETAIL = (
-    "cache_write_tokens",
-    "cache_creation",
-    "priority_cache_creation",
-    "flex_cache_creation",
-)
-_SHORT, _LONG = "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
+_WRITE_DETAIL = ("cache_write_tokens", "cache_creation", "priority_cache_creation",
+                 "flex_cache_creation")  # fmt: skip
+_SHORT, _LONG = ("ephemeral_5m_input_tokens",), ("ephemeral_1h_input_tokens",)
 # The fields in which a message, an answer or a line of a log keeps its usage.
-_HOLDERS = (
-    "usage_metadata",
-    "usageMetadata",
-    "usage",
-    "token_usage",
-    "response_metadata",
-    "llm_output",
-    "raw",
-    "message",
-    "additional_kwargs",
-)
+_HOLDERS = ("usage_metadata", "usageMetadata", "usage", "token_usage", "response_metadata",
+            "llm_output", "raw", "message", "additional_kwargs")  # fmt: skip
 _DEPTH = 3
 
 
@@ -105,7 +88,7 @@ def _read(given: Any, depth: int) -> Usage | None:
             inner = _field(given, name)
             if name == "additional_kwargs" and _is_partial(_field(inner, "usage")):
                 continue
-            if inner is not None and not isinstance(inner, (str, bytes, int, float, list)):
+            if not isinstance(inner, (str, bytes, int, float, list, type(None))):
                 usage_inside = _read(inner, depth + 1)
                 if usage_inside is not None:
                     return usage_inside
@@ -113,17 +96,17 @@ def _read(given: Any, depth: int) -> Usage | None:
 
 
 def _is_partial(usage: Any) -> bool:
-    """Whether this is what LlamaIndex leaves of Anthropic's report: the cached part is lost."""
+    """Return whether this is the rest that LlamaIndex leaves of Anthropic's report."""
     return isinstance(usage, Mapping) and set(usage) == {"input_tokens", "output_tokens"}
 
 
 def _usage(given: Any, whole: int) -> Usage:
     output = (_number(given, _OUTPUT) or 0) + (_number(given, _THOUGHTS) or 0)
     details = next((each for name in _DETAILS if (each := _field(given, name)) is not None), None)
-    long = _number(details, (_LONG,)) or 0
+    long = _number(details, _LONG) or 0
     if details is not None:
         read = _number(details, _READ_DETAIL) or 0
-        write = (_number(details, (_SHORT,)) or 0) + long or _number(details, _WRITE_DETAIL) or 0
+        write = (_number(details, _SHORT) or 0) + long or _number(details, _WRITE_DETAIL) or 0
         if read or write:
             return Usage(whole, read, write, output, long)
     read, write = _number(given, _READ_BESIDE) or 0, _number(given, _WRITE_BESIDE) or 0
@@ -131,16 +114,13 @@ def _usage(given: Any, whole: int) -> Usage:
         total = _number(given, ("total_tokens",))
         if total is None or total != whole + output:  # Some routers add them up themselves.
             whole += read + write
-        written = _field(given, "cache_creation")
-        return Usage(whole, read, write, output, _number(written, (_LONG,)) or _long(given))
+        # Bedrock lists its writes by how long they last.
+        listed = _field(given, "cacheDetails") or ()
+        lasting = [each for each in listed if _field(each, "ttl") == "1h"]
+        write_1h = sum(_number(each, ("inputTokens",)) or 0 for each in lasting)
+        write_1h = _number(_field(given, "cache_creation"), _LONG) or write_1h
+        return Usage(whole, read, write, output, write_1h)
     return Usage(whole, _number(given, _READ_WITHIN) or 0, 0, output)
-
-
-def _long(given: Any) -> int:
-    """Bedrock lists its writes by how long they last."""
-    listed = _field(given, "cacheDetails")
-    lasting = [each for each in listed or () if _field(each, "ttl") == "1h"]
-    return sum(_number(each, ("inputTokens",)) or 0 for each in lasting)
 
 
 def _field(holder: Any, name: str) -> Any:

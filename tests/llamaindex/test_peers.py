@@ -11,8 +11,7 @@ from llama_index.core.base.llms.types import ChatMessage, ThinkingBlock, ToolCal
 from llama_index.core.memory import ChatMemoryBuffer, ChatSummaryMemoryBuffer, Memory
 from llama_index.core.storage.chat_store import SimpleChatStore
 
-from history_curator.tokens import TokenCounter
-from history_curator.tokens._base import CachingCounter
+from history_curator.tokens import CachingCounter, TokenCounter
 from llamaindex_history_curator import CuratedMemory, CuratedReActAgent
 from tests.llamaindex.factories import (
     assistant,

@@ -90,7 +90,6 @@ USES: dict[str, tuple[str, list[tuple[list[str], int]]]] = {
                   "Curator(RelevanceManager(), max_tokens=500).curate("
                   "[{'role': 'user', 'content': 'hi'}])\n"), []),
     "vectors": ("import wordllama\nfrom history_curator import RelevanceManager\n", []),
-    "offline": ("import splintr\n" + CURATE, []),
     "sql": ("import sqlalchemy\nfrom history_curator.record.prune import prune_store\n", []),
     "testing": ("from history_curator.testing import SEQUENCES, strategies\n", []),
     "lab": ("import matplotlib; matplotlib.use('Agg')\n" + REPLAY
@@ -127,7 +126,6 @@ CHAINS = (
     ("langchain", "agents"),
     ("relevance", "vectors"),
     ("sql",),
-    ("offline",),
     ("testing",),
 )
 

@@ -35,7 +35,7 @@ def test_what_is_held_stays_below_the_bound() -> None:
     finally:
         tracemalloc.stop()
     assert len(curator._conversations._held) < 100, "the bound was never reached"
-    counted = sum(map(len, (curator.counter._fresh, curator.counter._old)))  # type: ignore[attr-defined]
+    counted = sum(map(len, (curator.counter._recent, curator.counter._older)))  # type: ignore[attr-defined]
     assert held - 200 * counted < 1.5 * limit
 
 

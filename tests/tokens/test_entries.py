@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import base64
 import math
+import pickle
 
 import pytest
 
-from history_curator.errors import ConfigurationError
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
+from history_curator.errors import ConfigurationError
 from history_curator.tokens import (
     TiktokenCounter,
     claude,
@@ -73,6 +74,12 @@ class TestEntries:
         assert large.count_entry(entry) == 2 * first
         assert small.count_entry(entry) == first
 
+    def test_counting_leaves_nothing_on_an_entry(self, counter: TiktokenCounter) -> None:
+        entry = ConversationEntry(USER, "hello", tool_calls=(ToolCall("c1", "look"),))
+        before = pickle.dumps(entry)
+        assert counter.count_entry(entry) == counter.count_entry(entry)
+        assert pickle.dumps(entry) == before
+
     def test_an_edited_copy_is_counted_anew(self, counter: TiktokenCounter) -> None:
         entry = ConversationEntry(USER, "a long story " * 20)
         counter.count_entry(entry)
@@ -86,15 +93,23 @@ class TestEntries:
 
 
 class TestRequests:
-    def test_is_the_sum_of_its_messages_and_priming(self, counter: TiktokenCounter) -> None:
-        said = [system("s"), user("hi"), call("c1", at=3), result("c1", "found"), assistant("ok")]
-        each = [count_tokens([message], counter) - 3 for message in said]
-        assert count_tokens(said, counter) == sum(each) + 3
+    def test_a_request_is_the_sum_of_its_messages_and_the_priming(
+        self, counter: TiktokenCounter
+    ) -> None:
+        messages = [
+            system("s"),
+            user("hi"),
+            call("c1", at=3),
+            result("c1", "found"),
+            assistant("ok"),
+        ]
+        each = [count_tokens([message], counter) - 3 for message in messages]
+        assert count_tokens(messages, counter) == sum(each) + 3
 
     def test_an_empty_request_costs_the_priming(self, counter: TiktokenCounter) -> None:
         assert count_tokens([], counter) == counter.priming
 
-    def test_tools_are_added(self, counter: TiktokenCounter) -> None:
+    def test_a_request_includes_its_tools(self, counter: TiktokenCounter) -> None:
         tools = [{"name": "look", "description": "Look around."}]
         said = [user("hi")]
         assert count_tokens(said, counter, tools=tools) == (
@@ -113,7 +128,7 @@ FUNCTION = {"name": "weather", "description": "Current weather.", "parameters": 
 
 
 class TestToolSchemas:
-    def test_follows_the_published_arithmetic(self, counter: TiktokenCounter) -> None:
+    def test_schemas_follow_the_published_arithmetic(self, counter: TiktokenCounter) -> None:
         count = counter.count
         expected = 7 + count("weather:Current weather") + 3
         expected += 3 + count("city:string:The city") + 3 + count("unit:string:Unit")
@@ -163,7 +178,9 @@ class TestImages:
             (gemini, (1536, 768), 516),
         ],
     )
-    def test_formulas(self, formula: tiles, size: tuple[int, int], tokens: int) -> None:
+    def test_an_image_costs_what_its_formula_says(
+        self, formula: tiles, size: tuple[int, int], tokens: int
+    ) -> None:
         assert formula(*size) == tokens
 
     @pytest.mark.parametrize("formula", [tiles(85, 170), patches(1.0), claude])
@@ -216,73 +233,58 @@ def b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-class TestEverythingThatIsSent:
-    """Nothing that leaves the machine is free."""
+def document(**source: object) -> dict[str, object]:
+    return {"type": "document", "source": source}
 
-    @pytest.mark.parametrize(
-        "block",
-        [
-            {
-                "type": "document",
-                "source": {"type": "text", "media_type": "text/plain", "data": TEXT},
-            },
-            {
-                "type": "document",
-                "source": {"type": "content", "content": [{"type": "text", "text": TEXT}]},
-            },
-            {"type": "document", "source": {"type": "content", "content": TEXT}},
-            {
-                "type": "document",
-                "title": TEXT,
-                "source": {"type": "url", "url": "https://example.org/a.pdf"},
-            },
-            {
-                "type": "document",
-                "source": {
-                    "type": "base64",
-                    "media_type": "text/csv",
-                    "data": b64(TEXT.encode()),
-                },
-            },
-            {
-                "type": "file",
-                "file": {
-                    "filename": "a.txt",
-                    "file_data": "data:text/plain;base64," + b64(TEXT.encode()),
-                },
-            },
-            {"type": "file", "file": {"filename": "a.md", "file_data": b64(TEXT.encode())}},
-            {
-                "type": "input_file",
-                "filename": "a.json",
-                "file_data": "data:application/json;base64," + b64(TEXT.encode()),
-            },
-            {"type": "file", "source_type": "text", "text": TEXT},
-            {"type": "file", "mime_type": "text/plain", "base64": b64(TEXT.encode())},
-            {"type": "mystery", "payload": TEXT},
-        ],
-    )
-    def test_text_in_documents(self, counter: TiktokenCounter, block: dict[str, object]) -> None:
+
+DATA_URL = "data:text/plain;base64," + b64(TEXT.encode())
+BLOCKS = [
+    document(type="text", media_type="text/plain", data=TEXT),
+    document(type="content", content=[{"type": "text", "text": TEXT}]),
+    document(type="content", content=TEXT),
+    document(type="base64", media_type="text/csv", data=b64(TEXT.encode())),
+    {**document(type="url", url="https://example.org/a.pdf"), "title": TEXT},
+    {"type": "file", "file": {"filename": "a.txt", "file_data": DATA_URL}},
+    {"type": "file", "file": {"filename": "a.md", "file_data": b64(TEXT.encode())}},
+    {"type": "input_file", "filename": "a.json", "file_data": DATA_URL},
+    {"type": "file", "source_type": "text", "text": TEXT},
+    {"type": "file", "mime_type": "text/plain", "base64": b64(TEXT.encode())},
+    {"type": "mystery", "payload": TEXT},
+]
+
+
+class TestEverythingThatIsSentIsCounted:
+    @pytest.mark.parametrize("block", BLOCKS)
+    def test_the_text_of_a_document_counts_as_text(
+        self, counter: TiktokenCounter, block: dict[str, object]
+    ) -> None:
         message = {"role": "user", "content": [{"type": "text", "text": "see"}, block]}
         assert count_tokens([message], counter) >= counter.count(TEXT)
 
-    def test_a_megabyte_of_text_is_not_two_thousand_tokens(self, counter: TiktokenCounter) -> None:
-        source = {"type": "text", "media_type": "text/plain", "data": "word " * 200_000}
-        message = {"role": "user", "content": [{"type": "document", "source": source}]}
-        assert count_tokens([message], counter) > 200_000
-
     @pytest.mark.parametrize("data", [PDF, b"%PDF-1.7" + b"\x9c" * 70_000])
-    def test_pages_of_a_pdf(self, counter: TiktokenCounter, data: bytes) -> None:
-        source = {"type": "base64", "media_type": "application/pdf", "data": b64(data)}
-        message = {"role": "user", "content": [{"type": "document", "source": source}]}
+    def test_a_pdf_costs_so_much_a_page(self, counter: TiktokenCounter, data: bytes) -> None:
+        block = document(type="base64", media_type="application/pdf", data=b64(data))
+        message = {"role": "user", "content": [block]}
         assert 7 * 3_000 <= count_tokens([message], counter) <= 8 * 3_000 + 20
-
-    def test_a_given_price_is_used_for_what_is_guessed(self) -> None:
-        source = {"type": "base64", "media_type": "application/pdf", "data": b64(PDF)}
-        message = {"role": "user", "content": [{"type": "document", "source": source}]}
         assert count_tokens([message], TiktokenCounter(media={"file": 99})) < 120
 
-    def test_long_sound_costs_more(self, counter: TiktokenCounter) -> None:
+    @pytest.mark.parametrize("depth", [5_000, 200_000])
+    def test_a_block_too_deep_for_json_counts_all_of_its_text(
+        self, counter: TiktokenCounter, depth: int
+    ) -> None:
+        block: object = {"text": TEXT}
+        for _ in range(depth):
+            block = [block]
+        entry = ConversationEntry(USER, "see", parts=(ContentPart("other", raw=block),))
+        assert counter.count_entry(entry) > counter.count(TEXT)
+
+    def test_a_block_that_holds_itself_is_counted_once(self, counter: TiktokenCounter) -> None:
+        block: dict[str, object] = {"text": TEXT}
+        block["self"] = block
+        entry = ConversationEntry(USER, "see", parts=(ContentPart("other", raw=block),))
+        assert counter.count(TEXT) < counter.count_entry(entry) < counter.count(TEXT) + 20
+
+    def test_long_sound_costs_more_than_short_sound(self, counter: TiktokenCounter) -> None:
         def spoken(size: int) -> int:
             audio = {"data": b64(b"x" * size), "format": "mp3"}
             block = {"type": "input_audio", "input_audio": audio}
@@ -290,7 +292,7 @@ class TestEverythingThatIsSent:
 
         assert spoken(10) < 1_100 < 19_000 < spoken(10_000_000)
 
-    def test_a_refusal_beside_the_text(self, counter: TiktokenCounter) -> None:
+    def test_a_refusal_beside_the_text_counts(self, counter: TiktokenCounter) -> None:
         bare = count_tokens([assistant("no")], counter)
         assert count_tokens([assistant("no", refusal=TEXT)], counter) == bare + counter.count(TEXT)
 
@@ -298,12 +300,14 @@ class TestEverythingThatIsSent:
         refused = count_tokens([assistant(None, refusal=TEXT)], counter)
         assert refused == count_tokens([assistant(TEXT)], counter)
 
-    def test_what_was_spoken(self, counter: TiktokenCounter) -> None:
+    def test_a_transcript_counts_as_text_and_sound_without_one_as_sound(
+        self, counter: TiktokenCounter
+    ) -> None:
         audio = {"id": "a1", "transcript": TEXT}
         assert count_tokens([assistant(None, audio=audio)], counter) > counter.count(TEXT)
         assert count_tokens([assistant(None, audio={"id": "a1"})], counter) > 1_000
 
-    def test_annotations(self, counter: TiktokenCounter) -> None:
+    def test_annotations_beside_the_text_count(self, counter: TiktokenCounter) -> None:
         notes = [{"type": "url_citation", "url_citation": {"title": TEXT, "url": "u"}}]
         assert count_tokens([assistant("see", annotations=notes)], counter) > counter.count(TEXT)
 
@@ -316,13 +320,13 @@ class TestEverythingThatIsSent:
         assert count_tokens(usual, counter) == count_tokens(short, counter)
         assert count_tokens(endless, counter) > 2 * counter.count("x y " * 500)
 
-    def test_annotations_of_a_block(self, counter: TiktokenCounter) -> None:
+    def test_annotations_of_a_block_count(self, counter: TiktokenCounter) -> None:
         noted = {"type": "url_citation", "url": "u", "title": TEXT}
         said = {"type": "output_text", "text": "see", "annotations": [noted]}
         item = {"type": "message", "role": "assistant", "content": [said]}
         assert count_tokens([item], counter) > counter.count(TEXT)
 
-    def test_what_a_call_carries_beside_its_arguments(self, counter: TiktokenCounter) -> None:
+    def test_long_fields_of_a_call_count(self, counter: TiktokenCounter) -> None:
         asked = call("c1")
         bare = count_tokens([asked], counter)
         asked["tool_calls"][0]["index"] = 0
@@ -333,7 +337,7 @@ class TestEverythingThatIsSent:
         checks = {"pending_safety_checks": [{"message": TEXT}]}
         assert count_tokens([seen | checks], counter) > counter.count(TEXT)
 
-    def test_documents_of_bedrock(self, counter: TiktokenCounter) -> None:
+    def test_documents_of_bedrock_count_by_their_format(self, counter: TiktokenCounter) -> None:
         for form, data, tokens in (
             ("pdf", PDF, 7 * 3_000),
             ("csv", TEXT.encode(), counter.count(TEXT)),

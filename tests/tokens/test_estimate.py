@@ -82,6 +82,23 @@ class TestUsageAnchor:
             assert 0.4 <= anchor.ratio <= 4.0
             assert anchor.counted > 0
 
+    @pytest.mark.parametrize(
+        ("anchor", "report", "ratio"),
+        [
+            (UsageAnchor(1_000, 5_000), (2_000, 14_000), 1.2),  # growth shows 9, believed as 1.3
+            (UsageAnchor(1_000, 5_000), (2_000, 5_000), 0.8),  # growth shows 0, believed as 0.7
+            (UsageAnchor(1_000, 5_000), (2_000, 6_100), 1 + 0.1 * 2 / 3),
+            (UsageAnchor(1_000, 5_000), (900, 5_900), 1.0),  # a shorter view teaches no ratio
+        ],
+    )
+    def test_one_report_moves_the_ratio_by_a_bounded_step(self, anchor, report, ratio):
+        assert anchor.after(*report).ratio == pytest.approx(ratio)
+
+    @pytest.mark.parametrize(("given", "ratio"), [(9.0, 4.0), (4.0, 4.0), (0.4, 0.4), (0.01, 0.4)])
+    def test_a_ratio_is_clamped_to_what_real_tokenizers_show(self, given, ratio):
+        assert UsageAnchor(1_000, 100_000, given).ratio == ratio
+        assert UsageAnchor(0, 0, given).ratio == ratio
+
     def test_a_provider_that_counts_less_than_we_do_lowers_the_ratio_at_once(self):
         assert UsageAnchor(10_000, 9_000, 1.25).ratio == 0.9
 

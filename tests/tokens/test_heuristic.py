@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 import pickle
 import random
 import string
@@ -11,13 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from history_curator.tokens import HeuristicCounter, TiktokenCounter
-from history_curator.tokens import _encodings as encodings
-from history_curator.tokens._heuristic import _HANGUL, _HANZI, tables
 from tests.support.data import load
 from tests.tokens.samples import SAMPLES
 
 MARGIN = 0.95
-O200K = f"{encodings._HOST}/o200k_base.tiktoken"
 
 
 @pytest.fixture(scope="module")
@@ -168,28 +164,6 @@ class TestRandomWords:
             "".join(words),
         ):
             assert HeuristicCounter().count(text) >= MARGIN * exact.count(text)
-
-    def test_the_pairs_are_those_of_the_vocabulary(self) -> None:
-        vocabulary = pytest.importorskip("tiktoken")
-        with encodings._cache_dir(
-            encodings._find_cached(O200K, encodings.ENCODINGS["o200k_base"][1])
-        ):
-            ranks = vocabulary.get_encoding("o200k_base")._mergeable_ranks
-        found = set()
-        for token in ranks:
-            with contextlib.suppress(UnicodeDecodeError):
-                text = token.decode()
-                found |= {text[at : at + 2] for at in range(len(text) - 1)}
-        known = tables().pairs
-        letters = {char for pair in known for char in pair}
-        same = {
-            pair
-            for pair in found
-            if set(pair) <= letters and ord(pair[0]) >> 7 == ord(pair[1]) >> 7
-        }
-        assert known == same
-        signs = {chr(code) for code in (*_HANZI, *_HANGUL)}
-        assert tables().signs == signs & {token.decode("utf-8", "ignore") for token in ranks}
 
 
 class TestNotFarAbove:

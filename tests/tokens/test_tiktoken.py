@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from history_curator.errors import ConfigurationError
 from history_curator.tokens import HeuristicCounter, TiktokenCounter, claude, gemini, get_counter
-from history_curator.tokens._bundled import Encode
-from history_curator.tokens._encodings import load_encoding
-from history_curator.tokens._pieces import PIECE, pieces
+from history_curator.tokens import tiktoken_counter as encodings
+from history_curator.tokens.tiktoken_counter import Encode, load_encoding
+from history_curator.tokens.truncate import MAX_CHARS, split_for_tokenizer
 from tests.tokens.samples import SAMPLES
 
 
@@ -40,12 +40,12 @@ class TestExactness:
 
     @pytest.mark.parametrize("text", ["<|endoftext|>", "a <|endofprompt|> b", "\ud800 lone", ""])
     def test_no_text_makes_it_raise(self, counter: TiktokenCounter, text: str) -> None:
-        assert counter.count(text) == counter.measure(text) >= (1 if text else 0)
+        assert counter.count(text) >= (1 if text else 0)
 
     @given(st.lists(st.sampled_from(["word ", "x\n", "  ", "漢字", "{}", "42", "\n\n", "é"])))
     def test_pieces_put_together_are_the_text(self, parts: list[str]) -> None:
         text = "".join(parts)
-        cut = list(pieces(text, size=16))
+        cut = list(split_for_tokenizer(text, 16))
         assert "".join(piece for piece, _ in cut) == text
         assert all(len(piece) <= 16 for piece, _ in cut)
 
@@ -64,7 +64,7 @@ class TestExactness:
         ]
         for _ in range(300):
             text = " ".join(dice.choice(words) for _ in range(60))
-            cut = list(pieces(text, size=40))
+            cut = list(split_for_tokenizer(text, 40))
             slack = sum(not exact for _, exact in cut)
             total = sum(len(encoding(piece)) for piece, _ in cut)
             assert 0 <= total - len(encoding(text)) <= slack
@@ -73,7 +73,7 @@ class TestExactness:
         self, counter: TiktokenCounter, encoding: Encode
     ) -> None:
         text = SAMPLES["english"] * 1_000
-        assert len(text) > 4 * PIECE
+        assert len(text) > 4 * MAX_CHARS
         assert counter.count(text) == len(encoding(text))
 
 
@@ -81,7 +81,7 @@ class TestHostileTexts:
     @pytest.mark.parametrize("char", [" ", "\t", "\n", "A"])
     def test_a_run_of_a_million_characters(self, counter: TiktokenCounter, char: str) -> None:
         assert counter.count(char * 1_000_001) > 1_000
-        assert counter.calls >= 1_000_001 // PIECE
+        assert counter.calls >= 1_000_001 // MAX_CHARS
 
     def test_a_megabyte_of_base64_is_over_counted_by_little(
         self, counter: TiktokenCounter, encoding: Encode
@@ -90,47 +90,44 @@ class TestHostileTexts:
         exact = len(encoding(text))
         assert exact <= counter.count(text) <= exact * 1.001
 
-    def test_a_panic_of_the_tokenizer_ends_in_an_estimate(self, counter: TiktokenCounter) -> None:
-        class PanicException(BaseException):
-            pass
+    @pytest.mark.parametrize("name", ["PanicException", "KeyboardInterrupt"])
+    def test_only_a_panic_of_the_tokenizer_ends_in_an_estimate(
+        self, counter: TiktokenCounter, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        raised = type(name, (BaseException,), {})
 
-        def panic(text: str) -> list[int]:
-            raise PanicException
+        def fail(text: str) -> list[int]:
+            raise raised
 
-        assert counter.exact
-        counter._encode = panic
-        assert counter.count("hello world") >= 2
-
-    def test_other_base_exceptions_pass(self, counter: TiktokenCounter) -> None:
-        def interrupt(text: str) -> list[int]:
-            raise KeyboardInterrupt
-
-        assert counter.exact
-        counter._encode = interrupt
-        with pytest.raises(KeyboardInterrupt):
-            counter.count("hello")
+        monkeypatch.setattr(encodings, "_loaded", {"o200k_base": fail})
+        if name == "PanicException":
+            assert counter.count("hello world") >= len("hello world")
+        else:
+            with pytest.raises(raised):
+                counter.count("hello world")
 
 
-class TestCache:
+class TestRememberedCounts:
     def test_a_text_is_tokenised_once(self, counter: TiktokenCounter) -> None:
         counter.count("once upon a time")
         counter.count("once upon a time")
         assert (counter.calls, counter.characters) == (1, 16)
 
-    def test_is_bounded_by_entries(self) -> None:
-        counter = TiktokenCounter("o200k_base", max_entries=10)
+    @pytest.mark.parametrize("size", [1, 400])
+    def test_they_are_bounded_and_hold_no_long_text(
+        self, monkeypatch: pytest.MonkeyPatch, size: int
+    ) -> None:
+        monkeypatch.setattr(TiktokenCounter, "max_texts", 10)
+        counter = TiktokenCounter("o200k_base")
         for number in range(100):
-            counter.count(str(number))
-        assert len(counter._fresh) + len(counter._old) <= 10
+            counter.count(f"{number} " * size)
+        keys = [*counter._recent, *counter._older]
+        assert len(keys) <= 10
+        assert max(map(len, keys)) <= 64
 
-    def test_is_bounded_by_characters(self) -> None:
-        counter = TiktokenCounter("o200k_base", max_chars=1_000)
-        for number in range(50):
-            counter.count(f"{number} " * 40)
-        assert sum(map(len, (*counter._fresh, *counter._old))) <= 1_000
-
-    def test_a_text_in_use_survives_eviction(self) -> None:
-        counter = TiktokenCounter("o200k_base", max_entries=10)
+    def test_a_text_in_use_survives_eviction(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(TiktokenCounter, "max_texts", 10)
+        counter = TiktokenCounter("o200k_base")
         for number in range(100):
             counter.count("always here")
             counter.count(str(number))
@@ -161,32 +158,26 @@ class TestIdentity:
         counter = TiktokenCounter(spec)
         copy = pickle.loads(pickle.dumps(counter))
         assert copy == counter
-        assert (copy.name, copy.factor, copy.encoding) == (
-            counter.name,
-            counter.factor,
-            counter.encoding,
-        )
+        assert (copy.name, copy.model) == (counter.name, counter.model)
         assert copy.count("hello there") == counter.count("hello there")
 
-    def test_the_name_is_the_same_in_every_process(self) -> None:
-        named = TiktokenCounter("o200k_base", image=claude).name
-        assert named.endswith(".claude")
-        assert HeuristicCounter(image=gemini).name != HeuristicCounter(image=claude).name
-
-    def test_formulas_without_a_name_are_told_apart(self) -> None:
+    def test_an_image_formula_is_part_of_the_name(self) -> None:
         one, other = (lambda *size, detail=None, most=most: most for most in (1, 2))
-        assert HeuristicCounter(image=one).name != HeuristicCounter(image=other).name
+        assert TiktokenCounter("o200k_base", image=claude).name.endswith(".claude")
+        names = {HeuristicCounter(image=each).name for each in (claude, gemini, one, other)}
+        assert len(names) == 4
 
     def test_counters_that_count_differently_are_named_differently(self) -> None:
-        names = {
-            TiktokenCounter("o200k_base").name,
-            TiktokenCounter("o200k_base", factor=1.2).name,
-            TiktokenCounter("o200k_base", tool_factor=1.2).name,
-            TiktokenCounter("o200k_base", media={"audio": 5}).name,
-            TiktokenCounter("gpt-4o").name,
-            TiktokenCounter("cl100k_base").name,
-        }
-        assert len(names) == 6
+        options: list[dict[str, object]] = [
+            {},
+            {"factor": 1.2},
+            {"tool_factor": 1.2},
+            {"media": {"audio": 5}},
+            {"encoding": "gpt-4o"},
+            {"encoding": "cl100k_base"},
+        ]
+        names = {TiktokenCounter(**each).name for each in options}  # type: ignore[arg-type]
+        assert len(names) == len(options)
 
     def test_an_unknown_name_says_what_is_known(self) -> None:
         with pytest.raises(ConfigurationError, match=r"o200k_base.*claude.*Fix"):

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from history_curator import BudgetUnsatisfiableError, ConfigurationError, Curator
-from history_curator.tokens import Calibration, count_tokens
+from history_curator import BudgetUnsatisfiableError, Curator
+from history_curator.tokens import count_tokens
 from tests.support.providers import KINDS, tokenizer
 
 Message = dict[str, Any]
@@ -112,23 +112,6 @@ class TestScriptedProvider:
                 prefix = before.report.prefix_entries
                 assert now.messages[:prefix] == before.messages[:prefix]
 
-    def test_a_fresh_curator_makes_the_same_views(
-        self, tell: Tell, stretch: float, hidden: int
-    ) -> None:
-        curator = Curator(max_tokens=self.limit)
-        record, curations, _ = talk(curator, Provider(stretch, hidden), tell)
-        saved = Calibration.from_dict(json.loads(json.dumps(curator.calibration.to_dict())))
-        saved._loaded.clear()  # what is known beforehand is a setting; the reports are history
-        for number in (30, 90, 150, len(curations) - 1):
-            count = len(curations[number].report._record)
-            fresh = Curator(max_tokens=self.limit, calibration=saved)
-            again = fresh.curate(record[:count])
-            assert again.messages == curations[number].messages
-            assert (again.tokens, again.error) == (
-                curations[number].tokens,
-                curations[number].error,
-            )
-
 
 class TestReportsOfSomethingElse:
     """Usage found in a history need not be about a view of ours."""
@@ -220,21 +203,7 @@ class TestWithoutUsage:
         assert all(each.tokens == count_tokens(each.messages) for each in curations)
 
 
-class TestCalibration:
-    def test_is_shared_saved_and_loaded(self) -> None:
-        calibration = Calibration()
-        talk(Curator(max_tokens=9_000, calibration=calibration), Provider(1.4), observed, calls=60)
-        loaded = Calibration.from_dict(calibration.to_dict())
-        first = [{"role": "user", "content": "".join(KINDS) * 60}]
-        curation = Curator(max_tokens=40_000, calibration=loaded).curate(first)
-        assert curation.error is not None
-        assert 1.4 < curation.tokens / count_tokens(first) < 2.5
-        assert Curator(max_tokens=40_000).curate(first).error is None
-
-    def test_of_another_counter_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="calibration"):
-            Curator(calibration=Calibration("cl100k_base"))
-
+class TestUsageReports:
     def test_a_curator_travels(self) -> None:
         curator = pickle.loads(pickle.dumps(Curator(max_tokens=500)))
         curation = pickle.loads(pickle.dumps(curator.curate([{"role": "user", "content": "a"}])))

@@ -1,0 +1,256 @@
+"""Model name -> encoding, ratio and image formula; tokens of images, documents, sound and film."""
+
+from __future__ import annotations
+
+import math
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class ImageFormula(Protocol):
+    """Tokens of an image of ``width`` x ``height`` pixels; the worst case when they are unknown."""
+
+    def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
+        """Return the tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class tiles:  # noqa: N801 - reads as a function, is a class so that counters can be pickled
+    """OpenAI's 512-pixel tiles: fit into 2048², short side to 768, base + tokens per tile.
+
+    Examples:
+        >>> tiles(85, 170)(1024, 1024), tiles(85, 170)(1024, 1024, detail="low")
+        (765, 85)
+    """
+
+    base: int
+    tile: int
+
+    def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
+        """Return the tokens."""
+        if detail == "low":
+            return self.base
+        if not width or not height:
+            return self.base + self.tile * 8
+        scale = min(1.0, 2048 / max(width, height))
+        scale *= min(1.0, 768 / (min(width, height) * scale))
+        across = max(1, math.ceil(round(width * scale, 6) / 512))
+        down = max(1, math.ceil(round(height * scale, 6) / 512))
+        return self.base + self.tile * across * down
+
+
+@dataclass(frozen=True, slots=True)
+class patches:  # noqa: N801 - see `tiles`
+    """OpenAI's 32-pixel patches, at most 1536 of them, times a factor of the model."""
+
+    factor: float
+    most: int = 1536
+
+    def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
+        """Return the tokens."""
+        count = self.most
+        if width and height:
+            count = min(count, math.ceil(width / 32) * math.ceil(height / 32))
+        return math.ceil(count * self.factor)
+
+
+def claude(width: int | None, height: int | None, *, detail: str | None = None) -> int:
+    """Return the tokens of an image with Claude: 28-pixel patches, at most about 1568."""
+    if not width or not height:
+        return 1568
+    return min(1568, math.ceil(width / 28) * math.ceil(height / 28))
+
+
+def gemini(width: int | None, height: int | None, *, detail: str | None = None) -> int:
+    """Return the tokens of an image with Gemini: 258, or 258 per 768-pixel tile when larger."""
+    if not width or not height:
+        return 258 * 4
+    if max(width, height) <= 384:
+        return 258
+    return 258 * math.ceil(width / 768) * math.ceil(height / 768)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFamily:
+    """Models that count alike.
+
+    Attributes:
+        name: the family.
+        pattern: regular expression found at the start of a model's own name.
+        encoding: the tiktoken encoding, exact for OpenAI and the nearest one for others.
+        factor: multiplies the counts of the encoding.
+        tool_factor: a further factor for tool schemas and calls, whose framing is undocumented.
+        image: tokens of an image by its size.
+    """
+
+    name: str
+    pattern: str
+    encoding: str
+    factor: float = 1.0
+    tool_factor: float = 1.0
+    image: ImageFormula = tiles(85, 170)
+
+
+_O200K = "o200k_base"
+# First match wins. Factors other than 1 are conservative: measured on mixed prose, code and JSON.
+FAMILIES: tuple[ModelFamily, ...] = (
+    ModelFamily("gpt-oss", r"gpt-oss", "o200k_harmony", tool_factor=1.05),
+    ModelFamily("gpt-4o-mini", r"gpt-4o-mini", _O200K, 1.0, 1.05, tiles(2833, 5667)),
+    ModelFamily("gpt-4.1-mini", r"gpt-4\.1-mini", _O200K, 1.0, 1.05, patches(1.62)),
+    ModelFamily("gpt-4.1-nano", r"gpt-4\.1-nano", _O200K, 1.0, 1.05, patches(2.46)),
+    ModelFamily("gpt-5-mini", r"gpt-5[\d.]*-mini", _O200K, 1.0, 1.05, patches(1.62)),
+    ModelFamily("gpt-5-nano", r"gpt-5[\d.]*-nano", _O200K, 1.0, 1.05, patches(2.46)),
+    ModelFamily("gpt-5", r"gpt-5", _O200K, 1.0, 1.05, tiles(70, 140)),
+    ModelFamily("gpt-4o", r"(?:chatgpt|gpt)-4(?:o|\.1|\.5)", _O200K, tool_factor=1.05),
+    ModelFamily("o4-mini", r"o4-mini", _O200K, 1.0, 1.05, patches(1.72)),
+    ModelFamily("o-series", r"o[134](?:$|-)", _O200K, 1.0, 1.05, tiles(75, 150)),
+    ModelFamily("gpt-4", r"gpt-(?:4|3\.?5)", "cl100k_base", tool_factor=1.05),
+    ModelFamily("claude",  # up to Claude 4.6; later models have another tokenizer
+                r"claude-(?:instant|[0-4](?:[.-]|$)|(?:opus|sonnet|haiku)-"
+                r"(?:[0-3]|4(?:$|[.-][0-6](?!\d)|-2\d{3}|@)))", _O200K, 1.25, image=claude),
+    ModelFamily("claude-new", r"claude", _O200K, 1.6, image=claude),
+    ModelFamily("gemini", r"(?:gemini|gemma)", _O200K, 1.15, image=gemini),
+    ModelFamily("mistral", r"(?:open-)?(?:mi[sx]tral|codestral|ministral|pixtral|magistral)",
+                _O200K, 1.3),
+    ModelFamily("llama", r"(?:meta-)?llama", _O200K, 1.2),
+    ModelFamily("qwen", r"q(?:wen|wq)", _O200K, 1.2),
+    ModelFamily("deepseek", r"deepseek", _O200K, 1.2),
+    ModelFamily("grok", r"grok", _O200K, 1.2),
+    ModelFamily("command", r"command", _O200K, 1.2),
+    ModelFamily("nova", r"nova-", _O200K, 1.3),
+)  # fmt: skip
+
+
+def find_family(model: str) -> ModelFamily | None:
+    """Return the family a model belongs to, or None for a model of no known family.
+
+    Examples:
+        >>> find_family("openai/gpt-4o").encoding
+        'o200k_base'
+        >>> find_family("us.anthropic.claude-sonnet-4-20250514-v1:0").factor
+        1.25
+    """
+    name = model.strip().lower().replace("@", "-")[:200]
+    # Owners stand in front: openai/…, anthropic:…, us.anthropic.…, models/…, ft:…
+    for start in (0, *(separator.end() for separator in re.finditer("[/:.]", name))):
+        for family in FAMILIES:
+            if re.match(family.pattern, name[start:]):
+                return family
+    return None
+
+
+def window_margin(window: int) -> int:
+    """Return the tokens of a window to leave free: counters and providers differ by a few percent.
+
+    Examples:
+        >>> window_margin(100_000)
+        5000
+    """
+    return window - int(window * 0.95)
+
+
+# Tokens of media that only a link or an id describes.
+MEDIA_TOKENS: Mapping[str, int] = {"audio": 1_000, "video": 5_000, "file": 2_000}
+# The most Anthropic documents for a page, its text and its picture. A page of plain text is smaller
+# than 10,000 bytes.
+_PDF_PAGE, _PDF_PAGE_BYTES = 3_000, 10_000
+# Compressed sound at 128 kbit/s and 32 tokens a second, film at 1 Mbit/s and 300, office documents.
+_BYTES_PER_TOKEN = {"audio": 500, "video": 400, "file": 6}
+_PDF_PAGES = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
+_TEXT_TYPE = re.compile(
+    r"text/|application/(?:[\w.+-]*(?:json|xml|yaml|csv|markdown|javascript)|x-sh|sql|toml)"
+    r"|(?:^| )(?:txt|md|csv|html|json|xml)(?: |$)"
+)
+_TEXT_FILE = re.compile(r"\.(?:txt|md|csv|tsv|json|xml|html?|ya?ml|py|js|ts|log)$", re.IGNORECASE)
+_HOLDERS = ("source", "file", "document", "inlineData", "inline_data", "input_audio", "audio")
+_DATA = ("data", "file_data", "base64", "bytes")
+_TYPES = ("media_type", "mime_type", "mimeType", "document_mimetype", "format")
+
+
+def count_media(kind: str, raw: Any, count: Callable[[str], int], given: Mapping[str, int]) -> int:
+    """Return the tokens of a block that is neither text nor an image.
+
+    The text of a document and its title count as text. Pages of a PDF, sound and film are guessed
+    from their data, high rather than low, unless `given` names the tokens of such a block.
+    """
+    total, described = 0, ""
+    data: str | bytes | None = None
+    for holder in _find_holders(raw):
+        for name in ("title", "context", "filename", "name"):
+            total += count(text_field(holder, name))
+        text = _document_text(holder)
+        if text is not None:
+            return total + count(text)
+        if data is None:  # an outer holder may name the type of the data of an inner one
+            data, more = _find_data(holder)
+            described = f"{described} {more}".lower()
+    if data is None:
+        return total + given.get(kind, MEDIA_TOKENS[kind])
+    if kind == "file" and _TEXT_TYPE.search(described):
+        decoded = _decode(data)
+        return total + count(str(data) if decoded is None else decoded.decode("utf-8", "replace"))
+    if kind in given:
+        return total + given[kind]
+    size = len(data) * 3 // 4 if isinstance(data, str) else len(data)
+    if "pdf" in described:
+        pages = len(_PDF_PAGES.findall(_decode(data) or b"")) or -(-size // _PDF_PAGE_BYTES)
+        return total + _PDF_PAGE * pages
+    return total + max(MEDIA_TOKENS[kind], size // _BYTES_PER_TOKEN[kind])
+
+
+def _find_holders(raw: Any, depth: int = 0) -> Iterator[Any]:
+    if raw is not None and not isinstance(raw, (str, bytes, list, tuple)) and depth <= 4:
+        yield raw
+        for name in _HOLDERS:
+            yield from _find_holders(_field(raw, name), depth + 1)
+
+
+def _document_text(holder: Any) -> str | None:
+    """Return the text of a document that is given as text."""
+    if "text" in (_field(holder, "type"), _field(holder, "source_type")):
+        return text_field(holder, "data") or text_field(holder, "text") or None
+    content = _field(holder, "content")
+    if isinstance(content, (list, tuple)):
+        return "\n".join(text_field(block, "text") for block in content)
+    return content if isinstance(content, str) else text_field(holder, "text") or None
+
+
+def _find_data(holder: Any) -> tuple[str | bytes | None, str]:
+    """Return the data of a document, if they are here, and the type that is named for them."""
+    described = " ".join(filter(None, (text_field(holder, name) for name in _TYPES)))
+    if any(_TEXT_FILE.search(text_field(holder, name)) for name in ("filename", "name")):
+        described += " text/plain"
+    for name in _DATA:
+        value = _field(holder, name)
+        if isinstance(value, (str, bytes, bytearray)) and value:
+            if isinstance(value, str) and value.startswith("data:") and "," in value:
+                head, value = value.split(",", 1)
+                described = f"{head[5:]} {described}"
+            return (value if isinstance(value, str) else bytes(value)), described
+    return None, described
+
+
+def _decode(data: str | bytes) -> bytes | None:
+    try:
+        return b64decode(data, validate=True)
+    except ValueError:
+        return None if isinstance(data, str) else data
+
+
+def _field(holder: Any, name: str) -> Any:
+    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+
+
+def text_field(holder: Any, name: str) -> str:
+    """Return a text field of a mapping or an object; an empty text where there is none."""
+    value = _field(holder, name)
+    return value if isinstance(value, str) else ""
+
+
+def image_detail(raw: Any) -> str | None:
+    """Return the ``detail`` an OpenAI image block asks for."""
+    detail = _field(_field(raw, "image_url"), "detail") or _field(raw, "detail")
+    return detail if isinstance(detail, str) else None

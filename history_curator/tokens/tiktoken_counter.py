@@ -1,0 +1,229 @@
+"""Exact counts with tiktoken, whose data are looked for on this machine before they are fetched."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from history_curator.errors import ConfigurationError
+from history_curator.tokens.base import MessageCounter, describe_media
+from history_curator.tokens.heuristic_counter import estimate_tokens
+from history_curator.tokens.models import FAMILIES, ImageFormula, ModelFamily, find_family
+
+Encode = Callable[[str], "list[int]"]
+
+ALLOW_DOWNLOAD = "HISTORY_CURATOR_ALLOW_DOWNLOAD"
+"""Environment variable; ``0`` forbids fetching a tokenizer from the network."""
+
+_DOWNLOAD_SECONDS = 10.0
+_HOST = "https://openaipublic.blob.core.windows.net/encodings"
+_DIGESTS = {
+    "r50k_base": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
+    "p50k_base": "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
+    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+}
+"""SHA-256 of the files that encodings are built from."""
+ENCODINGS = {name: name for name in _DIGESTS} | {
+    "p50k_edit": "p50k_base",
+    "o200k_harmony": "o200k_base",
+}
+"""Encoding name to the file it is built from."""
+
+_lock = threading.Lock()
+_loaded: dict[str, Encode | None] = {}
+
+
+class TiktokenCounter(MessageCounter):
+    """Counts with a tiktoken encoding, exactly; with a factor for models of other families.
+
+    Takes the name of an encoding or of a model. The encoding is loaded at the first count. Where
+    it cannot be had, counts are conservative estimates: `exact` is False, `name` ends in
+    ``estimated``, and one warning says so.
+
+    Guaranteed: no text makes it raise (special tokens are counted as plain text), and no text
+    makes it slow: a piece without a split point is cut, which may over-count by a token per
+    32,768 characters.
+
+    Args:
+        encoding: an encoding such as ``"o200k_base"`` or a model such as ``"gpt-4o"``.
+        factor: multiplies every count; by default the one of the model's family.
+        tool_factor: multiplies tool schemas and calls further.
+        image: tokens of an image by its size; by default the formula of the model's family.
+        media: tokens of a kind of media that gives none: ``{"audio": 800}``.
+
+    Examples:
+        >>> counter = TiktokenCounter("o200k_base")
+        >>> counter.count("<|endoftext|>") > 1
+        True
+    """
+
+    def __init__(
+        self,
+        encoding: str = "o200k_base",
+        *,
+        factor: float | None = None,
+        tool_factor: float | None = None,
+        image: ImageFormula | None = None,
+        media: Mapping[str, int] | None = None,
+    ) -> None:
+        is_encoding = encoding in ENCODINGS
+        family = ModelFamily(encoding, "", encoding) if is_encoding else find_family(encoding)
+        if family is None:
+            raise ConfigurationError(
+                f"counter: {encoding!r} is neither an encoding ({', '.join(ENCODINGS)}) nor a "
+                f"model of a known family ({', '.join(each.name for each in FAMILIES)}). "
+                "Fix: use one of these, such as o200k_base; in Python "
+                'TiktokenCounter("o200k_base", factor=1.2) counts conservatively.'
+            )
+        self.encoding = family.encoding
+        self.model = None if is_encoding else encoding
+        self._options: dict[str, Any] = {
+            "encoding": encoding,
+            "factor": family.factor if factor is None else factor,
+            "tool_factor": family.tool_factor if tool_factor is None else tool_factor,
+            "image": image,
+            "media": media,
+        }
+        options = {**self._options, "image": image or family.image}
+        del options["encoding"]
+        names = [encoding if is_encoding else f"{self.encoding}:{family.name}"]
+        if options["factor"] != family.factor:
+            names.append(f"×{options['factor']:g}")
+        if options["tool_factor"] != family.tool_factor:
+            names.append(f"tools×{options['tool_factor']:g}")
+        super().__init__(" ".join(names + describe_media(image, media)), **options)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the encoding is at hand; loads it."""
+        return load_encoding(self.encoding) is not None
+
+    @property
+    def name(self) -> str:
+        """A stable name for the arithmetic; ``… estimated`` without the encoding."""
+        return self._name if self.exact else f"{self._name} estimated"
+
+    def _count_text(self, text: str) -> int:
+        encode = load_encoding(self.encoding)
+        if encode is None:
+            return estimate_tokens(text)
+        try:
+            return len(encode(text))
+        except BaseException as error:
+            # The Rust side panics with a BaseException of its own; everything else is not ours.
+            if type(error).__name__ != "PanicException":
+                raise
+            return max(estimate_tokens(text), len(text.encode("utf-8", "replace")))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(TiktokenCounter, **self._options), ()
+
+
+def load_encoding(name: str) -> Encode | None:
+    """Return a function from text to tokens, or None (and warn, once) when it cannot be had.
+
+    Looks in tiktoken's own cache (``TIKTOKEN_CACHE_DIR``, ``DATA_GYM_CACHE_DIR`` or its default),
+    then in the copy that llama-index-core ships. Otherwise it is downloaded, within ten seconds,
+    unless the environment forbids it.
+    """
+    if name not in _loaded:
+        with _lock:
+            if name not in _loaded:
+                _loaded[name] = _load(name)
+    return _loaded[name]
+
+
+def _load(name: str) -> Encode | None:
+    url, digest = f"{_HOST}/{ENCODINGS[name]}.tiktoken", _DIGESTS[ENCODINGS[name]]
+    folder = _find_copy(url, digest)
+    problem = None if folder else _download(url, digest)
+    if problem is None:
+        try:
+            import tiktoken
+
+            with _cache_folder(folder):
+                return tiktoken.get_encoding(name).encode_ordinary
+        except Exception as error:  # noqa: BLE001 - any failure ends in the same estimates
+            problem = f"loading it failed ({type(error).__name__}: {error})"
+    warnings.warn(
+        f"The tokenizer {name!r} is not available: {problem}. Token counts are conservative "
+        "estimates instead of exact, and the counter's name says so. Fix: set TIKTOKEN_CACHE_DIR "
+        "to a folder that has it, or allow the download once.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def _find_copy(url: str, digest: str) -> str | None:
+    """Return the folder that has an undamaged copy of a file of tiktoken's."""
+    key = hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
+    for folder in _candidate_folders():
+        try:
+            data = (folder / key).read_bytes()
+        except OSError:
+            continue
+        # tiktoken deletes a damaged copy and downloads it again, so check before it does.
+        if hashlib.sha256(data).hexdigest() == digest:
+            return str(folder)
+    return None
+
+
+def _candidate_folders() -> Iterator[Path]:
+    for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable])
+    yield Path(tempfile.gettempdir()) / "data-gym-cache"
+    spec = importlib.util.find_spec("llama_index")
+    for root in (spec.submodule_search_locations or ()) if spec else ():
+        yield Path(root) / "core" / "_static" / "tiktoken_cache"
+
+
+@contextmanager
+def _cache_folder(folder: str | None) -> Iterator[None]:
+    """Point tiktoken at a folder for the duration of one load."""
+    before = os.environ.get("TIKTOKEN_CACHE_DIR")
+    if folder is not None:
+        os.environ["TIKTOKEN_CACHE_DIR"] = folder
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["TIKTOKEN_CACHE_DIR"] = before
+        elif folder is not None:
+            del os.environ["TIKTOKEN_CACHE_DIR"]
+
+
+def _download(url: str, digest: str) -> str | None:
+    """Fetch a file into tiktoken's cache; return the problem, None when there was none.
+
+    In a thread of its own, because tiktoken sets no timeout and holds a lock while it loads.
+    """
+    if os.environ.get(ALLOW_DOWNLOAD) == "0":
+        return f"no cached copy was found and {ALLOW_DOWNLOAD}=0"
+    problem: list[str | None] = [f"no answer within {_DOWNLOAD_SECONDS:.0f} s"]
+
+    def fetch() -> None:
+        try:
+            from tiktoken.load import read_file_cached
+
+            read_file_cached(url, digest)
+            problem[0] = None
+        except Exception as error:  # noqa: BLE001 - reported to the caller, whatever it is
+            problem[0] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+    worker = threading.Thread(target=fetch, daemon=True, name="history-curator-encoding")
+    worker.start()
+    worker.join(_DOWNLOAD_SECONDS)
+    reason = problem[0]
+    return reason and f"no cached copy was found and the download failed ({reason})"

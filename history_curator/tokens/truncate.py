@@ -1,0 +1,234 @@
+"""Shorten text from the head, the tail or the middle, by characters or by tokens.
+
+Every function is deterministic, returns a text that already fits untouched, and never returns
+more than it was asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from history_curator.tokens.base import TokenCounter
+
+Keep = Literal["head", "tail", "both"]
+"""Which end of a text survives: its head, its tail, or both with the middle left out."""
+
+MAX_CHARS = 32_768
+"""Longest text given to a tokenizer at once.
+
+Far below the run of 999,999 whitespace characters at which tiktoken's regex engine panics.
+"""
+_DENSE = 3
+"""Characters a token, about, of the densest common text. Most have more."""
+# Greedy from one start, or of fixed width: none of them takes more than linear time.
+_WORD_END = re.compile(r".*\S(?= )", re.DOTALL)
+_LINE_END = re.compile(r".*[^\W\d_](?=\n)", re.DOTALL)
+_HEAD_END = re.compile(r".*(?:[^\W\d_]|[0-9])(?=[ \n])", re.DOTALL)
+_TAIL_START = re.compile(r"(?<=\S)(?= \S)|\n(?=[^\W\d_])")
+
+
+def shorten(text: str, max_chars: int, keep: Keep = "both", marker: str = "…") -> str:
+    """Return ``text`` in at most ``max_chars`` characters, ``marker`` where text was left out.
+
+    A limit too small for the marker cuts plainly, without it.
+
+    Examples:
+        >>> shorten("abcdefghij", 5), shorten("abcdefghij", 5, keep="tail")
+        ('ab…ij', '…ghij')
+    """
+    if len(text) <= max_chars:
+        return text
+    if max_chars <= 0:
+        return ""
+    if len(marker) >= max_chars:
+        marker = ""
+    return _join_ends(text, max_chars - len(marker), keep, marker)
+
+
+def shorten_tokens(
+    text: str,
+    max_tokens: int,
+    counter: TokenCounter,
+    keep: Keep = "both",
+    marker: str = "…",
+) -> str:
+    """Return ``text`` in at most ``max_tokens`` tokens, as ``counter`` counts them.
+
+    Tokenises a small multiple of ``max_tokens``, however long the text is. The result fills the
+    limit closely, not always to the last token.
+
+    Examples:
+        >>> from history_curator.tokens import HeuristicCounter
+        >>> counter = HeuristicCounter()
+        >>> counter.count(shorten_tokens("word " * 500, 20, counter)) <= 20
+        True
+    """
+    if max_tokens <= 0:
+        return "" if text else text
+    if not _exceeds(counter, text, max_tokens):
+        return text
+    if marker and counter.count(marker) >= max_tokens:
+        marker = ""
+    # Regula falsi on the count: `fitting` always fits, `too_many` never does.
+    fitting, too_many = 0, len(text)
+    guess = min(too_many - 1, max_tokens * 4)
+    for _ in range(12):
+        if not fitting < guess < too_many:
+            break
+        tokens = counter.count(_join_ends(text, guess, keep, marker))
+        if tokens > max_tokens:
+            too_many = guess
+        else:
+            fitting = guess
+            if tokens >= max_tokens * 0.98:
+                break
+        proportional = int(guess * max_tokens / max(tokens, 1))
+        guess = max(fitting + 1, min(proportional, guess * 4, too_many - 1))
+    return _join_ends(text, fitting, keep, marker) if fitting else marker
+
+
+def cap_text(
+    text: str, cap: int, counter: TokenCounter, marker: str
+) -> tuple[str, int | None] | None:
+    r"""Return a text with its middle left out, and its tokens where they are known.
+
+    None when the text has no more than ``cap`` tokens. The marker has to begin and end with a
+    newline: between a letter or digit and a space, and before a single space, it changes no token
+    beside it, so head, marker and tail add up. Where the text offers no such boundary nearby, it
+    is cut anyway and its tokens are left to be counted.
+
+    Examples:
+        >>> from history_curator.tokens import HeuristicCounter
+        >>> counter = HeuristicCounter()
+        >>> text, _ = cap_text("word " * 400, 60, counter, "\n[…]\n")
+        >>> text.startswith("word word"), "[…]" in text, counter.count(text) <= 60
+        (True, True, True)
+    """
+    if len(text) <= cap * _DENSE and counter.count(text) <= cap:
+        return None
+    if _adds_up(counter):
+        found = _find_ends(text, cap, counter, marker)
+        if found is not None:
+            head, tail, tokens, marker_tokens = found
+            if not _exceeds(counter, text[head:tail], cap - tokens):
+                return None
+            return text[:head] + marker + text[tail:], tokens + marker_tokens
+    if not _exceeds(counter, text, cap):
+        return None
+    return shorten_tokens(text, cap, counter, keep="both", marker=marker), None
+
+
+def count_lines(lines: Sequence[str], counter: TokenCounter) -> int | None:
+    r"""Return the tokens of lines joined by newlines, from those of each; None where unknown.
+
+    Each is counted with its newline. A token ends there, unless the next line is blank or
+    indented, or begins with a slash where this one ends with neither letter nor digit: those are
+    counted together.
+
+    Examples:
+        >>> from history_curator.tokens import TiktokenCounter
+        >>> counter, lines = TiktokenCounter("o200k_base"), ["read(src/a.py)", "answer: done"]
+        >>> count_lines(lines, counter) == counter.count("\n".join(lines))
+        True
+    """
+    if not _adds_up(counter):
+        return None
+    joined = list(lines[:1])
+    for line in lines[1:]:
+        first = line[:1]
+        if not first or first.isspace() or (first == "/" and not joined[-1][-1:].isalnum()):
+            joined[-1] = f"{joined[-1]}\n{line}"
+        else:
+            joined.append(line)
+    return sum(counter.count(f"{line}\n") for line in joined[:-1]) + counter.count(joined[-1])
+
+
+def split_for_tokenizer(text: str, max_chars: int = MAX_CHARS) -> Iterator[tuple[str, bool]]:
+    """Yield a text in pieces of at most ``max_chars``, each with whether the cut after it is exact.
+
+    An exact cut lies between a non-space character and U+0020, or between a letter and a newline,
+    and changes no count. Where there is none, the cut may add one token.
+    """
+    start = 0
+    while len(text) - start > max_chars:
+        stop = start + max_chars
+        boundary = _find_boundary(text, start + max_chars // 2, stop)
+        yield text[start : boundary or stop], boundary is not None
+        start = boundary or stop
+    yield text[start:], True
+
+
+def _find_boundary(text: str, start: int, stop: int) -> int | None:
+    found = _WORD_END.match(text, start - 1, stop) or _LINE_END.match(text, start - 1, stop)
+    return found.end() if found else None
+
+
+def _join_ends(text: str, chars: int, keep: Keep, marker: str) -> str:
+    """Return so many characters of a text with a marker in place of the rest."""
+    if keep == "head":
+        return text[:chars] + marker
+    if keep == "tail":
+        return marker + text[len(text) - chars :]
+    tail = chars // 2
+    return text[: chars - tail] + marker + text[len(text) - tail :]
+
+
+def _exceeds(counter: TokenCounter, text: str, limit: int) -> bool:
+    exceeds: Callable[[str, int], bool] | None = getattr(counter, "exceeds", None)
+    return counter.count(text) > limit if exceeds is None else exceeds(text, limit)
+
+
+def _adds_up(counter: TokenCounter) -> bool:
+    """Return whether counts of pieces add up: those of a tokenizer do, estimates do not."""
+    return bool(getattr(counter, "exact", False)) and getattr(counter, "factor", 1.0) == 1.0
+
+
+def _find_ends(
+    text: str, cap: int, counter: TokenCounter, marker: str
+) -> tuple[int, int, int, int] | None:
+    """Return where the head ends and the tail begins, their tokens, and those of the marker."""
+    marker_tokens = counter.count(marker)
+    available = cap - marker_tokens
+    if available <= 0:
+        return None
+
+    def take_head(taken: int, size: int) -> str:
+        found = _HEAD_END.match(text, taken, taken + size + 1)
+        return found[0] if found else ""
+
+    def take_tail(taken: int, size: int) -> str:
+        end = len(text) - taken
+        found = _TAIL_START.search(text, max(end - size, 1), end + 1)
+        return text[found.end() : end] if found else ""
+
+    head, head_tokens = _fill(available // 2, take_head, counter)
+    tail_chars, tail_tokens = _fill(available - head_tokens, take_tail, counter)
+    tail = len(text) - tail_chars
+    if not 0 < head < tail < len(text):
+        return None
+    return head, tail, head_tokens + tail_tokens, marker_tokens
+
+
+def _fill(
+    available: int, take: Callable[[int, int], str], counter: TokenCounter
+) -> tuple[int, int]:
+    """Return how many characters of a text nearly fill the available tokens, and their tokens.
+
+    The first half is taken as if the text were dense, the rest by the density of the first.
+    """
+    chars = tokens = 0
+    size = available * _DENSE // 2
+    for _ in range(6):
+        piece = take(chars, size)
+        if not piece:
+            break
+        piece_tokens = counter.count(piece)
+        if tokens + piece_tokens <= available:
+            chars, tokens = chars + len(piece), tokens + piece_tokens
+        if (available - tokens) * 20 <= available:
+            break
+        size = int((available - tokens) * len(piece) / max(1, piece_tokens) * 0.97)
+    return chars, tokens
