@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
+from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from history_curator._curation import Curation
-from history_curator._drive import Ask, Body, adrive, drive
-from history_curator._managed import Managed
+from history_curator._drive import Body, adrive, drive
 from history_curator._request import Options, Request, explain, left_out
 from history_curator.formats import MessageFormat, copied, detect, differ, gathered, scattered
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
-from history_curator.managers import build_managers
-from history_curator.managers._protocol import CurationContext, HistoryManager
-from history_curator.managers._running import arun_manager, run_manager
+from history_curator.managers import (
+    CurationContext,
+    HistoryManager,
+    apply_managers,
+    build_managers,
+)
 from history_curator.report import CurationReport, Step
 from history_curator.rules import ProviderProfile, get_profile
 from history_curator.window import Seal, Sealed, Tail
@@ -209,11 +212,12 @@ class Curator:
             timeline, steps = conversation.record, list[Step]()
             request = Request(self, conversation, options, self._count_tools(options.tools))
             if self.managers:
-                managed = Managed(conversation, self._context(request, conversation, options))
-                for manager in self.managers:
-                    asked = (manager, managed.entries, managed.context)
-                    managed.take(manager, (yield Ask(run_manager, arun_manager, asked)))
-                timeline, steps = managed.timeline(self.preserve_last_n), managed.steps
+                record = timeline.entries[:]
+                context = self._context(request, conversation, options)
+                left, taken = yield from apply_managers(self.managers, record, context)
+                steps = [Step(*step) for step in taken]
+                if len(left) != len(record) or not all(map(is_, left, record)):
+                    timeline = conversation.curate(left)
             edited = timeline is not conversation.record
             sealed = self._sealed(request, timeline, format, edited=edited)
             view = conversation.write(sealed.entries, given)
@@ -244,7 +248,6 @@ class Curator:
             recap=self.recap,
             query=options.query,
             key=options.key,
-            timeline_of=conversation.timeline_of,
             warnings=request.warnings,
             compactions=request.compactions,
         )

@@ -6,5 +6,15 @@ from history_curator.window._fold import COMPACT_TO
 from history_curator.window._identifiers import identifiers_of, rank_identifiers
 from history_curator.window._seal import Seal, Sealed
 from history_curator.window._view import Tail
+from history_curator.window.fit_shim import FittedView, fit_entries
 
-__all__ = ["COMPACT_TO", "Seal", "Sealed", "Tail", "identifiers_of", "rank_identifiers"]
+__all__ = [
+    "COMPACT_TO",
+    "FittedView",
+    "Seal",
+    "Sealed",
+    "Tail",
+    "fit_entries",
+    "identifiers_of",
+    "rank_identifiers",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from history_curator import Curator
-from history_curator.managers._select import PinManager, is_standing_rule
+from history_curator.managers.select import PinManager, is_standing_rule
 from history_curator.entries import ConversationEntry, MessageRole
 from tests.support.messages import Message, assistant, user
 

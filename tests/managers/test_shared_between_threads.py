@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from history_curator import AdaptiveManager, Curator, RelevanceManager, SummarizingManager
+from history_curator import Curator, RelevanceManager, SummarizingManager
 from tests.support.messages import Message, assistant, call, result, system, user
 
 TENANTS = 12
@@ -60,7 +60,6 @@ def foreign(curation: Any, tenant: int) -> set[str]:
 MANAGERS: dict[str, Callable[[], Any]] = {
     "relevance": lambda: RelevanceManager(share=0.5),
     "summaries": lambda: SummarizingManager(summarise, max_tokens=100),
-    "adaptive": lambda: AdaptiveManager(batch=2),
 }
 
 

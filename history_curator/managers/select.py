@@ -1,4 +1,4 @@
-"""Managers that select: everything, the last entries, the latest turns, what must never be lost."""
+"""Managers that select: everything, the last entries, a token budget, the latest turns, pins."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from history_curator.errors import ConfigurationError
-from history_curator.managers._protocol import CurationContext
-from history_curator.managers._shorten import check_choice, check_count
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.timeline import Unit, pair
+from history_curator.errors import ConfigurationError
+from history_curator.managers.base import (
+    CurationContext,
+    Entries,
+    check_choice,
+    check_count,
+    list_results,
+)
+from history_curator.units import Unit, pair
+from history_curator.window import fit_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +31,7 @@ class PassthroughManager:
         [{'role': 'user', 'content': 'hi'}]
     """
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return the entries."""
         return list(entries)
 
@@ -56,35 +60,92 @@ class SlidingWindowManager:
     def __post_init__(self) -> None:
         check_count(self, "window_size", self.window_size)
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return the window."""
         size = max(self.window_size, context.preserve_last_n or 0)
         if sum(entry.role is not MessageRole.SYSTEM for entry in entries) <= size:
             return list(entries)
-        kept = _newest(pair(entries), size)
+        newest = _find_newest(pair(entries), size)
         window = []
         for entry in entries:
-            is_system = entry.role is MessageRole.SYSTEM
-            if is_system or entry.pinned or id(entry.root) in kept:
+            if entry.role is MessageRole.SYSTEM or entry.pinned or id(entry.root) in newest:
                 window.append(entry)
             else:
                 context.explain(entry, f"outside the window of the last {self.window_size} entries")
         return window
 
 
-def _newest(units: Sequence[Unit], size: int) -> set[int]:
+def _find_newest(units: Sequence[Unit], size: int) -> set[int]:
     """Return the identities of the entries of the last units that fit into ``size``."""
-    kept: set[int] = set()
+    found: set[int] = set()
     for unit in reversed(units):
-        members = {id(entry.root) for entry in (unit.head, *unit.results) if entry is not None}
-        if size <= 0 or (kept and len(kept) + len(members) > size):
+        members = {id(entry.root) for entry in (unit.head, *list_results(unit)) if entry}
+        if size <= 0 or (found and len(found) + len(members) > size):
             break
-        kept |= members
-        if len(kept) >= size:
+        found |= members
+        if len(found) >= size:
             break
-    return kept
+    return found
+
+
+@dataclass(frozen=True)
+class TokenBudgetManager:
+    """Fits the entries into a token budget.
+
+    Oversized tool results are capped, and the oldest exchanges are dropped and told in a recap;
+    between compactions the view only grows at its end. A `Curator` with `max_tokens` does the
+    same, so this manager is for budgets inside a pipeline.
+
+    Args:
+        max_tokens: the budget of the messages.
+        compact_to: how full a compaction leaves the view; None is 0.7.
+        recall_tool: placeholders name the handle that the recall tool takes; a text is its name.
+        recap: whether a marked entry tells what was said and done before the cutoff.
+
+    Raises:
+        BudgetUnsatisfiableError: when the entries that must stay do not fit.
+
+    Examples:
+        >>> from history_curator import Curator, TokenBudgetManager
+        >>> curator = Curator(TokenBudgetManager(500))
+        >>> len(curator.curate([{"role": "user", "content": "hi"}]).messages)
+        1
+    """
+
+    max_tokens: int
+    compact_to: float | None = None
+    recall_tool: bool | str = False
+    recap: bool = True
+
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
+        """Return the entries that fit."""
+        return fit_entries(
+            entries,
+            counter=context.counter,
+            max_tokens=self.max_tokens,
+            tail=context.tail,
+            compact_to=self.compact_to,
+            recap=self.recap,
+            recall_tool=self.recall_tool,
+            preserve_last_n=context.preserve_last_n,
+        ).entries
+
+
+def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]:
+    """Return whether the entries fit the budget, and whether those of the last request did.
+
+    Counts each entry at most once, and older ones no further back than the budget goes.
+    """
+    if context.max_tokens is None:
+        return True, True
+    newest = range(len(entries) - 1, -1, -1)
+    start = next((at for at in newest if entries[at].role is MessageRole.ASSISTANT), 0)
+    older_tokens = 0
+    for position in range(start - 1, -1, -1):
+        older_tokens += context.count_entry(entries[position])
+        if older_tokens > context.max_tokens:
+            return False, False
+    return older_tokens + sum(map(context.count_entry, entries[start:])) <= context.max_tokens, True
 
 
 _REASON = "tool details of an older turn"
@@ -92,7 +153,7 @@ _REASON = "tool details of an older turn"
 
 @dataclass(frozen=True, slots=True)
 class TurnRetentionManager:
-    """Keeps the latest turns with all tool details, and of older ones what was said, or nothing.
+    """Keeps the latest turns with all tool details, and of older ones the text alone, or nothing.
 
     A turn is a user entry and everything up to the next one. The turn that is still being answered
     is always kept in full, whatever ``preserve_turns`` says, because a model cannot continue an
@@ -123,25 +184,29 @@ class TurnRetentionManager:
         check_count(self, "preserve_turns", self.preserve_turns)
         check_choice(self, "older", self.older, ("text", "exclude"))
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return older turns reduced, the latest ones as they are."""
         start = start_of_turns(entries, self.preserve_turns)
         if not start:
             return list(entries)
-        details = _late_results(entries, start)
-        kept = []
-        for index, entry in enumerate(entries):
-            reduced: ConversationEntry | None = entry
-            if index < start or id(entry.root) in details:
-                reduced = self._reduce(entry)
+        # Results that arrived in a preserved turn for a call of an older one go with the call.
+        late = {
+            id(result.root)
+            for unit in pair(entries)
+            if unit.start < start
+            for result in list_results(unit)
+            if result is not None
+        }
+        view = []
+        for position, entry in enumerate(entries):
+            is_old = position < start or id(entry.root) in late
+            reduced = self._reduce(entry) if is_old else entry
             if reduced is None:
                 reason = _REASON if self.older == "text" else "older than the preserved turns"
                 context.explain(entry, reason)
             else:
-                kept.append(reduced)
-        return kept
+                view.append(reduced)
+        return view
 
     def _reduce(self, entry: ConversationEntry) -> ConversationEntry | None:
         if entry.role is MessageRole.SYSTEM or entry.pinned:
@@ -156,20 +221,20 @@ class TurnRetentionManager:
         return entry.evolve(tool_calls=None, reasoning=None, action="cleared", reason=_REASON)
 
 
-def start_of_turns(entries: Sequence[ConversationEntry], turns: int) -> int:
+def start_of_turns(entries: Entries, turns: int) -> int:
     """Return where the latest turns start; one that is still being answered always counts."""
     turns = turns or (0 if is_answered(entries) else 1)
     if not turns:
         return len(entries)
-    for index in range(len(entries) - 1, -1, -1):
-        if entries[index].is_real_user:
+    for position in range(len(entries) - 1, -1, -1):
+        if entries[position].is_real_user:
             turns -= 1
             if not turns:
-                return index
+                return position
     return 0
 
 
-def is_answered(entries: Sequence[ConversationEntry]) -> bool:
+def is_answered(entries: Entries) -> bool:
     """Whether the last turn ended with an answer in words."""
     for entry in reversed(entries):
         if entry.role is not MessageRole.SYSTEM:
@@ -177,18 +242,8 @@ def is_answered(entries: Sequence[ConversationEntry]) -> bool:
     return True
 
 
-def _late_results(entries: Sequence[ConversationEntry], start: int) -> set[int]:
-    """Return results that arrived in a preserved turn for a call of an older one."""
-    late: set[int] = set()
-    for unit in pair(entries):
-        if unit.start >= start:
-            break
-        late.update(id(result.root) for result in unit.results if result is not None)
-    return late
-
-
-_RULE = re.compile(
-    r"(?:^|[.!?\n]\s*)(?:please\s+)?(?:always|never|from now on|remember(?: that| to)|"
+_STANDING_RULE = re.compile(
+    r"(?:^|(?<=[.!?\n]))[ \t]*(?:please[ \t]+)?(?:always|never|from now on|remember(?: that| to)|"
     r"(?:do not|don't) ever|make sure (?:you|to) (?:always|never)|I (?:always )?prefer)\b",
     re.IGNORECASE,
 )
@@ -209,7 +264,7 @@ def is_standing_rule(entry: ConversationEntry) -> bool:
     text = entry.content
     if entry.role is not MessageRole.USER or entry.origin is not None or not text:
         return False
-    return len(text) <= _LONGEST_RULE and _RULE.search(text) is not None
+    return len(text) <= _LONGEST_RULE and _STANDING_RULE.search(text) is not None
 
 
 class PinManager:
@@ -219,14 +274,12 @@ class PinManager:
     newest first, so that pins cannot eat the budget; pins made by the caller are left as they are.
 
     Args:
-        predicate: says which entries to pin; by default rules found in what the user says.
+        predicate: says which entries to pin; by default rules that the user states.
         max_tokens: the most all pins of this manager may cost. None: a quarter of the budget.
 
     Examples:
-        >>> from history_curator.tokens import get_counter
         >>> said = [ConversationEntry(MessageRole.USER, "Never call me before noon.")]
-        >>> context = CurationContext(get_counter("heuristic"), max_tokens=1_000)
-        >>> PinManager().curate(said, context=context)[0].pinned
+        >>> PinManager().curate(said, context=CurationContext(max_tokens=1_000))[0].pinned
         True
     """
 
@@ -241,22 +294,20 @@ class PinManager:
         self.predicate = predicate
         self.max_tokens = max_tokens
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return the entries, some of them pinned."""
-        left = self.max_tokens
-        if left is None and context.max_tokens is not None:
-            left = context.max_tokens // 4
-        result = list(entries)
-        for position in range(len(result) - 1, -1, -1):
-            entry = result[position]
+        available = self.max_tokens
+        if available is None and context.max_tokens is not None:
+            available = context.max_tokens // 4
+        view = list(entries)
+        for position in range(len(view) - 1, -1, -1):
+            entry = view[position]
             if entry.pinned or entry.role is MessageRole.SYSTEM or not self.predicate(entry):
                 continue
-            cost = context.counter.count_entry(entry)
-            if left is not None:
-                if cost > left:
+            if available is not None:
+                tokens = context.count_entry(entry)
+                if tokens > available:
                     continue
-                left -= cost
-            result[position] = entry.evolve(pinned=True, reason="pinned by a rule")
-        return result
+                available -= tokens
+            view[position] = entry.evolve(pinned=True, reason="pinned by a rule")
+        return view

@@ -1,34 +1,21 @@
-"""Managers that shorten: tool results and texts over a limit, old results, results said twice."""
+"""Managers that shorten: results and texts over a limit, old results, repeated results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConfigurationError
-from history_curator.managers._protocol import CurationContext
-from history_curator.entries import ConversationEntry, MessageRole, ToolCall
-from history_curator.timeline import Unit, pair
+from history_curator.managers.base import (
+    CurationContext,
+    Entries,
+    check_choice,
+    check_count,
+    list_results,
+)
 from history_curator.tokens import Keep, shorten, shorten_tokens
-
-
-def check_count(manager: object, field: str, value: int | None, least: int = 0) -> None:
-    """Require a whole number of at least ``least``, or None."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigurationError(
-            f"{type(manager).__name__}.{field} is {value!r}. Fix: a whole number, {least} or more."
-        )
-
-
-def check_choice(manager: object, field: str, value: str, choices: Iterable[str]) -> None:
-    """Require one of a few words."""
-    if value not in choices:
-        listed = ", ".join(map(repr, choices))
-        raise ConfigurationError(
-            f"{type(manager).__name__}.{field} is {value!r}. Fix: one of {listed}."
-        )
+from history_curator.units import pair
 
 
 def _with_text(
@@ -59,24 +46,9 @@ class ToolResultTruncator:
         suffix: what marks the place of the missing part.
 
     Examples:
-        >>> from history_curator import Curator
-        >>> said = [
-        ...     {"role": "user", "content": "look"},
-        ...     {
-        ...         "role": "assistant",
-        ...         "content": None,
-        ...         "tool_calls": [
-        ...             {
-        ...                 "id": "c",
-        ...                 "type": "function",
-        ...                 "function": {"name": "f", "arguments": "{}"},
-        ...             }
-        ...         ],
-        ...     },
-        ...     {"role": "tool", "tool_call_id": "c", "content": "x" * 5_000},
-        ... ]
-        >>> view = Curator(ToolResultTruncator(max_length=100)).curate(said)
-        >>> len(view.messages[2]["content"])
+        >>> said = [ConversationEntry(MessageRole.TOOL, "x" * 5_000, tool_call_id="c")]
+        >>> view = ToolResultTruncator(max_length=100).curate(said, context=CurationContext())
+        >>> len(view[0].content)
         100
     """
 
@@ -95,9 +67,7 @@ class ToolResultTruncator:
                 "Fix: use two truncators in a row."
             )
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return the entries with long tool results shortened."""
         return [
             self._truncate(entry, context)
@@ -159,9 +129,7 @@ class RoleTruncator:
             check_count(self, field, getattr(self, field))
         check_choice(self, "keep", self.keep, ("head", "tail", "both"))
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return the entries with long texts shortened."""
         limits = {
             MessageRole.USER: self.user,
@@ -208,18 +176,19 @@ class ToolResultClearer:
     def __post_init__(self) -> None:
         check_count(self, "keep", self.keep)
         check_count(self, "batch", self.batch, least=1)
-        names = (self.exclude_tools,) if isinstance(self.exclude_tools, str) else self.exclude_tools
+        names = [self.exclude_tools] if isinstance(self.exclude_tools, str) else self.exclude_tools
         object.__setattr__(self, "exclude_tools", tuple(names))
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return the entries with old tool results cleared."""
         answered = [
             (unit, slot, result)
             for unit in pair(entries)
-            for slot, result in enumerate(unit.results)
-            if result is not None and not result.pinned and not self._excludes(unit, slot, result)
+            for slot, result in enumerate(list_results(unit))
+            if result is not None
+            and not result.pinned
+            and result.tool_name not in self.exclude_tools
+            and (unit.head.tool_calls or ())[slot].name not in self.exclude_tools
         ]
         old = max(0, len(answered) - self.keep) // self.batch * self.batch
         edited: dict[int, ConversationEntry] = {}
@@ -229,10 +198,6 @@ class ToolResultClearer:
                 head = edited.get(id(unit.head.root), unit.head)
                 edited[id(unit.head.root)] = _without_input(head, slot)
         return [edited.get(id(entry.root), entry) for entry in entries]
-
-    def _excludes(self, unit: Unit, slot: int, result: ConversationEntry) -> bool:
-        calls = unit.head.tool_calls or ()
-        return calls[slot].name in self.exclude_tools or result.tool_name in self.exclude_tools
 
     def _clear(self, entry: ConversationEntry) -> ConversationEntry:
         if len(entry.content or "") <= len(self.placeholder) and not entry.has_media:
@@ -245,7 +210,7 @@ def _without_input(head: ConversationEntry, slot: int) -> ConversationEntry:
     calls = head.tool_calls or ()
     if head.role is not MessageRole.ASSISTANT or head.pinned or calls[slot].arguments == "{}":
         return head
-    emptied: ToolCall = replace(calls[slot], arguments="{}")
+    emptied = replace(calls[slot], arguments="{}")
     return head.evolve(
         tool_calls=(*calls[:slot], emptied, *calls[slot + 1 :]),
         action="cleared",
@@ -270,15 +235,13 @@ class DuplicateResultManager:
 
     reference: str = "[Same result as a later call with the same arguments]"
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return the entries with earlier duplicates replaced."""
         edited: dict[int, ConversationEntry] = {}
         seen: set[tuple[str, str, str]] = set()
         for unit in reversed(pair(entries)):
             calls = unit.head.tool_calls or ()
-            for call, result in zip(reversed(calls), reversed(unit.results), strict=True):
+            for call, result in zip(reversed(calls), reversed(list_results(unit)), strict=True):
                 if result is None or result.has_media:
                     continue
                 key = (call.name, call.arguments, result.content or "")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from history_curator import ConfigurationError, Curator, SummarizingManager
-from history_curator.managers.summaries import DEFAULT_PROMPT, chunks, resolve_summarizer
+from history_curator.managers.summarize import DEFAULT_PROMPT, resolve_summarizer, split_text
 from history_curator.tokens import get_counter
 from tests.support.guarantees import curate_and_check
 from tests.support.messages import Message, assistant, call, result, system, user
@@ -248,6 +248,6 @@ class TestGuarantees:
     def test_chunks_lose_nothing(self) -> None:
         counter = get_counter("o200k_base")
         for text in ("word " * 5_000, "x" * 40_000, "line\n" * 3_000, "", "{braces} {messages}"):
-            pieces = chunks(text, 120, counter)
+            pieces = split_text(text, 120, counter)
             assert "".join(pieces) == text
             assert all(counter.count(piece) <= 120 for piece in pieces)

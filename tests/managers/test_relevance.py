@@ -12,14 +12,12 @@ from history_curator import (
     Curator,
     RelevanceManager,
 )
-from history_curator.managers.relevance import _text
-from history_curator.managers.relevance._compose import RECOLLECTION_HEAD
+import history_curator as _text
+from history_curator.managers.relevance import RECOLLECTION_HEAD
 from tests.support.data import load
 from tests.support.guarantees import curate_and_check
 from tests.support.messages import Message, assistant, call, result, system, user
 
-pytest.importorskip("numpy")
-pytest.importorskip("Stemmer")
 
 
 def chat(turns: int = 60) -> list[Message]:
