@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import lru_cache, partial
-from inspect import isawaitable, iscoroutinefunction, signature
+from inspect import iscoroutinefunction, signature
 from operator import is_, itemgetter
 from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
@@ -30,17 +30,14 @@ class CurationContext:
 
     Attributes:
         counter: counts tokens exactly as the budget does.
-        max_tokens: tokens left for messages (tools, reserve and priming already taken off),
-            or None when there is no budget.
+        max_tokens: tokens left for messages (tools, reserve and priming taken off), or None.
         session: the `HistorySession`, or whatever the caller passed.
         preserve_system: system entries are never left out.
         preserve_last_n: the last n entries are never left out.
-        tail: ``"request"`` when the view is about to be sent, ``"history"`` when the caller will
-            append to it.
+        tail: ``"request"`` when the view is about to be sent, else ``"history"``.
         record: the recorded entries, before any manager.
-        recall_tool: whether placeholders should name the handle that the recall tool takes; a text
-            is its name.
-        compact_to: how full a compaction leaves the view, as the curator was told.
+        recall_tool: whether placeholders name the handle that the recall tool takes, or its name.
+        compact_to: how full a compaction leaves the view.
         recap: whether the curator adds a recap of what is no longer shown.
         query: the user's question, where it is not among the entries yet.
         key: the caller's name for the conversation, if any.
@@ -81,10 +78,7 @@ class CurationContext:
         self.reasons[id(entry.root)] = reason
 
     def note_compaction(self, manager: object) -> None:
-        """Say that this manager's view does not go on from the request before.
-
-        The report then says that the view compacted; otherwise it promises a stable prefix.
-        """
+        """Say that this manager's view does not go on from the request before, for the report."""
         self.compactions.append(type(manager).__name__)
 
     def warn(self, warning: str) -> None:
@@ -100,10 +94,9 @@ class HistoryManager(Protocol):
     an entry in place (use `ConversationEntry.evolve`), and keep exchanges whole. The curator mends
     the mistakes of a manager, so a simple one such as ``entries[-10:]`` is a good one.
 
-    A manager whose ``curate(messages, *, session)`` takes a session instead of a context is given
-    OpenAI-style messages, in whatever format the conversation is, and returns such messages.
-
-    A manager that calls a model may define ``async acurate(entries, *, context)`` as well.
+    A manager with ``curate(messages, *, session)`` is given OpenAI-style messages, in whatever
+    format the conversation is, and returns such messages. One that calls a model may define
+    ``async acurate(entries, *, context)`` as well.
     """
 
     def curate(self, entries: Entries, *, context: CurationContext) -> Entries:
@@ -142,7 +135,7 @@ def apply_managers(
     pins: dict[int, ConversationEntry] = {}
     steps: list[Step] = []
     for manager in managers:
-        returned = yield Call(run_manager, run_manager_async, (manager, current, context))
+        returned = yield from run_manager(manager, current, context)
         if not _is_same(returned, current):
             positions = positions or {id(entry.root): at for at, entry in enumerate(record)}
             current = _restore_order(returned, record, positions)
@@ -169,16 +162,15 @@ def _restore_order(
     """Link copies to the record and sort by it; an invented entry stays behind its predecessor."""
     by_source: dict[Any, ConversationEntry] = {}
     latest, placed = -1, []
-    for entry in returned:
-        position = positions.get(id(entry.root))
-        if position is None and entry.original is None and entry.source is not None:
+    for given in returned:
+        entry = given
+        if entry.original is None and entry.source is not None and id(entry) not in positions:
             # Copied by other means than `evolve`: an edit all the same.
             by_source = by_source or {(id(each.source), each.span): each for each in record}
             recorded = by_source.get((id(entry.source), entry.span))
             if recorded is not None:
                 entry = entry.evolve(original=recorded.root, action=entry.action or "repaired")
-                position = positions[id(recorded.root)]
-        latest = latest if position is None else position
+        latest = positions.get(id(entry.root), latest)
         placed.append((latest, entry))
     placed.sort(key=itemgetter(0))
     return list({id(entry.root): entry for _, entry in placed}.values())
@@ -195,7 +187,9 @@ def _list_required(
             members = [unit.head, *(result for result in list_results(unit) if result is not None)]
             if any(entry.pinned or id(entry.root) in pins for entry in members):
                 yield from (pins.get(id(entry.root), entry) for entry in members)
-    yield from [entry for entry in reversed(record) if entry.is_real_user][:1]
+    latest_user = next((entry for entry in reversed(record) if entry.is_real_user), None)
+    if latest_user is not None:
+        yield latest_user
     if context.preserve_last_n:
         yield from record[-context.preserve_last_n :]
 
@@ -223,51 +217,38 @@ def list_results(unit: Unit) -> list[ConversationEntry | None]:
     return results
 
 
-def run_manager(manager: Any, entries: Entries, context: CurationContext) -> Entries:
-    """Return the entries a manager keeps, run by its ``curate``.
+def run_manager(manager: Any, entries: Entries, context: CurationContext) -> Steps[Entries]:
+    """Return the entries a manager keeps; yield its call, in the form it takes.
 
     Raises:
-        ConfigurationError: when it is async only, or returns something else than entries.
+        ConfigurationError: when a sync caller meets a manager that is async only, or when it
+            returns something else than entries.
     """
-    curate = getattr(manager, "curate", None)
-    if curate is None or iscoroutinefunction(curate):
-        raise ConfigurationError(
-            f"{type(manager).__name__} is async only. Fix: use `await curator.acurate(…)`."
-        )
-    call, read = _prepare_call(curate, entries, context)
-    return _check_returned(manager, read(call()))
-
-
-async def run_manager_async(manager: Any, entries: Entries, context: CurationContext) -> Entries:
-    """Return the entries a manager keeps, run by ``acurate`` where it has one, else ``curate``."""
-    curate = getattr(manager, "acurate", None) or manager.curate
-    call, read = _prepare_call(curate, entries, context)
-    returned = call()
-    return _check_returned(manager, read(await returned if isawaitable(returned) else returned))
-
-
-def _prepare_call(
-    curate: Callable[..., Any], entries: Entries, context: CurationContext
-) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
-    """Return a call of a manager in the form it takes, and a reader of its answer."""
-    if not _takes_messages(getattr(curate, "__func__", curate)):
-        return partial(curate, list(entries), context=context), lambda returned: returned
-    messages = [entry_to_provider_message(entry) for entry in entries]
-    return (
-        partial(curate, list(messages), session=context.session),
-        lambda returned: _read_messages(returned, messages, entries),
-    )
-
-
-def _check_returned(manager: Any, returned: Any) -> Entries:
+    name = type(manager).__name__
+    sync = getattr(manager, "curate", None)
+    curate: Any = getattr(manager, "acurate", None) or sync
+    messages: list[Any] | None = None
+    given: dict[str, Any] = {"context": context}
+    if _takes_messages(getattr(curate, "__func__", curate)):
+        messages = [entry_to_provider_message(entry) for entry in entries]
+        given = {"session": context.session}
+    if sync is None or iscoroutinefunction(sync):
+        sync = partial(_refuse_sync, name)
+    returned = yield Call(sync, curate, (list(messages or entries),), given)
+    if messages is not None:
+        returned = _read_messages(returned, messages, entries)
     if not isinstance(returned, Sequence) or not all(
         issubclass(kind, ConversationEntry) for kind in set(map(type, returned))
     ):
         raise ConfigurationError(
-            f"{type(manager).__name__} returned something other than a list of entries. "
+            f"{name} returned something other than a list of entries. "
             "Fix: return the entries to keep, edited ones made with entry.evolve(…)."
         )
     return returned
+
+
+def _refuse_sync(name: str, *_: Any, **__: Any) -> None:
+    raise ConfigurationError(f"{name} is async only. Fix: use `await curator.acurate(…)`.")
 
 
 @lru_cache(maxsize=256)
@@ -356,7 +337,7 @@ class ComposedManager(SteppedManager):
     def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
         """Run each manager on the entries of the one before."""
         for manager in self.managers:
-            entries = yield Call(run_manager, run_manager_async, (manager, entries, context))
+            entries = yield from run_manager(manager, entries, context)
         return list(entries)
 
 
@@ -384,7 +365,7 @@ class ObservableManager(SteppedManager):
 
     def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
         """Run the wrapped manager and publish the event."""
-        after = yield Call(run_manager, run_manager_async, (self.inner, entries, context))
+        after = yield from run_manager(self.inner, entries, context)
         self.bus.publish(
             HistoryCurated(
                 prompt_name=self.prompt_name,

@@ -28,22 +28,11 @@ def _list_own_managers() -> dict[str, str]:
 
 
 def register_manager(name: str, factory: Callable[..., Any], *, replace: bool = False) -> None:
-    """Make a manager available to configurations under a name.
-
-    Args:
-        name: in snake_case.
-        factory: the class, or any callable that takes the options and returns a manager.
-        replace: allow a name that is taken.
-
-    Raises:
-        ConfigurationError: the name is not snake_case, or taken.
+    """Make a class, or a function that returns a manager, available to configurations.
 
     Examples:
-        >>> class LastTen:
-        ...     def curate(self, entries, *, context):
-        ...         return entries[-10:]
-        >>> register_manager("last_ten", LastTen, replace=True)
-        >>> "last_ten" in manager_names()
+        >>> register_manager("keep_all", managers.PassthroughManager, replace=True)
+        >>> "keep_all" in manager_names()
         True
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
@@ -71,9 +60,6 @@ def build_managers(
         specs: each a name, ``{name: {option: value}}`` or ``{"name": name, option: value}``.
         objects: the objects that options such as ``"@summarizer"`` stand for.
 
-    Raises:
-        ConfigurationError: naming the place, the manager, and the problem.
-
     Examples:
         >>> build_managers([{"sliding_window": {"window_size": 4}}])[0].window_size
         4
@@ -90,7 +76,10 @@ def build_managers(
 def _build_manager(spec: Any, objects: Mapping[str, Any], where: str) -> Any:
     name, given = _read_spec(spec, where)
     factory = _find_factory(name, where)
-    options = {option: _build_option(option, given[option], objects, where) for option in given}
+    options = {
+        option: _build_option(value, objects, f"{where}.{option}", is_manager=option in _NESTED)
+        for option, value in given.items()
+    }
     positional = _check_parameters(f"{where}: {name}", factory, options)
     try:
         return factory(*positional, **options)
@@ -108,10 +97,9 @@ def _read_spec(spec: Any, where: str) -> tuple[str, dict[str, Any]]:
             f"`{{name: ..., option: value}}`, and this is {a_type(spec)}."
         )
     rest = dict(spec)
-    if "name" in spec:
-        name, options = rest.pop("name"), rest.pop("options", None)
-    else:
-        name, options = rest.popitem()
+    name, options = (
+        (rest.pop("name"), rest.pop("options", None)) if "name" in rest else rest.popitem()
+    )
     if not isinstance(options, Mapping | None):
         raise ConfigurationError(
             f"{where}: the options of {name} must be a mapping, not {a_type(options)}."
@@ -128,9 +116,8 @@ def _find_factory(name: str, where: str) -> Callable[..., Any]:
     return found or getattr(managers, own[short])
 
 
-def _build_option(option: str, value: Any, objects: Mapping[str, Any], where: str) -> Any:
+def _build_option(value: Any, objects: Mapping[str, Any], where: str, *, is_manager: bool) -> Any:
     """Return the value of an option: managers, a given object, or the value itself."""
-    where = f"{where}.{option}"
     if isinstance(value, str) and value.startswith("@"):
         if value[1:] not in objects:
             raise ConfigurationError(
@@ -138,17 +125,13 @@ def _build_option(option: str, value: Any, objects: Mapping[str, Any], where: st
                 f"Fix: from_config(..., objects={{{value[1:]!r}: ...}})."
             )
         return objects[value[1:]]
-    if option in _NESTED and isinstance(value, (str, Mapping)):
-        return _build_manager(value, objects, where)
     if isinstance(value, (list, tuple)):
-        items = (f"{option}[{position}]" for position in range(len(value)))
         return tuple(
-            _build_manager(each, objects, f"{where}[{position}]")
-            if option in _NESTED and not (isinstance(each, str) and each.startswith("@"))
-            else _build_option(item, each, objects, where.removesuffix(f".{option}"))
-            for position, (item, each) in enumerate(zip(items, value, strict=True))
+            _build_option(each, objects, f"{where}[{position}]", is_manager=is_manager)
+            for position, each in enumerate(value)
         )
-    return value
+    is_spec = is_manager and isinstance(value, (str, Mapping))
+    return _build_manager(value, objects, where) if is_spec else value
 
 
 def _check_parameters(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
 from typing import NamedTuple
 
 from history_curator.entries import ConversationEntry, MessageRole
@@ -19,9 +21,9 @@ from history_curator.managers.search import (
     score_entries,
     split_words,
 )
-from history_curator.managers.select import is_answered, measure_fit
+from history_curator.managers.select import fit_window, is_answered, measure_fit
 from history_curator.units import Unit, pair
-from history_curator.window import FittedView, fit_entries
+from history_curator.window import FittedView
 
 SHARE = 0.7
 """Share of the budget that earlier parts may take."""
@@ -43,18 +45,15 @@ class RelevanceManager:
     Guaranteed: the entries stay as they are while the history fits; the window compacts as seldom
     as the budget's own; earlier units come back whole and word for word, as one marked user entry
     right before the latest user entry, so that everything before it is repeated byte for byte on
-    the next call; the selection depends on the history alone.
+    the next call; the selection depends on the history alone. Not guaranteed: that the right parts
+    are found.
 
     A question that is not among the entries yet (``Curator.curate(…, query=…)``) finds its parts
-    too: they end the view, where the question follows. With ``tail="history"`` and no such
-    question nothing is brought back for one that is answered. When a scorer fails, BM25 takes its
-    place and the report carries a warning.
+    too: they end the view. With ``tail="history"`` and no such question nothing is brought back
+    for one that is answered. When a scorer fails, BM25 takes its place, with a warning.
 
-    Where tools are in use (a call in every tenth entry or more) the recap serves an agent better,
-    and the entries are handed on as they are, unless `share` is given. The request at which a
-    conversation becomes the one or the other is reported as a compaction.
-
-    Not guaranteed: that the right parts are found.
+    Where tools are in use (a call in every tenth entry or more) the recap serves better, and the
+    entries are handed on as they are, unless `share` is given.
 
     Args:
         share: of the budget, for earlier parts; None for 0.7 in a chat and nothing in an agent's
@@ -130,23 +129,13 @@ class RelevanceManager:
 
     def _plan(self, entries: Entries, context: CurationContext, max_tokens: int) -> _Plan | None:
         """Return the window beside the parts, with less space for them where it has to be."""
-        window = None
         for divisor in (1, 2, 4):
             aside = int(max_tokens * (SHARE if self.share is None else self.share)) // divisor
-            try:
-                window = fit_entries(
-                    entries,
-                    counter=context.counter,
-                    max_tokens=max_tokens - aside - _SLACK,
-                    tail=context.tail,
-                    compact_to=context.compact_to if self.compact_to is None else self.compact_to,
-                    recall_tool=context.recall_tool,
-                    preserve_last_n=context.preserve_last_n,
-                )
+            available = max_tokens - aside - _SLACK
+            with suppress(BudgetUnsatisfiableError):
+                window = fit_window(entries, context, available, self.compact_to)
                 break
-            except BudgetUnsatisfiableError:
-                continue
-        if window is None:
+        else:
             return None
         said = (context.query or "").strip()
         if said and entries[-1].is_real_user and (entries[-1].content or "").strip() == said:
@@ -177,10 +166,9 @@ class RelevanceManager:
             context.warn(warning)
         gone = [unit for unit in units if unit.start < cutoff]
         starts = [*(unit.start for unit in gone), cutoff]
-        best = [max(scores[start:end]) for start, end in zip(starts, starts[1:], strict=False)]
+        best = [max(scores[start:end]) for start, end in pairwise(starts)]
         sizes = [sum(len(entry.content or "") for entry in unit.entries) for unit in gone]
-        kept = set(plan.window.kept)
-        order = [at for at in rank_positions(best, sizes) if gone[at].start not in kept]
+        order = [at for at in rank_positions(best, sizes) if gone[at].start not in plan.window.kept]
         count = context.counter.count
         frame = ConversationEntry(MessageRole.USER, _write_recollection(units, []))
         available = plan.available - context.counter.count_entry(frame)
@@ -251,10 +239,8 @@ def leans_on_last_turn(said: str) -> bool:
         [True, True, False]
     """
     count = len(split_words(said))
-    if count > 5:
-        return False
-    if _GOES_ON.match(said):
-        return True
+    if count > 5 or _GOES_ON.match(said):
+        return count <= 5
     is_whole = count > 0 and "?" in said and len(said.split()) > 2
     return not is_whole or bool(_POINTS_BACK.search(said) and not _NAME.search(said))
 

@@ -13,10 +13,8 @@ from history_curator.errors import ConfigurationError
 
 logger = logging.getLogger("history_curator")
 
-BACKWARD = (0.5, 0.3, 0.2, 0.15, 0.1)
-"""Shares of a match that the texts one, two … places before it get."""
-FORWARD = (0.5, 0.3, 0.2, 0.15, 0.1)
-"""Shares of a match that the texts one, two … places after it get."""
+NEIGHBOURS = (0.5, 0.3, 0.2, 0.15, 0.1)
+"""Shares of a match that the texts one, two … places beside it get."""
 REPLY = 0.7
 """Share of the next text where the match ends in a question, which it likely answers."""
 DENSITY = 0.4
@@ -26,14 +24,13 @@ LONGEST_WORD = 64
 MEMO_CHARS = 8_000_000
 """Characters of terms that a scorer remembers at most."""
 
-STOPWORDS = frozenset(
-    """
+_STOPWORDS = """
 a about an and any are as at be been being but by can could did do does done for from had has have
 he her here him his how i if in into is it its may me might my no not of on or our shall she should
 so some such than that the their them then there these they this those to us was we were what when
 where which who whom why will with would you your
-""".split()
-)
+"""
+STOPWORDS = frozenset(_STOPWORDS.split())
 _WORD = re.compile(r"\b\w\w+\b")
 _PIECE = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])|\d{2,}")
 _VOWEL = re.compile("[aeiouy]")
@@ -155,7 +152,7 @@ def score_entries(
         query: texts and how much each of them counts, the question itself with 1.0.
         scorer: matches texts.
     """
-    texts = [_searched_text(entry) for entry in entries]
+    texts = [f"{each.name or each.tool_name or ''} {entry_text(each)}" for each in entries]
     warning = ""
     try:
         scores = _sum_scores(texts, query, scorer)
@@ -195,9 +192,9 @@ def spread_scores(scores: Sequence[float], asks: Sequence[bool]) -> list[float]:
     for at, score in enumerate(scores):
         if score <= 0:
             continue
-        for distance, share in enumerate(BACKWARD[:at], 1):
+        for distance, share in enumerate(NEIGHBOURS[:at], 1):
             out[at - distance] += share * score
-        for distance, share in enumerate(FORWARD[: len(out) - at - 1], 1):
+        for distance, share in enumerate(NEIGHBOURS[: len(out) - at - 1], 1):
             out[at + distance] += score * (REPLY if distance == 1 and asks[at] else share)
     return out
 
@@ -209,7 +206,9 @@ def rank_positions(scores: Sequence[float], sizes: Sequence[int]) -> list[int]:
     return sorted(found, key=lambda at: -value[at])
 
 
-_ROLE = re.compile(r"(?:system|developer|user|human|assistant|ai|model|tool|result)\b", re.I)
+_ROLE = re.compile(
+    r"(?:system|developer|user|human|assistant|ai|model|tool|result)\b", re.IGNORECASE
+)
 _ODD = re.compile(r"[^\w .@'’/-]")
 
 
@@ -235,13 +234,8 @@ def entry_text(entry: ConversationEntry) -> str:
     return "\n".join(pieces)
 
 
-def _searched_text(entry: ConversationEntry) -> str:
-    name, text = entry.name or entry.tool_name, entry_text(entry)
-    return f"{name} {text}" if name else text
-
-
 _LINE_ENDS = r"\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
-_SUSPECT = re.compile(rf"[\[<{_LINE_ENDS}]|r[0-9a-f]{{16}}", re.I)
+_SUSPECT = re.compile(rf"[\[<{_LINE_ENDS}]|r[0-9a-f]{{16}}", re.IGNORECASE)
 """Without any of these no text reads like ours; most have none."""
 
 
@@ -249,7 +243,9 @@ def match_openings(names: Sequence[str] = ()) -> re.Pattern[str]:
     """Return what finds lines that read like the start of another quote, by anybody's name."""
     roles = "system|developer|user|human|assistant|ai|tool|result(?: of [^\\s:]+)?"
     known = "|".join([roles, *sorted(set(map(re.escape, names)))])
-    return re.compile(rf"(?<=[{_LINE_ENDS}])(?=[ \t]*(?:\[\d+\][ \t]*)?(?:{known})[ \t]*:)", re.I)
+    return re.compile(
+        rf"(?<=[{_LINE_ENDS}])(?=[ \t]*(?:\[\d+\][ \t]*)?(?:{known})[ \t]*:)", re.IGNORECASE
+    )
 
 
 _OPENINGS = match_openings()

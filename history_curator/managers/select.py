@@ -17,7 +17,7 @@ from history_curator.managers.base import (
     list_results,
 )
 from history_curator.units import Unit, pair
-from history_curator.window import fit_entries
+from history_curator.window import FittedView, fit_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,7 @@ class PassthroughManager:
 
     Examples:
         >>> from history_curator import Curator
-        >>> curation = Curator(PassthroughManager()).curate([{"role": "user", "content": "hi"}])
-        >>> curation.messages
+        >>> Curator(PassthroughManager()).curate([{"role": "user", "content": "hi"}]).messages
         [{'role': 'user', 'content': 'hi'}]
     """
 
@@ -50,8 +49,7 @@ class SlidingWindowManager:
     Examples:
         >>> from history_curator import Curator
         >>> said = [{"role": "user", "content": str(n)} for n in range(5)]
-        >>> curation = Curator(SlidingWindowManager(2)).curate(said)
-        >>> curation.report.curated_count
+        >>> Curator(SlidingWindowManager(2)).curate(said).report.curated_count
         2
     """
 
@@ -106,9 +104,8 @@ class TokenBudgetManager:
         BudgetUnsatisfiableError: when the entries that must stay do not fit.
 
     Examples:
-        >>> from history_curator import Curator, TokenBudgetManager
-        >>> curator = Curator(TokenBudgetManager(500))
-        >>> len(curator.curate([{"role": "user", "content": "hi"}]).messages)
+        >>> said = [ConversationEntry(MessageRole.USER, "hi")]
+        >>> len(TokenBudgetManager(500).curate(said, context=CurationContext()))
         1
     """
 
@@ -119,7 +116,7 @@ class TokenBudgetManager:
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return the entries that fit."""
-        return fit_entries(
+        window = fit_entries(
             entries,
             counter=context.counter,
             max_tokens=self.max_tokens,
@@ -128,7 +125,29 @@ class TokenBudgetManager:
             recap=self.recap,
             recall_tool=self.recall_tool,
             preserve_last_n=context.preserve_last_n,
-        ).entries
+        )
+        if window.compacted:
+            context.note_compaction(self)
+        return window.entries
+
+
+def fit_window(
+    entries: Entries, context: CurationContext, max_tokens: int, compact_to: float | None
+) -> FittedView:
+    """Return the entries that fit, without a recap, as the context wants them.
+
+    Raises:
+        BudgetUnsatisfiableError: when the entries that must stay do not fit.
+    """
+    return fit_entries(
+        entries,
+        counter=context.counter,
+        max_tokens=max_tokens,
+        tail=context.tail,
+        compact_to=context.compact_to if compact_to is None else compact_to,
+        recall_tool=context.recall_tool,
+        preserve_last_n=context.preserve_last_n,
+    )
 
 
 def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]:
@@ -164,17 +183,10 @@ class TurnRetentionManager:
         older: ``"text"`` keeps user and assistant text of older turns, ``"exclude"`` nothing.
 
     Examples:
-        >>> from history_curator import Curator
-        >>> said = [
-        ...     {"role": "user", "content": "one"},
-        ...     {"role": "assistant", "content": "1"},
-        ...     {"role": "user", "content": "two"},
-        ...     {"role": "assistant", "content": "2"},
-        ...     {"role": "user", "content": "three"},
-        ... ]
+        >>> said = [ConversationEntry(MessageRole.USER, text) for text in ("one", "two", "three")]
         >>> manager = TurnRetentionManager(preserve_turns=1, older="exclude")
-        >>> Curator(manager).curate(said).messages
-        [{'role': 'user', 'content': 'three'}]
+        >>> [entry.content for entry in manager.curate(said, context=CurationContext())]
+        ['three']
     """
 
     preserve_turns: int = 2

@@ -8,24 +8,19 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Seque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from functools import partial
 from hashlib import blake2b
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, NamedTuple
 
 from history_curator.entries import neutralise
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
-from history_curator.managers.base import (
-    CurationContext,
-    Entries,
-    SteppedManager,
-    insert_note,
-)
+from history_curator.managers.base import CurationContext, Entries, SteppedManager, insert_note
 from history_curator.managers.search import quote_entry
-from history_curator.managers.select import measure_fit
+from history_curator.managers.select import fit_window, measure_fit
 from history_curator.run_steps import Call, Steps
 from history_curator.tokens import TokenCounter, shorten_tokens
 from history_curator.units import pair
-from history_curator.window import fit_entries
 
 logger = logging.getLogger("history_curator")
 
@@ -53,8 +48,8 @@ Merge the earlier summary; where it disagrees with the messages, the messages wi
 """
 _WORDS_PER_TOKEN = 0.6
 _OWN_SUMMARIES = 1_024
-_ENDS = 8
-"""Summaries of one beginning that are looked for: those of its last compactions and branches."""
+_PROBES = 1_024
+"""Units back from the cutoff that the end of a known summary is looked for."""
 
 _stored: ContextVar[MutableMapping[str, str] | None] = ContextVar("stored_summaries", default=None)
 
@@ -83,8 +78,7 @@ class SummarizingManager(SteppedManager):
 
     Args:
         summarizer: a function from text to text, sync or async, a LangChain chat model or
-            runnable, or a LlamaIndex LLM. In ``Curator.curate`` an async-only function runs in a
-            thread with an event loop of its own.
+            runnable, or a LlamaIndex LLM.
         max_tokens: the most the summary may cost; never more than a quarter of the budget.
         chunk_tokens: the most text one prompt carries.
         prompt: a template with ``{messages}`` and ``{earlier}``, and optionally ``{max_words}``.
@@ -118,11 +112,8 @@ class SummarizingManager(SteppedManager):
             if place not in prompt:
                 raise ConfigurationError(f"prompt has no {place}. Fix: say where it goes.")
         self.summarizer = resolve_summarizer(summarizer)
-        self.max_tokens = max_tokens
-        self.chunk_tokens = chunk_tokens
-        self.prompt = prompt
-        self.cache = cache
-        self.compact_to = compact_to
+        self.max_tokens, self.chunk_tokens = max_tokens, chunk_tokens
+        self.prompt, self.compact_to, self.cache = prompt, compact_to, cache
         self._own_cache: dict[str, str] = {}
 
     def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
@@ -133,24 +124,14 @@ class SummarizingManager(SteppedManager):
         max_tokens = min(self.max_tokens, context.max_tokens // 4)
         aside = max_tokens + context.counter.count(SUMMARY_HEAD) + 8
         try:
-            window = fit_entries(
-                entries,
-                counter=context.counter,
-                max_tokens=context.max_tokens - aside,
-                tail=context.tail,
-                compact_to=context.compact_to if self.compact_to is None else self.compact_to,
-                recall_tool=context.recall_tool,
-                preserve_last_n=context.preserve_last_n,
-            )
+            window = fit_window(entries, context, context.max_tokens - aside, self.compact_to)
         except BudgetUnsatisfiableError:
             context.warn("No space for a summary: the budget is taken by entries that must stay.")
             return entries
         if window.compacted or did_fit:
             context.note_compaction(self)
-        kept = set(window.kept)
-        units = pair(entries)
-        gone = [unit for unit in units if unit.start < window.cutoff]
-        cut = [unit for unit in gone if unit.start not in kept]
+        gone = [unit for unit in pair(entries) if unit.start < window.cutoff]
+        cut = [unit for unit in gone if unit.start not in window.kept]
         if not cut:
             return window.entries
         # Kept questions are summarised too, so that a summary goes on from the one before it.
@@ -160,8 +141,9 @@ class SummarizingManager(SteppedManager):
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - anything a model may raise
-            kind = type(error).__name__
-            warning = f"The summary failed ({kind}); older entries are cut without one."
+            warning = (
+                f"The summary failed ({type(error).__name__}); older entries are cut without one."
+            )
             logger.warning("%s: %s", self.summarizer.name, warning)
             context.warn(warning)
             return entries
@@ -169,7 +151,7 @@ class SummarizingManager(SteppedManager):
             for entry in unit.entries:
                 context.explain(entry, "summarised")
         # The summary stands at the cutoff, or before the question that is answered right there.
-        is_answer = gone[-1].kind == "user" and gone[-1].start in kept
+        is_answer = gone[-1].kind == "user" and gone[-1].start in window.kept
         before = gone[-1].head if is_answer else entries[window.cutoff]
         view = list(window.entries)
         text = f"{SUMMARY_HEAD}\n{neutralise(summary)}"
@@ -194,14 +176,12 @@ class SummarizingManager(SteppedManager):
             summary = shorten_tokens(answer, max_tokens, counter, keep="head")
             if end is not None:
                 cache[names[end - 1]] = summary
-                ends = [known for known in _read_ends(cache, names) if known != end]
-                cache[f"ends-{names[0]}"] = " ".join(map(str, [*ends, end][-_ENDS:]))
         for name in list(self._own_cache)[:-_OWN_SUMMARIES]:
             self._own_cache.pop(name, None)
         return summary
 
     def _name_beginnings(self, texts: Sequence[str], max_tokens: int) -> list[str]:
-        """Return a name for every beginning of the texts: the first, the first two, …"""
+        """Return a name for every beginning of the texts: the first, the first two, and so on."""
         digest = blake2b(digest_size=32)
         names = []
         for text in (self.prompt, str(max_tokens), *texts):
@@ -231,18 +211,11 @@ class SummarizingManager(SteppedManager):
 
 def _find_furthest(cache: MutableMapping[str, str], names: Sequence[str]) -> tuple[int, str]:
     """Return how many texts the furthest known summary covers, and that summary."""
-    for end in [len(names), *sorted(_read_ends(cache, names), reverse=True)]:
-        if 0 < end <= len(names):
-            summary = cache.get(names[end - 1])
-            if summary is not None:
-                return end, summary
+    for end in range(len(names), max(0, len(names) - _PROBES), -1):
+        summary = cache.get(names[end - 1])
+        if summary is not None:
+            return end, summary
     return 0, ""
-
-
-def _read_ends(cache: MutableMapping[str, str], names: Sequence[str]) -> list[int]:
-    """Return how many texts the latest summaries with this beginning covered."""
-    listed = cache.get(f"ends-{names[0]}") if names else None
-    return [int(word) for word in (listed or "").split() if word.isdecimal()]
 
 
 def build_prompt(prompt: str, *, earlier: str, messages: str, max_words: int) -> str:
@@ -260,19 +233,9 @@ def build_prompt(prompt: str, *, earlier: str, messages: str, max_words: int) ->
 
 
 def split_text(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
-    r"""Return a text in pieces of at most `max_tokens` tokens; joined, they are the text.
-
-    Cuts after line ends where there are any.
-
-    Examples:
-        >>> from history_curator.tokens import get_counter
-        >>> pieces = split_text("one two three\n" * 50, 40, get_counter("heuristic"))
-        >>> len(pieces) > 1, "".join(pieces) == "one two three\n" * 50
-        (True, True)
-    """
+    """Return a text in pieces of at most `max_tokens` tokens, after line ends where there are any."""
     pieces: list[str] = []
     waiting = [text]
-    size = 0
     while waiting:
         piece = waiting.pop()
         tokens = counter.count(piece) if len(piece) <= max_tokens * 12 else max_tokens + 1
@@ -281,12 +244,8 @@ def split_text(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
             line = piece.rfind("\n", 1, middle + 1)
             cut = line + 1 if line > middle // 2 else middle
             waiting.extend((piece[cut:], piece[:cut]))
-        elif pieces and size + tokens < max_tokens:  # small neighbours are put together again
-            pieces[-1] += piece
-            size += tokens + 1
         else:
             pieces.append(piece)
-            size = tokens + 1
     return pieces
 
 
@@ -303,16 +262,14 @@ class Summarizer(NamedTuple):
         if isawaitable(answer):
             # Its own thread, as the caller's may run an event loop already.
             with ThreadPoolExecutor(1) as thread:
-                context = copy_context()
-                answer = thread.submit(context.run, asyncio.run, _wait_for(answer)).result()
+                run = partial(copy_context().run, asyncio.run, _wait_for(answer))
+                answer = thread.submit(run).result()
         return _read_answer(answer)
 
     async def ask_async(self, prompt: str) -> str:
         """Return the answer to a prompt without blocking the loop."""
-        if self.asynchronous is not None:
-            return _read_answer(await self.asynchronous(prompt))
-        assert self.sync is not None
-        answer = await asyncio.to_thread(self.sync, prompt)
+        call = self.asynchronous or partial(asyncio.to_thread, self.sync)  # type: ignore[call-arg]
+        answer = await call(prompt)
         return _read_answer(await answer if isawaitable(answer) else answer)
 
 
