@@ -11,7 +11,7 @@ from contextvars import ContextVar, copy_context
 from functools import partial
 from hashlib import blake2b
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from history_curator.entries import neutralise
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
@@ -268,8 +268,10 @@ class Summarizer(NamedTuple):
 
     async def ask_async(self, prompt: str) -> str:
         """Return the answer to a prompt without blocking the loop."""
-        call = self.asynchronous or partial(asyncio.to_thread, self.sync)  # type: ignore[call-arg]
-        answer = await call(prompt)
+        if self.asynchronous is not None:
+            answer = await self.asynchronous(prompt)
+        else:
+            answer = await asyncio.to_thread(cast("Any", self.sync), prompt)
         return _read_answer(await answer if isawaitable(answer) else answer)
 
 
