@@ -103,7 +103,7 @@ class Bm25Scorer:
     Examples:
         >>> scores = Bm25Scorer().score("dogs?", ["my dog is called Rex", "it rains"])
         >>> [round(score, 2) for score in scores]
-        [0.28, 0.0]
+        [0.26, 0.0]
     """
 
     def __init__(self, *, k1: float = 1.2, b: float = 0.75) -> None:
