@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -38,16 +37,14 @@ class CurationContext:
         record: the recorded entries, before any manager.
         recall_tool: whether placeholders name the handle that the recall tool takes, or its name.
         compact_to: how full a compaction leaves the view.
-        recap: whether the curator adds a recap of what is no longer shown.
+        recap: whether the curator adds a recap of the part that is no longer shown.
         query: the user's question, where it is not among the entries yet.
         key: the caller's name for the conversation, if any.
         count_entry: counts one entry; a curator remembers the counts.
 
     Examples:
-        >>> context = CurationContext(max_tokens=1_000)
-        >>> context.warn("the summary failed")
-        >>> context.warnings
-        ['the summary failed']
+        >>> CurationContext(max_tokens=1_000).counter.name
+        'o200k_base'
     """
 
     counter: TokenCounter = field(default_factory=get_counter)
@@ -137,39 +134,45 @@ def apply_managers(
     for manager in managers:
         returned = yield from run_manager(manager, current, context)
         if not _is_same(returned, current):
-            positions = positions or {id(entry.root): at for at, entry in enumerate(record)}
-            current = _restore_order(returned, record, positions)
+            positions = positions or {
+                id(entry.root): position for position, entry in enumerate(record)
+            }
+            current = _sort_entries(_link_copies(returned, record), positions)
             pins.update((id(entry.root), entry) for entry in current if entry.pinned)
         steps.append(Step(type(manager).__name__, current, dict(context.reasons)))
     if _is_same(current, record):
         return record, steps
     present = {id(entry.root) for entry in current}
-    missing = {
-        positions[id(entry.root)]: entry
-        for entry in _list_required(record, pins, context)
-        if id(entry.root) not in present
-    }
-    return _reinsert(current, missing, positions), steps
+    required = {id(entry.root): entry for entry in _list_required(record, pins, context)}
+    missing = [entry for name, entry in required.items() if name not in present]
+    return _sort_entries([*current, *missing], positions), steps
 
 
 def _is_same(one: Entries, other: Entries) -> bool:
     return one is other or (len(one) == len(other) and all(map(is_, one, other)))
 
 
-def _restore_order(
-    returned: Entries, record: Entries, positions: Mapping[int, int]
-) -> list[ConversationEntry]:
-    """Link copies to the record and sort by it; an invented entry stays behind its predecessor."""
-    by_source: dict[Any, ConversationEntry] = {}
+def _link_copies(returned: Entries, record: Entries) -> list[ConversationEntry]:
+    """Make entries that were copied by other means than `evolve` edits of the recorded ones."""
+    recorded = {
+        (id(each.source), each.span): each.root for each in record if each.source is not None
+    }
+    known = {id(each) for each in record}
+    linked = []
+    for entry in returned:
+        root = recorded.get((id(entry.source), entry.span))
+        if root is not None and entry.original is None and id(entry) not in known:
+            action = entry.action or "repaired"
+            linked.append(entry.evolve(original=root, action=action))
+        else:
+            linked.append(entry)
+    return linked
+
+
+def _sort_entries(entries: Entries, positions: Mapping[int, int]) -> list[ConversationEntry]:
+    """Return entries in the order of the record, each once; an invented one after its neighbour."""
     latest, placed = -1, []
-    for given in returned:
-        entry = given
-        if entry.original is None and entry.source is not None and id(entry) not in positions:
-            # Copied by other means than `evolve`: an edit all the same.
-            by_source = by_source or {(id(each.source), each.span): each for each in record}
-            recorded = by_source.get((id(entry.source), entry.span))
-            if recorded is not None:
-                entry = entry.evolve(original=recorded.root, action=entry.action or "repaired")
+    for entry in entries:
         latest = positions.get(id(entry.root), latest)
         placed.append((latest, entry))
     placed.sort(key=itemgetter(0))
@@ -192,21 +195,6 @@ def _list_required(
         yield latest_user
     if context.preserve_last_n:
         yield from record[-context.preserve_last_n :]
-
-
-def _reinsert(
-    entries: Entries, missing: Mapping[int, ConversationEntry], positions: Mapping[int, int]
-) -> list[ConversationEntry]:
-    """Return the entries with missing ones, given by position, back where the record has them."""
-    waiting = deque(sorted(missing))
-    out: list[ConversationEntry] = []
-    for entry in entries:
-        position = positions.get(id(entry.root), -1)
-        while waiting and waiting[0] < position:
-            out.append(missing[waiting.popleft()])
-        out.append(entry)
-    out.extend(missing[position] for position in waiting)
-    return out
 
 
 def list_results(unit: Unit) -> list[ConversationEntry | None]:
@@ -420,12 +408,12 @@ def insert_note(
     """
     root = before.root if before is not None else None
     places = range(len(view))
-    place = next((at for at in places if view[at].root is root), len(view))
-    neighbour = before or (view[-1] if view else None)
+    place = next((position for position in places if view[position].root is root), len(view))
+    neighbours = [before] if before is not None else view[-1:]
     note = ConversationEntry(
-        role=MessageRole.USER,
-        content=text,
-        sequence=neighbour.sequence if neighbour else 0,
+        MessageRole.USER,
+        text,
+        sequence=neighbours[0].sequence if neighbours else 0,
         pinned=True,
         origin=origin,
         action="inserted",

@@ -124,7 +124,9 @@ class RelevanceManager:
         calls = [bool(entry.tool_calls) for entry in entries]
         is_work = sum(calls) >= AGENT * len(calls)
         newest = range(len(entries) - 1, 0, -1)
-        answer = next((at for at in newest if entries[at].role is MessageRole.ASSISTANT), 0)
+        answer = next(
+            (index for index in newest if entries[index].role is MessageRole.ASSISTANT), 0
+        )
         return is_work, sum(calls[:answer]) >= AGENT * answer if answer else is_work
 
     def _plan(self, entries: Entries, context: CurationContext, max_tokens: int) -> _Plan | None:
@@ -143,7 +145,7 @@ class RelevanceManager:
         question: int | None = len(entries)
         if not said:
             newest = range(len(entries) - 1, -1, -1)
-            question = next((at for at in newest if entries[at].is_real_user), None)
+            question = next((index for index in newest if entries[index].is_real_user), None)
             if question is not None and question < window.cutoff and question not in window.kept:
                 question = None
             if context.tail == "history" and is_answered(entries[-1:]):
@@ -168,7 +170,11 @@ class RelevanceManager:
         starts = [*(unit.start for unit in gone), cutoff]
         best = [max(scores[start:end]) for start, end in pairwise(starts)]
         sizes = [sum(len(entry.content or "") for entry in unit.entries) for unit in gone]
-        order = [at for at in rank_positions(best, sizes) if gone[at].start not in plan.window.kept]
+        order = [
+            index
+            for index in rank_positions(best, sizes)
+            if gone[index].start not in plan.window.kept
+        ]
         count = context.counter.count
         frame = ConversationEntry(MessageRole.USER, _write_recollection(units, []))
         available = plan.available - context.counter.count_entry(frame)

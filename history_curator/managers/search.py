@@ -94,7 +94,7 @@ class Bm25Scorer:
     """BM25 over stemmed words: no model, no network, deterministic.
 
     The terms of a text are remembered by the text itself, so that a growing conversation costs
-    what is new in it. Safe to share between threads and conversations.
+    only its new texts. Safe to share between threads and conversations.
 
     Args:
         k1: how soon further occurrences of a term stop to count.
@@ -119,13 +119,13 @@ class Bm25Scorer:
         mean_length = sum(length for length, _ in indexed) / (len(indexed) or 1) or 1.0
         for term in dict.fromkeys(split_terms(question)):
             wanted = f" {term} "
-            found = [at for at, (_, terms) in enumerate(indexed) if wanted in terms]
+            found = [index for index, (_, terms) in enumerate(indexed) if wanted in terms]
             rarity = log(1 + (len(indexed) - len(found) + 0.5) / (len(found) + 0.5))
-            for at in found:
-                length, terms = indexed[at]
+            for index in found:
+                length, terms = indexed[index]
                 count = terms.count(wanted)
                 norm = self.k1 * (1 - self.b + self.b * length / mean_length)
-                scores[at] += rarity * count / (count + norm)
+                scores[index] += rarity * count / (count + norm)
         return scores
 
     def _index_text(self, text: str) -> tuple[int, str]:
@@ -142,15 +142,10 @@ class Bm25Scorer:
 def score_entries(
     entries: Sequence[ConversationEntry], query: Mapping[str, float], scorer: Scorer
 ) -> tuple[list[float], str]:
-    """Return how much each entry matters for a query, and a warning when the scorer failed.
+    """Return how much each entry matters for a query, and a warning when BM25 had to take over.
 
     An answer often does not repeat the words of its question, so every match gives a share of its
-    score to its neighbours. When the scorer fails, BM25 takes its place.
-
-    Args:
-        entries: the conversation.
-        query: texts and how much each of them counts, the question itself with 1.0.
-        scorer: matches texts.
+    score to its neighbours. A query maps texts to how much each of them counts.
     """
     texts = [f"{each.name or each.tool_name or ''} {entry_text(each)}" for each in entries]
     warning = ""
@@ -189,21 +184,21 @@ def spread_scores(scores: Sequence[float], asks: Sequence[bool]) -> list[float]:
         [2.0, 4.0, 2.8]
     """
     out = list(scores)
-    for at, score in enumerate(scores):
+    for index, score in enumerate(scores):
         if score <= 0:
             continue
-        for distance, share in enumerate(NEIGHBOURS[:at], 1):
-            out[at - distance] += share * score
-        for distance, share in enumerate(NEIGHBOURS[: len(out) - at - 1], 1):
-            out[at + distance] += score * (REPLY if distance == 1 and asks[at] else share)
+        for distance, share in enumerate(NEIGHBOURS[:index], 1):
+            out[index - distance] += share * score
+        for distance, share in enumerate(NEIGHBOURS[: len(out) - index - 1], 1):
+            out[index + distance] += score * (REPLY if distance == 1 and asks[index] else share)
     return out
 
 
 def rank_positions(scores: Sequence[float], sizes: Sequence[int]) -> list[int]:
     """Return the positions with a score, best first: relevance against length in characters."""
     value = [score / (size + 32) ** DENSITY for score, size in zip(scores, sizes, strict=True)]
-    found = [at for at, score in enumerate(scores) if score > 0]
-    return sorted(found, key=lambda at: -value[at])
+    found = [index for index, score in enumerate(scores) if score > 0]
+    return sorted(found, key=lambda index: -value[index])
 
 
 _ROLE = re.compile(
@@ -240,7 +235,7 @@ _SUSPECT = re.compile(rf"[\[<{_LINE_ENDS}]|r[0-9a-f]{{16}}", re.IGNORECASE)
 
 
 def match_openings(names: Sequence[str] = ()) -> re.Pattern[str]:
-    """Return what finds lines that read like the start of another quote, by anybody's name."""
+    """Return a pattern of lines that read like the start of another quote, by anybody's name."""
     roles = "system|developer|user|human|assistant|ai|tool|result(?: of [^\\s:]+)?"
     known = "|".join([roles, *sorted(set(map(re.escape, names)))])
     return re.compile(

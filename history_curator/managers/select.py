@@ -90,7 +90,7 @@ def _find_newest(units: Sequence[Unit], size: int) -> set[int]:
 class TokenBudgetManager:
     """Fits the entries into a token budget.
 
-    Oversized tool results are capped, and the oldest exchanges are dropped and told in a recap;
+    Oversized tool results are capped, and the oldest exchanges are dropped and listed in a recap;
     between compactions the view only grows at its end. A `Curator` with `max_tokens` does the
     same, so this manager is for budgets inside a pipeline.
 
@@ -98,7 +98,7 @@ class TokenBudgetManager:
         max_tokens: the budget of the messages.
         compact_to: how full a compaction leaves the view; None is 0.7.
         recall_tool: placeholders name the handle that the recall tool takes; a text is its name.
-        recap: whether a marked entry tells what was said and done before the cutoff.
+        recap: whether a marked entry sums up the part before the cutoff.
 
     Raises:
         BudgetUnsatisfiableError: when the entries that must stay do not fit.
@@ -158,7 +158,9 @@ def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]
     if context.max_tokens is None:
         return True, True
     newest = range(len(entries) - 1, -1, -1)
-    start = next((at for at in newest if entries[at].role is MessageRole.ASSISTANT), 0)
+    start = next(
+        (position for position in newest if entries[position].role is MessageRole.ASSISTANT), 0
+    )
     older_tokens = 0
     for position in range(start - 1, -1, -1):
         older_tokens += context.count_entry(entries[position])
@@ -283,7 +285,7 @@ class PinManager:
     """Pins entries that a predicate finds, so that every later step keeps them whole.
 
     Put it first. Guaranteed: text is not changed; at most ``max_tokens`` tokens are pinned, the
-    newest first, so that pins cannot eat the budget; pins made by the caller are left as they are.
+    newest first, so that pins cannot eat the budget; pins of the caller are left as they are.
 
     Args:
         predicate: says which entries to pin; by default rules that the user states.

@@ -1,4 +1,4 @@
-"""`Recall`: read the original of what left the view, by handle, by lines, or by query.
+"""`Recall`: read the original of an entry that left the view, by handle, lines, or query.
 
 Every line that was said starts with ``> `` in an answer, so a line that does not is ours, whatever
 the quoted text holds.
@@ -180,7 +180,7 @@ class Recall:
         asked = handle.strip("\"'` ")
         handles = [handle_of(entry) for entry in entries] if is_handle(asked) else []
         span = range(*(find_handle(asked, handles) or (0, 0)))
-        found = [at for at in span if entries[at].role is not MessageRole.SYSTEM]
+        found = [position for position in span if entries[position].role is not MessageRole.SYSTEM]
         if not found:
             name = re.sub(r"[^\w.:-]", "?", shorten(handle, 40))
             return (
@@ -194,8 +194,11 @@ class Recall:
             )
         else:
             label, quoted = f"messages {found[0] + 1}-{found[-1] + 1}", []
-            for at in found:
-                quoted += [f"[{_label_entry(entries[at], at)}]", *_quote_lines(entries[at])]
+            for position in found:
+                quoted += [
+                    f"[{_label_entry(entries[position], position)}]",
+                    *_quote_lines(entries[position]),
+                ]
         return self._write_excerpt(label, quoted, lines)
 
     def _find_by_query(self, entries: list[ConversationEntry], query: str) -> str:
@@ -205,21 +208,27 @@ class Recall:
         ]
         scores, _ = score_entries(visible, {query: 1.0}, self._scorer)
         sizes = [len(entry.content or "") for entry in entries]
-        ranked = (at for at in rank_positions(scores, sizes) if not self._is_hidden(entries[at]))
-        best = [at for at, _ in zip(ranked, range(_MAX_HITS), strict=False)]
+        ranked = (
+            position
+            for position in rank_positions(scores, sizes)
+            if not self._is_hidden(entries[position])
+        )
+        best = [position for position, _ in zip(ranked, range(_MAX_HITS), strict=False)]
         asked = re.sub(r"[^\w .,:'?-]", "?", shorten(query, 80))
         if not best:
             return f'Nothing in this conversation matches "{asked}".'
         share = max(40, self.max_tokens // min(len(best), 3))
         left = self.max_tokens - 8
         pieces: list[tuple[int, str]] = []
-        for at in best:
-            label = f"{_label_entry(entries[at], at)}, handle {handle_of(entries[at])}"
-            piece = self._write_passage(label, _quote_lines(entries[at]), query, min(left, share))
+        for position in best:
+            label = f"{_label_entry(entries[position], position)}, handle {handle_of(entries[position])}"
+            piece = self._write_passage(
+                label, _quote_lines(entries[position]), query, min(left, share)
+            )
             tokens = self._counter.count(piece) + 1
             if tokens <= left:
                 left -= tokens
-                pieces.append((at, piece))
+                pieces.append((position, piece))
         if not pieces:
             return f'Nothing that matches "{asked}" fits {self.max_tokens} tokens.'
         return "\n".join(piece for _, piece in sorted(pieces))
