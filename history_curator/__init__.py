@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         HistoryValidationError as HistoryValidationError,
     )
     from history_curator.managers import (
-        AdaptiveManager as AdaptiveManager,
         ComposedManager as ComposedManager,
         CurationContext as CurationContext,
         DuplicateResultManager as DuplicateResultManager,
@@ -98,7 +97,6 @@ __version__ = "0.1.0"
 # Where each public name lives. Modules are imported on first use, so that importing the package
 # stays light.
 _HOMES = {
-    "AdaptiveManager": "managers",
     "BudgetUnsatisfiableError": "errors",
     "ComposedManager": "managers",
     "ConfigurationError": "errors",

@@ -14,11 +14,10 @@ from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
 from history_curator.events import EventBus, HistoryCurated
 from history_curator.formats import MessageFormat, find_format, group_items, ungroup_items
-from history_curator.managers import build_managers
-apply_managers = None
-from history_curator.managers.base import CurationContext, HistoryManager
+from history_curator.managers import apply_managers, build_managers
+from history_curator.managers.base import CurationContext, HistoryManager, Step
 from history_curator.memo import MEMO_BYTES, Memo, Record
-from history_curator.report import CurationReport, Step
+from history_curator.report import CurationReport
 from history_curator.rules import ProviderProfile, get_profile
 from history_curator.run_steps import Steps, run_async, run_sync
 from history_curator.tokens import TokenCounter, UsageAnchor, available_tokens, get_counter, read_usage
@@ -539,7 +538,7 @@ class Curator:
         warnings: Sequence[str],
         managers_compacted: bool,
     ) -> CurationReport:
-        ours = [Step("rules", view.entries)]
+        ours = [Step("rules", view.entries, {})]
         if budget is not None:
             ours.insert(0, Step("budget", view.fitted, _ConstantReason()))
         overhead = self.counter.priming if budget is None else budget.overhead

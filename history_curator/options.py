@@ -12,7 +12,7 @@ from history_curator.errors import ConfigurationError, a_type
 if TYPE_CHECKING:
     from history_curator.events import EventBus
     from history_curator.rules import ProviderProfile
-    from history_curator.tokens import Calibration, TokenCounter
+    from history_curator.tokens import TokenCounter, UsageAnchor
 
 MOST = 10**15
 """The largest whole number an option takes; a larger one is a typing error."""
@@ -142,7 +142,7 @@ class SharedOptions(TypedDict, total=False):
     compact_to: float | None
     recap: bool
     retrieve: bool
-    calibration: Calibration | bool | None
+    calibration: UsageAnchor | bool | None
     cache_bytes: int
     reasoning: Literal["strip", "keep", "refuse"] | None
     recall_tool: bool | str

@@ -7,74 +7,93 @@ from typing import TYPE_CHECKING
 from history_curator._lazy import lazily
 
 if TYPE_CHECKING:
-    from history_curator.managers._adaptive import AdaptiveManager
-    from history_curator.managers._composed import ComposedManager, ObservableManager
-    from history_curator.managers._cut import TokenBudgetManager
-    from history_curator.managers._protocol import CurationContext, HistoryManager
-    from history_curator.managers._relevance import RelevanceManager
-    from history_curator.managers._select import (
-        PassthroughManager,
-        PinManager,
-        SlidingWindowManager,
-        TurnRetentionManager,
+    from history_curator.managers.base import (
+        ComposedManager as ComposedManager,
     )
-    from history_curator.managers._shorten import (
-        DuplicateResultManager,
-        RoleTruncator,
-        ToolResultClearer,
-        ToolResultTruncator,
+    from history_curator.managers.base import (
+        CurationContext as CurationContext,
     )
-    from history_curator.managers._summarizing import SummarizingManager
+    from history_curator.managers.base import (
+        HistoryManager as HistoryManager,
+    )
+    from history_curator.managers.base import (
+        ObservableManager as ObservableManager,
+    )
+    from history_curator.managers.base import (
+        Step as Step,
+    )
+    from history_curator.managers.base import (
+        apply_managers as apply_managers,
+    )
     from history_curator.managers.registry import (
-        build_managers,
-        manager_names,
-        register_manager,
+        build_managers as build_managers,
     )
-
-__all__ = [
-    "AdaptiveManager",
-    "ComposedManager",
-    "CurationContext",
-    "DuplicateResultManager",
-    "HistoryManager",
-    "ObservableManager",
-    "PassthroughManager",
-    "PinManager",
-    "RelevanceManager",
-    "RoleTruncator",
-    "SlidingWindowManager",
-    "SummarizingManager",
-    "TokenBudgetManager",
-    "ToolResultClearer",
-    "ToolResultTruncator",
-    "TurnRetentionManager",
-    "build_managers",
-    "manager_names",
-    "register_manager",
-]
+    from history_curator.managers.registry import (
+        manager_names as manager_names,
+    )
+    from history_curator.managers.registry import (
+        register_manager as register_manager,
+    )
+    from history_curator.managers.relevance import RelevanceManager as RelevanceManager
+    from history_curator.managers.search import Bm25Scorer as Bm25Scorer
+    from history_curator.managers.search import Scorer as Scorer
+    from history_curator.managers.select import (
+        PassthroughManager as PassthroughManager,
+    )
+    from history_curator.managers.select import (
+        PinManager as PinManager,
+    )
+    from history_curator.managers.select import (
+        SlidingWindowManager as SlidingWindowManager,
+    )
+    from history_curator.managers.select import (
+        TokenBudgetManager as TokenBudgetManager,
+    )
+    from history_curator.managers.select import (
+        TurnRetentionManager as TurnRetentionManager,
+    )
+    from history_curator.managers.select import (
+        is_answered as is_answered,
+    )
+    from history_curator.managers.select import (
+        start_of_turns as start_of_turns,
+    )
+    from history_curator.managers.shorten import (
+        DuplicateResultManager as DuplicateResultManager,
+    )
+    from history_curator.managers.shorten import (
+        RoleTruncator as RoleTruncator,
+    )
+    from history_curator.managers.shorten import (
+        ToolResultClearer as ToolResultClearer,
+    )
+    from history_curator.managers.shorten import (
+        ToolResultTruncator as ToolResultTruncator,
+    )
+    from history_curator.managers.summarize import (
+        SummarizingManager as SummarizingManager,
+    )
+    from history_curator.managers.summarize import (
+        keeping_summaries as keeping_summaries,
+    )
 
 # Imported on first use: a pipeline pays for the managers it has.
 _HOMES = {
-    "AdaptiveManager": "_adaptive",
-    "ComposedManager": "_composed",
-    "CurationContext": "_protocol",
-    "DuplicateResultManager": "_shorten",
-    "HistoryManager": "_protocol",
-    "ObservableManager": "_composed",
-    "PassthroughManager": "_select",
-    "PinManager": "_select",
-    "RelevanceManager": "_relevance",
-    "RoleTruncator": "_shorten",
-    "SlidingWindowManager": "_select",
-    "SummarizingManager": "_summarizing",
-    "TokenBudgetManager": "_cut",
-    "ToolResultClearer": "_shorten",
-    "ToolResultTruncator": "_shorten",
-    "TurnRetentionManager": "_select",
-    "build_managers": "registry",
-    "manager_names": "registry",
-    "register_manager": "registry",
+    name: home
+    for home, names in {
+        "base": "ComposedManager CurationContext HistoryManager ObservableManager Step apply_managers",
+        "registry": "build_managers manager_names register_manager",
+        "relevance": "RelevanceManager",
+        "search": "Bm25Scorer Scorer",
+        "select": "PassthroughManager PinManager SlidingWindowManager TokenBudgetManager "
+        "TurnRetentionManager is_answered start_of_turns",
+        "shorten": "DuplicateResultManager RoleTruncator ToolResultClearer ToolResultTruncator",
+        "summarize": "SummarizingManager keeping_summaries",
+    }.items()
+    for name in names.split()
 }
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - derived, so that a name cannot be listed twice
 
 __getattr__ = lazily(__name__, _HOMES)
 

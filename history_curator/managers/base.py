@@ -1,1 +1,425 @@
-from history_curator.managers._protocol import CurationContext, HistoryManager
+"""The manager protocol, the context a manager gets, and running one manager or several in order."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import lru_cache, partial
+from inspect import iscoroutinefunction, signature
+from operator import is_, itemgetter
+from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
+
+from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.errors import ConfigurationError, a_type
+from history_curator.events import EventBus, HistoryCurated, action_totals
+from history_curator.formats import entry_to_provider_message, provider_message_to_entry
+from history_curator.memo import Memo
+from history_curator.run_steps import Call, Steps, run_async, run_sync
+from history_curator.tokens import TokenCounter, get_counter
+from history_curator.units import Unit, pair
+
+Entries = Sequence[ConversationEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class CurationContext:
+    """Everything a manager may need to know beyond the entries.
+
+    Attributes:
+        counter: counts tokens exactly as the budget does.
+        max_tokens: tokens left for messages (tools, reserve and priming taken off), or None.
+        session: the `HistorySession`, or whatever the caller passed.
+        preserve_system: system entries are never left out.
+        preserve_last_n: the last n entries are never left out.
+        tail: ``"request"`` when the view is about to be sent, else ``"history"``.
+        record: the recorded entries, before any manager.
+        recall_tool: whether placeholders name the handle that the recall tool takes, or its name.
+        compact_to: how full a compaction leaves the view.
+        recap: whether the curator adds a recap of the part that is no longer shown.
+        query: the user's question, where it is not among the entries yet.
+        key: the caller's name for the conversation, if any.
+        count_entry: counts one entry; a curator remembers the counts.
+        memo: remembers what is known of each entry.
+
+    Examples:
+        >>> CurationContext(max_tokens=1_000).counter.name
+        'o200k_base'
+    """
+
+    counter: TokenCounter = field(default_factory=get_counter)
+    max_tokens: int | None = None
+    session: Any = None
+    preserve_system: bool = True
+    preserve_last_n: int | None = None
+    tail: Literal["request", "history"] = "request"
+    record: Entries = ()
+    recall_tool: bool | str = False
+    compact_to: float | None = None
+    recap: bool = True
+    query: str | None = None
+    key: Hashable = None
+    count_entry: Callable[[ConversationEntry], int] = field(
+        default=cast("Any", None), repr=False, compare=False
+    )
+    memo: Memo | None = field(default=None, repr=False, compare=False)
+    reasons: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+    warnings: list[str] = field(default_factory=list, repr=False, compare=False)
+    compactions: list[str] = field(default_factory=list, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if cast("Any", self.count_entry) is None:
+            object.__setattr__(self, "count_entry", self.counter.count_entry)
+
+    def explain(self, entry: ConversationEntry, reason: str) -> None:
+        """Say why an entry is left out; the report shows it."""
+        self.reasons[id(entry.root)] = reason
+
+    def note_compaction(self, manager: object) -> None:
+        """Say that this manager's view does not go on from the request before, for the report."""
+        self.compactions.append(type(manager).__name__)
+
+    def warn(self, warning: str) -> None:
+        """Add a warning to the report, such as a summary that failed."""
+        self.warnings.append(warning)
+
+
+@runtime_checkable
+class HistoryManager(Protocol):
+    """Anything with ``curate(entries, *, context)``; no base class.
+
+    The contract has three rules: return something smaller or the input unchanged, never change
+    an entry in place (use `ConversationEntry.evolve`), and keep exchanges whole. The curator mends
+    the mistakes of a manager, so a simple one such as ``entries[-10:]`` is a good one.
+
+    A manager with ``curate(messages, *, session)`` is given OpenAI-style messages, in whatever
+    format the conversation is, and returns such messages. One that calls a model may define
+    ``async acurate(entries, *, context)`` as well.
+    """
+
+    def curate(self, entries: Entries, *, context: CurationContext) -> Entries:
+        """Return the entries to keep, some of them edited copies."""
+
+
+class Step(NamedTuple):
+    """The entries one manager returned, and the reasons it gave for those it left out."""
+
+    name: str
+    entries: Entries
+    reasons: Mapping[int, str]
+
+
+def apply_managers(
+    managers: Iterable[Any], entries: Entries, context: CurationContext
+) -> Steps[tuple[list[ConversationEntry], list[Step]]]:
+    """Run managers in order; return the entries they leave, and one step per manager.
+
+    The entries are in the order of the record, each once, copies linked to their originals. No
+    manager can leave out system entries, the latest user entry, pinned entries with their
+    exchanges, and the last n entries.
+
+    Examples:
+        >>> from history_curator.managers import SlidingWindowManager
+        >>> said = [ConversationEntry(MessageRole.USER, text) for text in "abc"]
+        >>> left, steps = run_sync(
+        ...     apply_managers([SlidingWindowManager(2)], said, CurationContext())
+        ... )
+        >>> [entry.content for entry in left], steps[0].name
+        (['b', 'c'], 'SlidingWindowManager')
+    """
+    record = list(entries)
+    current: Entries = record
+    positions: dict[int, int] = {}
+    pins: dict[int, ConversationEntry] = {}
+    steps: list[Step] = []
+    for manager in managers:
+        returned = yield from run_manager(manager, current, context)
+        if not _is_same(returned, current):
+            positions = positions or {
+                id(entry.root): position for position, entry in enumerate(record)
+            }
+            current = _sort_entries(_link_copies(returned, record), positions)
+            pins.update((id(entry.root), entry) for entry in current if entry.pinned)
+        steps.append(Step(type(manager).__name__, current, dict(context.reasons)))
+    if _is_same(current, record):
+        return record, steps
+    present = {id(entry.root) for entry in current}
+    required = {id(entry.root): entry for entry in _list_required(record, pins, context)}
+    missing = [entry for name, entry in required.items() if name not in present]
+    return _sort_entries([*current, *missing], positions), steps
+
+
+def _is_same(one: Entries, other: Entries) -> bool:
+    return one is other or (len(one) == len(other) and all(map(is_, one, other)))
+
+
+def _link_copies(returned: Entries, record: Entries) -> list[ConversationEntry]:
+    """Make entries that were copied by other means than `evolve` edits of the recorded ones."""
+    recorded = {
+        (id(each.source), each.span): each.root for each in record if each.source is not None
+    }
+    known = {id(each) for each in record}
+    linked = []
+    for entry in returned:
+        root = recorded.get((id(entry.source), entry.span))
+        if root is not None and entry.original is None and id(entry) not in known:
+            action = entry.action or "repaired"
+            linked.append(entry.evolve(original=root, action=action))
+        else:
+            linked.append(entry)
+    return linked
+
+
+def _sort_entries(entries: Entries, positions: Mapping[int, int]) -> list[ConversationEntry]:
+    """Return entries in the order of the record, each once; an invented one after its neighbour."""
+    latest, placed = -1, []
+    for entry in entries:
+        latest = positions.get(id(entry.root), latest)
+        placed.append((latest, entry))
+    placed.sort(key=itemgetter(0))
+    return list({id(entry.root): entry for _, entry in placed}.values())
+
+
+def _list_required(
+    record: Entries, pins: Mapping[int, ConversationEntry], context: CurationContext
+) -> Iterable[ConversationEntry]:
+    """Yield the entries that no manager can leave out, pinned ones as they were pinned."""
+    if context.preserve_system:
+        yield from (entry for entry in record if entry.role is MessageRole.SYSTEM)
+    if pins or any(entry.pinned for entry in record):
+        for unit in pair(record):
+            members = [unit.head, *(result for result in list_results(unit) if result is not None)]
+            if any(entry.pinned or id(entry.root) in pins for entry in members):
+                yield from (pins.get(id(entry.root), entry) for entry in members)
+    latest_user = next((entry for entry in reversed(record) if entry.is_real_user), None)
+    if latest_user is not None:
+        yield latest_user
+    if context.preserve_last_n:
+        yield from record[-context.preserve_last_n :]
+
+
+def list_results(unit: Unit) -> list[ConversationEntry | None]:
+    """Return the result of each call of a unit, None for one that is still awaited."""
+    results: list[ConversationEntry | None] = [*unit.entries[1:]]
+    for slot in unit.waiting:
+        results[slot] = None
+    return results
+
+
+def run_manager(manager: Any, entries: Entries, context: CurationContext) -> Steps[Entries]:
+    """Return the entries a manager keeps; yield its call, in the form it takes.
+
+    Raises:
+        ConfigurationError: when a sync caller meets a manager that is async only, or when it
+            returns something else than entries.
+    """
+    name = type(manager).__name__
+    sync = getattr(manager, "curate", None)
+    curate: Any = getattr(manager, "acurate", None) or sync
+    messages: list[Any] | None = None
+    given: dict[str, Any] = {"context": context}
+    if _takes_messages(getattr(curate, "__func__", curate)):
+        messages = [entry_to_provider_message(entry) for entry in entries]
+        given = {"session": context.session}
+    if sync is None or iscoroutinefunction(sync):
+        sync = partial(_refuse_sync, name)
+    returned = yield Call(sync, curate, (list(messages or entries),), given)
+    if messages is not None:
+        returned = _read_messages(returned, messages, entries)
+    if not isinstance(returned, Sequence) or not all(
+        issubclass(kind, ConversationEntry) for kind in set(map(type, returned))
+    ):
+        raise ConfigurationError(
+            f"{name} returned something other than a list of entries. "
+            "Fix: return the entries to keep, edited ones made with entry.evolve(…)."
+        )
+    return returned
+
+
+def _refuse_sync(name: str, *_: Any, **__: Any) -> None:
+    raise ConfigurationError(f"{name} is async only. Fix: use `await curator.acurate(…)`.")
+
+
+@lru_cache(maxsize=256)
+def _takes_messages(function: Callable[..., Any]) -> bool:
+    """Whether a ``curate`` takes messages and a session, not entries and a context."""
+    try:
+        names = signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+    return "session" in names and "context" not in names
+
+
+def _read_messages(returned: Any, given: Sequence[Any], entries: Entries) -> Any:
+    """Return the entries of the messages a manager returned; anything else as it is.
+
+    A message that comes back is the entry it was made of, with the text it has now. Another dict
+    stands for the next message of its role and call that was not returned yet; one without such a
+    message is an entry of its own.
+    """
+    if not isinstance(returned, Sequence) or not all(
+        isinstance(each, Mapping) for each in returned
+    ):
+        return returned
+    positions = {id(message): position for position, message in enumerate(given)}
+    alike: dict[tuple[Any, Any], list[int]] = {}
+    for position, message in enumerate(given):
+        kind = (message.get("role"), message.get("tool_call_id"))
+        alike.setdefault(kind, []).append(position)
+    out: list[ConversationEntry] = []
+    following = 0
+    for message in returned:
+        found = positions.get(id(message))
+        if found is None:
+            candidates = alike.get((message.get("role"), message.get("tool_call_id")), [])
+            place = bisect_left(candidates, following)
+            found = candidates[place] if place < len(candidates) else None
+        if found is None:
+            out.append(provider_message_to_entry(message, sequence=len(out)))
+            continue
+        following, entry, text = found + 1, entries[found], message.get("content")
+        is_edited = isinstance(text, str) and text != (entry.content or "")
+        out.append(entry.evolve(content=text) if is_edited else entry)
+    return out
+
+
+class SteppedManager:
+    """A manager whose `steps` are written once, for callers that wait and callers that await."""
+
+    __slots__ = ()
+
+    def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
+        """Yield calls to make and return the entries to keep."""
+        raise NotImplementedError
+
+    def curate(self, entries: Entries, *, context: CurationContext) -> Entries:
+        """Return the entries to keep; models are called."""
+        return run_sync(self.steps(entries, context))
+
+    async def acurate(self, entries: Entries, *, context: CurationContext) -> Entries:
+        """Return the entries to keep; models are awaited."""
+        return await run_async(self.steps(entries, context))
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedManager(SteppedManager):
+    """Applies managers one after the other, each to the entries the one before returned.
+
+    Examples:
+        >>> from history_curator.managers import SlidingWindowManager, ToolResultTruncator
+        >>> manager = ComposedManager((ToolResultTruncator(1_000), SlidingWindowManager(50)))
+        >>> len(manager.managers)
+        2
+    """
+
+    managers: tuple[HistoryManager, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "managers", tuple(self.managers))
+        for position, manager in enumerate(self.managers):
+            if not (hasattr(manager, "curate") or hasattr(manager, "acurate")):
+                raise ConfigurationError(
+                    f"ComposedManager.managers[{position}] is {a_type(manager)} without "
+                    "a curate method. Fix: pass objects with curate(entries, *, context)."
+                )
+
+    def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
+        """Run each manager on the entries of the one before."""
+        for manager in self.managers:
+            entries = yield from run_manager(manager, entries, context)
+        return list(entries)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservableManager(SteppedManager):
+    """Wraps a manager and publishes `HistoryCurated` on a bus after each curation.
+
+    The event describes the wrapped manager alone. A `Curator` with a bus publishes one for the
+    whole pipeline.
+
+    Examples:
+        >>> from history_curator import Curator, EventBus, HistoryCurated, SlidingWindowManager
+        >>> bus, seen = EventBus(), []
+        >>> unsubscribe = bus.subscribe(HistoryCurated, seen.append)
+        >>> manager = ObservableManager(SlidingWindowManager(1), bus, "support")
+        >>> said = [{"role": "user", "content": text} for text in ("one", "two")]
+        >>> _ = Curator(manager).curate(said)
+        >>> seen[0].strategy, seen[0].original_count, seen[0].curated_count
+        ('sliding_window', 2, 1)
+    """
+
+    inner: HistoryManager
+    bus: EventBus
+    prompt_name: str = "history"
+
+    def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
+        """Run the wrapped manager and publish the event."""
+        after = yield from run_manager(self.inner, entries, context)
+        self.bus.publish(
+            HistoryCurated(
+                prompt_name=self.prompt_name,
+                original_count=len(entries),
+                curated_count=len(after),
+                strategy=snake_case(type(self.inner).__name__),
+                session_id=getattr(context.session, "session_id", None),
+                created_at=datetime.now(timezone.utc),
+                actions=action_totals(entries, after),
+                max_tokens=context.max_tokens,
+            )
+        )
+        return list(after)
+
+
+def snake_case(class_name: str) -> str:
+    """Return the name of a manager in configurations: `SlidingWindowManager` is sliding_window."""
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
+    return name.removesuffix("_manager")
+
+
+def check_count(manager: object, option: str, value: int | None, least: int = 0) -> None:
+    """Require a whole number of at least ``least``, or None."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigurationError(
+            f"{type(manager).__name__}.{option} is {value!r}. Fix: a whole number, {least} or more."
+        )
+
+
+def check_choice(manager: object, option: str, value: str, choices: Iterable[str]) -> None:
+    """Require one of a few words."""
+    if value not in choices:
+        listed = ", ".join(map(repr, choices))
+        raise ConfigurationError(
+            f"{type(manager).__name__}.{option} is {value!r}. Fix: one of {listed}."
+        )
+
+
+def insert_note(
+    view: list[ConversationEntry],
+    text: str,
+    before: ConversationEntry | None,
+    *,
+    origin: str,
+    reason: str,
+) -> None:
+    """Put a marked user entry of ours before another entry of a view, or at its end.
+
+    It takes the sequence of its neighbour, so that the order holds where a provider joins the two.
+    """
+    root = before.root if before is not None else None
+    places = range(len(view))
+    place = next((position for position in places if view[position].root is root), len(view))
+    neighbours = [before] if before is not None else view[-1:]
+    note = ConversationEntry(
+        MessageRole.USER,
+        text,
+        sequence=neighbours[0].sequence if neighbours else 0,
+        pinned=True,
+        origin=origin,
+        action="inserted",
+        reason=reason,
+    )
+    view.insert(place, note)

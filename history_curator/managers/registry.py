@@ -1,4 +1,4 @@
-"""Managers by name, as configurations write them: finding one, and building it with its options."""
+"""Managers by name, as configurations write them: find one, and build it with its options."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from history_curator import managers
 from history_curator.config import suggest_name
 from history_curator.errors import ConfigurationError, a_type
+from history_curator.managers.base import snake_case
 
 _registered: dict[str, Callable[..., Any]] = {}
 
@@ -17,35 +18,21 @@ _NESTED = ("inner", "manager", "managers")
 """Options that hold managers."""
 
 
-def snake_case(class_name: str) -> str:
-    """Return the name of a manager in configurations: `SlidingWindowManager` is sliding_window."""
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
-    return name.removesuffix("_manager")
-
-
-def _own_managers() -> dict[str, str]:
+def _list_own_managers() -> dict[str, str]:
     """Return the class names of the library's managers by their names in configurations."""
-    classes = set(managers.__all__) - {"CurationContext", "HistoryManager"}
-    return {snake_case(name): name for name in classes if name[0].isupper()}
+    return {
+        snake_case(name): name
+        for name in managers.__all__
+        if name.endswith(("Manager", "Truncator", "Clearer")) and name != "HistoryManager"
+    }
 
 
 def register_manager(name: str, factory: Callable[..., Any], *, replace: bool = False) -> None:
-    """Make a manager available to configurations under a name.
-
-    Args:
-        name: in snake_case.
-        factory: the class, or any callable that takes the options and returns a manager.
-        replace: allow a name that is taken.
-
-    Raises:
-        ConfigurationError: the name is not snake_case, or taken.
+    """Make a class, or a function that returns a manager, available to configurations.
 
     Examples:
-        >>> class LastTen:
-        ...     def curate(self, entries, *, context):
-        ...         return entries[-10:]
-        >>> register_manager("last_ten", LastTen, replace=True)
-        >>> "last_ten" in manager_names()
+        >>> register_manager("keep_all", managers.PassthroughManager, replace=True)
+        >>> "keep_all" in manager_names()
         True
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
@@ -61,7 +48,7 @@ def register_manager(name: str, factory: Callable[..., Any], *, replace: bool = 
 
 def manager_names() -> tuple[str, ...]:
     """Return every name a configuration may use."""
-    return tuple(sorted({*_own_managers(), *_registered}))
+    return tuple(sorted({*_list_own_managers(), *_registered}))
 
 
 def build_managers(
@@ -71,10 +58,7 @@ def build_managers(
 
     Args:
         specs: each a name, ``{name: {option: value}}`` or ``{"name": name, option: value}``.
-        objects: what options such as ``"@summarizer"`` stand for.
-
-    Raises:
-        ConfigurationError: naming the place, the manager, and what is wrong with it.
+        objects: the objects that options such as ``"@summarizer"`` stand for.
 
     Examples:
         >>> build_managers([{"sliding_window": {"window_size": 4}}])[0].window_size
@@ -92,14 +76,11 @@ def build_managers(
 def _build_manager(spec: Any, objects: Mapping[str, Any], where: str) -> Any:
     name, given = _read_spec(spec, where)
     factory = _find_factory(name, where)
-    options = {option: _build_option(option, given[option], objects, where) for option in given}
-    parameters = _read_parameters(factory)
-    if parameters is not None:
-        _check_parameters(f"{where}: {name}", options, parameters)
-    positional: list[Any] = []
-    for option, parameter in (parameters or {}).items():
-        if parameter.kind is parameter.VAR_POSITIONAL and option in options:
-            positional = list(options.pop(option))
+    options = {
+        option: _build_option(value, objects, f"{where}.{option}", is_manager=option in _NESTED)
+        for option, value in given.items()
+    }
+    positional = _check_parameters(f"{where}: {name}", factory, options)
     try:
         return factory(*positional, **options)
     except (TypeError, ValueError) as error:  # a ConfigurationError is a ValueError
@@ -116,10 +97,9 @@ def _read_spec(spec: Any, where: str) -> tuple[str, dict[str, Any]]:
             f"`{{name: ..., option: value}}`, and this is {a_type(spec)}."
         )
     rest = dict(spec)
-    if "name" in spec:
-        name, options = rest.pop("name"), rest.pop("options", None)
-    else:
-        name, options = rest.popitem()
+    name, options = (
+        (rest.pop("name"), rest.pop("options", None)) if "name" in rest else rest.popitem()
+    )
     if not isinstance(options, Mapping | None):
         raise ConfigurationError(
             f"{where}: the options of {name} must be a mapping, not {a_type(options)}."
@@ -128,62 +108,53 @@ def _read_spec(spec: Any, where: str) -> tuple[str, dict[str, Any]]:
 
 
 def _find_factory(name: str, where: str) -> Callable[..., Any]:
-    short, own = name.removesuffix("_manager"), _own_managers()
-    for candidate in (name, short):
-        if candidate in _registered:
-            return _registered[candidate]
-    if short not in own:
+    short, own = name.removesuffix("_manager"), _list_own_managers()
+    found = _registered.get(name) or _registered.get(short)
+    if found is None and short not in own:
         hint = suggest_name(short, manager_names())
         raise ConfigurationError(f"{where}: no manager named {name!r}; {hint}")
-    factory: Callable[..., Any] = getattr(managers, own[short])
-    return factory
+    return found or getattr(managers, own[short])
 
 
-def _build_option(option: str, value: Any, objects: Mapping[str, Any], where: str) -> Any:
+def _build_option(value: Any, objects: Mapping[str, Any], where: str, *, is_manager: bool) -> Any:
     """Return the value of an option: managers, a given object, or the value itself."""
     if isinstance(value, str) and value.startswith("@"):
         if value[1:] not in objects:
             raise ConfigurationError(
-                f"{where}.{option}: no object named {value[1:]!r} was given. "
+                f"{where}: no object named {value[1:]!r} was given. "
                 f"Fix: from_config(..., objects={{{value[1:]!r}: ...}})."
             )
         return objects[value[1:]]
-    if option in _NESTED and isinstance(value, (str, Mapping)):
-        return _build_manager(value, objects, f"{where}.{option}")
     if isinstance(value, (list, tuple)):
         return tuple(
-            _build_manager(one, objects, f"{where}.{option}[{n}]")
-            if option in _NESTED and not (isinstance(one, str) and one.startswith("@"))
-            else _build_option("", one, objects, f"{where}.{option}[{n}]")
-            for n, one in enumerate(value)
+            _build_option(each, objects, f"{where}[{position}]", is_manager=is_manager)
+            for position, each in enumerate(value)
         )
-    return value
-
-
-def _read_parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
-    """Return the named parameters of a factory, or None when it takes any."""
-    try:
-        parameters = inspect.signature(factory).parameters
-    except (TypeError, ValueError):
-        return None
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return None
-    return dict(parameters)
+    is_spec = is_manager and isinstance(value, (str, Mapping))
+    return _build_manager(value, objects, where) if is_spec else value
 
 
 def _check_parameters(
-    where: str, options: Iterable[str], parameters: Mapping[str, inspect.Parameter]
-) -> None:
+    where: str, factory: Callable[..., Any], options: dict[str, Any]
+) -> list[Any]:
+    """Refuse options a factory does not take; move those it takes by position out, and return them."""
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return []
+    kinds = {parameter.kind: name for name, parameter in parameters.items()}
+    if inspect.Parameter.VAR_KEYWORD in kinds:
+        return []
     for option in options:
         if option not in parameters:
             hint = suggest_name(option, parameters) if parameters else "it takes none."
             raise ConfigurationError(f"{where} has no option {option!r}; {hint}")
+    variadic = kinds.get(inspect.Parameter.VAR_POSITIONAL)
     needed = [
-        repr(option)
-        for option, parameter in parameters.items()
-        if parameter.default is parameter.empty
-        and parameter.kind is not parameter.VAR_POSITIONAL
-        and option not in options
+        repr(name)
+        for name, parameter in parameters.items()
+        if parameter.default is parameter.empty and name != variadic and name not in options
     ]
     if needed:
         raise ConfigurationError(f"{where} needs {' and '.join(needed)}")
+    return list(options.pop(variadic, ())) if variadic else []

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from history_curator.managers._select import is_answered, start_of_turns
+from history_curator.managers import is_answered, start_of_turns
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.timeline import pair
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from history_curator.entries import ConversationEntry
 from history_curator.entry_json import entry_to_dict
+from history_curator.managers.base import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +51,6 @@ class Decision:
 
 
 KEPT = "kept as it is"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one manager returned, and the reasons it gave for what it left out."""
-
-    manager: str
-    entries: Sequence[ConversationEntry]
-    reasons: Mapping[int, str] = field(default_factory=dict)
 
 
 def absorbed(entries: Sequence[ConversationEntry]) -> dict[int, int]:
@@ -198,10 +190,10 @@ class Deciding:
         """Return why an entry was left out, and the manager that did it."""
         for step, present in zip(self._steps, self._presence, strict=True):
             if root not in present:
-                return step.reasons.get(root, f"left out by {step.manager}"), step.manager
+                return step.reasons.get(root, f"left out by {step.name}"), step.name
         return "left out", self._steps[-1].manager if self._steps else "seal"
 
     def _edited_by(self, entry: ConversationEntry) -> str:
         """Return the manager in whose output this very entry appears first."""
         outputs = zip(self._steps, self._identities, strict=True)
-        return next((step.manager for step, known in outputs if id(entry) in known), "seal")
+        return next((step.name for step, known in outputs if id(entry) in known), "seal")

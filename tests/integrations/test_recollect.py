@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from history_curator import Curator
-from history_curator.managers.relevance._compose import RECOLLECTION_HEAD
+from history_curator.managers.relevance import RECOLLECTION_HEAD
 from history_curator.window._recap import IDENTIFIERS
 from tests.support.messages import assistant, call, result, system, user
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from history_curator import AdaptiveManager, Curator, RelevanceManager, SummarizingManager
+from history_curator import Curator, RelevanceManager, SummarizingManager
 from tests.support.messages import Message, assistant, call, result, system, user
 
 TENANTS = 12
@@ -60,7 +60,6 @@ def foreign(curation: Any, tenant: int) -> set[str]:
 MANAGERS: dict[str, Callable[[], Any]] = {
     "relevance": lambda: RelevanceManager(share=0.5),
     "summaries": lambda: SummarizingManager(summarise, max_tokens=100),
-    "adaptive": lambda: AdaptiveManager(batch=2),
 }
 
 
@@ -119,26 +118,3 @@ class TestConversationsThatOpenAlike:
             assert "1" not in _MINE.findall(repr(curator.curate(right).messages))
             left.append(assistant("tenant1x all of it"))
             right.append(assistant("tenant2x all of it"))
-
-
-class TestSummariesAreKeptByWhatTheyFold:
-    def test_a_text_that_ends_where_another_begins_is_another_text(self) -> None:
-        """A separator inside a text does not make two foldings look alike."""
-        from history_curator.managers.summaries import RollingSummary
-        from history_curator.tokens import get_counter
-
-        rolling = RollingSummary("{earlier}{messages}", chunk_tokens=1_000)
-        counter = get_counter("heuristic")
-
-        def fold(*cells: str, answers: list[str]) -> str:
-            steps = rolling.steps(cells, max_tokens=100, counter=counter)
-            try:
-                next(steps)
-                while True:
-                    steps.send(answers.pop(0))
-            except StopIteration as done:
-                return str(done.value)
-
-        assert fold("one", "b\0c", answers=["mine"]) == "mine"
-        assert fold("one\0b", "c", answers=["theirs"]) == "theirs"
-        assert fold("one", "b\0c", answers=[]) == "mine"

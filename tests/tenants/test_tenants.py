@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from history_curator import (
-    AdaptiveManager,
     ComposedManager,
     ConversationRecorded,
     Curator,
@@ -60,7 +59,6 @@ MANAGERS: dict[str, Callable[[EventBus], tuple[Any, ...]]] = {
     "SummarizingManager": lambda bus: (SummarizingManager(summarise, max_tokens=90),),
     "RelevanceManager": lambda bus: (RelevanceManager(),),
     "retrieve=True": lambda bus: (),
-    "AdaptiveManager": lambda bus: (AdaptiveManager(batch=2),),
     "ComposedManager": lambda bus: (
         ComposedManager((ToolResultTruncator(max_tokens=30), RelevanceManager())),
     ),
@@ -165,7 +163,7 @@ def test_threads(name: str, scale: str, tenants: list[Tenant], log: Listener) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["none", "SummarizingManager", "retrieve=True", "AdaptiveManager"]
+    "name", ["none", "SummarizingManager", "retrieve=True"]
 )
 async def test_tasks(name: str, tenants: list[Tenant], log: Listener) -> None:
     prompts: list[str] = []

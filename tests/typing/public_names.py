@@ -19,7 +19,6 @@ import langchain_history_curator as langchain
 import llamaindex_history_curator as llamaindex
 
 CLASSES: list[type[object]] = [
-    core.AdaptiveManager,
     core.ComposedManager,
     core.ConversationRecorded,
     core.ConversationRunner,

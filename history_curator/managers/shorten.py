@@ -1,40 +1,27 @@
-"""Managers that shorten: tool results and texts over a limit, old results, results said twice."""
+"""Managers that shorten: results and texts over a limit, old results, repeated results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConfigurationError
-from history_curator.managers._protocol import CurationContext
-from history_curator.entries import ConversationEntry, MessageRole, ToolCall
-from history_curator.timeline import Unit, pair
+from history_curator.managers.base import (
+    CurationContext,
+    Entries,
+    check_choice,
+    check_count,
+    list_results,
+)
 from history_curator.tokens import Keep, shorten, shorten_tokens
+from history_curator.units import pair
 
 
-def check_count(manager: object, field: str, value: int | None, least: int = 0) -> None:
-    """Require a whole number of at least ``least``, or None."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigurationError(
-            f"{type(manager).__name__}.{field} is {value!r}. Fix: a whole number, {least} or more."
-        )
-
-
-def check_choice(manager: object, field: str, value: str, choices: Iterable[str]) -> None:
-    """Require one of a few words."""
-    if value not in choices:
-        listed = ", ".join(map(repr, choices))
-        raise ConfigurationError(
-            f"{type(manager).__name__}.{field} is {value!r}. Fix: one of {listed}."
-        )
-
-
-def _with_text(
-    entry: ConversationEntry, text: str, *, action: str, reason: str
+def _replace_text(
+    entry: ConversationEntry, text: str, action: str, reason: str
 ) -> ConversationEntry:
-    """Return an entry with another text; what is cleared shows no media either."""
+    """Return an entry with another text; a cleared one shows no media either."""
     return entry.evolve(
         content=text,
         parts=None if action == "cleared" else entry.parts,
@@ -55,28 +42,13 @@ class ToolResultTruncator:
     Args:
         max_length: characters per result; 2,000 when neither limit is given.
         max_tokens: tokens per result, instead of `max_length`.
-        keep: which part survives: ``head``, ``tail`` or ``both``.
-        suffix: what marks the place of the missing part.
+        keep: the part that survives: ``head``, ``tail`` or ``both``.
+        suffix: marks the place of the missing part.
 
     Examples:
-        >>> from history_curator import Curator
-        >>> said = [
-        ...     {"role": "user", "content": "look"},
-        ...     {
-        ...         "role": "assistant",
-        ...         "content": None,
-        ...         "tool_calls": [
-        ...             {
-        ...                 "id": "c",
-        ...                 "type": "function",
-        ...                 "function": {"name": "f", "arguments": "{}"},
-        ...             }
-        ...         ],
-        ...     },
-        ...     {"role": "tool", "tool_call_id": "c", "content": "x" * 5_000},
-        ... ]
-        >>> view = Curator(ToolResultTruncator(max_length=100)).curate(said)
-        >>> len(view.messages[2]["content"])
+        >>> said = [ConversationEntry(MessageRole.TOOL, "x" * 5_000, tool_call_id="c")]
+        >>> view = ToolResultTruncator(max_length=100).curate(said, context=CurationContext())
+        >>> len(view[0].content)
         100
     """
 
@@ -95,9 +67,7 @@ class ToolResultTruncator:
                 "Fix: use two truncators in a row."
             )
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return the entries with long tool results shortened."""
         return [
             self._truncate(entry, context)
@@ -107,19 +77,15 @@ class ToolResultTruncator:
         ]
 
     def _truncate(self, entry: ConversationEntry, context: CurationContext) -> ConversationEntry:
-        text = entry.content or ""
-        if self.max_tokens is None:
-            limit = 2_000 if self.max_length is None else self.max_length
-            short = shorten(text, limit, keep=self.keep, marker=self.suffix)
-            reason = f"tool result over {limit:,} characters"
+        text, tokens, mark = entry.content or "", self.max_tokens, self.suffix
+        if tokens is not None:
+            short = shorten_tokens(text, tokens, context.counter, keep=self.keep, marker=mark)
+            reason = f"tool result over {tokens:,} tokens"
         else:
-            short = shorten_tokens(
-                text, self.max_tokens, context.counter, keep=self.keep, marker=self.suffix
-            )
-            reason = f"tool result over {self.max_tokens:,} tokens"
-        if short == text:
-            return entry
-        return _with_text(entry, short, action="truncated", reason=reason)
+            limit = 2_000 if self.max_length is None else self.max_length
+            short = shorten(text, limit, keep=self.keep, marker=mark)
+            reason = f"tool result over {limit:,} characters"
+        return entry if short == text else _replace_text(entry, short, "truncated", reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,21 +96,16 @@ class RoleTruncator:
     shortened twice. Shortened entries have ``truncated`` set and ``original_length`` filled.
 
     Args:
-        user: characters per user entry. Setting it opts in to cutting what the user said.
+        user: characters per user entry. Setting it opts in to cutting the user's words.
         assistant: characters per assistant entry.
         tool: characters per tool result.
-        keep: which part survives: ``head``, ``tail`` or ``both``.
-        suffix: what marks the place of the missing part.
+        keep: the part that survives: ``head``, ``tail`` or ``both``.
+        suffix: marks the place of the missing part.
 
     Examples:
-        >>> from history_curator import Curator
-        >>> said = [
-        ...     {"role": "user", "content": "why?"},
-        ...     {"role": "assistant", "content": "because " * 100},
-        ...     {"role": "user", "content": "I see"},
-        ... ]
-        >>> view = Curator(RoleTruncator(user=8_000, assistant=150)).curate(said)
-        >>> len(view.messages[1]["content"])
+        >>> said = [ConversationEntry(MessageRole.ASSISTANT, "because " * 100)]
+        >>> view = RoleTruncator(assistant=150).curate(said, context=CurationContext())
+        >>> len(view[0].content)
         150
     """
 
@@ -155,28 +116,22 @@ class RoleTruncator:
     suffix: str = "... [truncated]"
 
     def __post_init__(self) -> None:
-        for field in ("user", "assistant", "tool"):
-            check_count(self, field, getattr(self, field))
+        for role in ("user", "assistant", "tool"):
+            check_count(self, role, getattr(self, role))
         check_choice(self, "keep", self.keep, ("head", "tail", "both"))
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return the entries with long texts shortened."""
-        limits = {
-            MessageRole.USER: self.user,
-            MessageRole.ASSISTANT: self.assistant,
-            MessageRole.TOOL: self.tool,
-        }
-        return [self._truncate(entry, limits.get(entry.role)) for entry in entries]
+        return [self._truncate(entry) for entry in entries]
 
-    def _truncate(self, entry: ConversationEntry, limit: int | None) -> ConversationEntry:
+    def _truncate(self, entry: ConversationEntry) -> ConversationEntry:
+        limit: int | None = getattr(self, entry.role.value, None)
         text = entry.content
         if limit is None or not text or len(text) <= limit or entry.pinned:
             return entry
         short = shorten(text, limit, keep=self.keep, marker=self.suffix)
         reason = f"{entry.role.value} text over {limit:,} characters"
-        return _with_text(entry, short, action="truncated", reason=reason)
+        return _replace_text(entry, short, "truncated", reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +143,9 @@ class ToolResultClearer:
 
     Args:
         keep: how many of the newest results stay.
-        exclude_tools: names of tools whose results are never cleared. They do not count as kept.
+        exclude_tools: names of tools whose results are never cleared, nor counted in `keep`.
         clear_inputs: also empty the arguments of the calls whose results are cleared.
-        placeholder: what the model sees instead.
+        placeholder: the text the model sees instead.
         batch: clear this many at a time. Clearing one per call changes the prefix on every call
             and makes the prompt cache miss; a batch of ten changes it on every tenth.
 
@@ -208,49 +163,42 @@ class ToolResultClearer:
     def __post_init__(self) -> None:
         check_count(self, "keep", self.keep)
         check_count(self, "batch", self.batch, least=1)
-        names = (self.exclude_tools,) if isinstance(self.exclude_tools, str) else self.exclude_tools
+        names = [self.exclude_tools] if isinstance(self.exclude_tools, str) else self.exclude_tools
         object.__setattr__(self, "exclude_tools", tuple(names))
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return the entries with old tool results cleared."""
         answered = [
-            (unit, slot, result)
+            (unit.head, slot, result)
             for unit in pair(entries)
-            for slot, result in enumerate(unit.results)
-            if result is not None and not result.pinned and not self._excludes(unit, slot, result)
+            for slot, result in enumerate(list_results(unit))
+            if result is not None
+            and not result.pinned
+            and result.tool_name not in self.exclude_tools
+            and (unit.head.tool_calls or ())[slot].name not in self.exclude_tools
         ]
         old = max(0, len(answered) - self.keep) // self.batch * self.batch
         edited: dict[int, ConversationEntry] = {}
-        for unit, slot, result in answered[:old]:
+        for head, slot, result in answered[:old]:
             edited[id(result.root)] = self._clear(result)
             if self.clear_inputs:
-                head = edited.get(id(unit.head.root), unit.head)
-                edited[id(unit.head.root)] = _without_input(head, slot)
+                edited[id(head.root)] = _clear_input(edited.get(id(head.root), head), slot)
         return [edited.get(id(entry.root), entry) for entry in entries]
-
-    def _excludes(self, unit: Unit, slot: int, result: ConversationEntry) -> bool:
-        calls = unit.head.tool_calls or ()
-        return calls[slot].name in self.exclude_tools or result.tool_name in self.exclude_tools
 
     def _clear(self, entry: ConversationEntry) -> ConversationEntry:
         if len(entry.content or "") <= len(self.placeholder) and not entry.has_media:
             return entry
         reason = f"older than the newest {self.keep} tool results"
-        return _with_text(entry, self.placeholder, action="cleared", reason=reason)
+        return _replace_text(entry, self.placeholder, "cleared", reason)
 
 
-def _without_input(head: ConversationEntry, slot: int) -> ConversationEntry:
-    calls = head.tool_calls or ()
-    if head.role is not MessageRole.ASSISTANT or head.pinned or calls[slot].arguments == "{}":
+def _clear_input(head: ConversationEntry, slot: int) -> ConversationEntry:
+    calls = [*(head.tool_calls or ())]
+    if head.pinned or calls[slot].arguments == "{}":
         return head
-    emptied: ToolCall = replace(calls[slot], arguments="{}")
-    return head.evolve(
-        tool_calls=(*calls[:slot], emptied, *calls[slot + 1 :]),
-        action="cleared",
-        reason="its result was cleared, and its input with it",
-    )
+    calls[slot] = replace(calls[slot], arguments="{}")
+    reason = "its result was cleared, and its input with it"
+    return head.evolve(tool_calls=tuple(calls), action="cleared", reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +209,7 @@ class DuplicateResultManager:
     than the reference, results with media and pinned ones stay as well.
 
     Args:
-        reference: what the model sees instead of the earlier result.
+        reference: the text the model sees instead of the earlier result.
 
     Examples:
         >>> DuplicateResultManager(reference="[see below]").reference
@@ -270,15 +218,13 @@ class DuplicateResultManager:
 
     reference: str = "[Same result as a later call with the same arguments]"
 
-    def curate(
-        self, entries: Sequence[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         """Return the entries with earlier duplicates replaced."""
         edited: dict[int, ConversationEntry] = {}
         seen: set[tuple[str, str, str]] = set()
         for unit in reversed(pair(entries)):
             calls = unit.head.tool_calls or ()
-            for call, result in zip(reversed(calls), reversed(unit.results), strict=True):
+            for call, result in zip(reversed(calls), reversed(list_results(unit)), strict=True):
                 if result is None or result.has_media:
                     continue
                 key = (call.name, call.arguments, result.content or "")
@@ -286,8 +232,8 @@ class DuplicateResultManager:
                     continue
                 if key in seen and not result.pinned:
                     reason = "a later call with the same arguments returned the same"
-                    edited[id(result.root)] = _with_text(
-                        result, self.reference, action="cleared", reason=reason
+                    edited[id(result.root)] = _replace_text(
+                        result, self.reference, "cleared", reason
                     )
                 seen.add(key)
         return [edited.get(id(entry.root), entry) for entry in entries]

@@ -1,4 +1,4 @@
-"""Summaries: only on overflow, of everything, once per cell, and never in the way."""
+"""Summaries: only on overflow, of everything, once for each part, and never in the way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from history_curator import ConfigurationError, Curator, SummarizingManager
-from history_curator.managers.summaries import DEFAULT_PROMPT, chunks, resolve_summarizer
+from history_curator.managers import keeping_summaries
+from history_curator.managers.summarize import DEFAULT_PROMPT, resolve_summarizer, split_text
+from history_curator.run_steps import run_sync
 from history_curator.tokens import get_counter
 from tests.support.guarantees import curate_and_check
 from tests.support.messages import Message, assistant, call, result, system, user
@@ -49,21 +51,21 @@ def summaries(messages: list[Message]) -> list[str]:
     return [m["content"] for m in messages if str(m["content"]).startswith("[Summary")]
 
 
-class TestWhen:
-    def test_no_call_while_the_history_fits(self) -> None:
+class TestOverflow:
+    def test_the_model_is_not_called_while_the_history_fits(self) -> None:
         model = Scripted()
         messages = talk(5)
         view = Curator(SummarizingManager(model), max_tokens=50_000).curate(messages).messages
         assert model.prompts == []
         assert all(mine is given for mine, given in zip(view, messages, strict=True))
 
-    def test_on_overflow_one_marked_message_stands_for_what_was_cut(self) -> None:
+    def test_one_marked_message_stands_for_the_part_before_the_cutoff(self) -> None:
         view = Curator(SummarizingManager(Scripted()), max_tokens=1_000).curate(talk(40)).messages
         (summary,) = summaries(view)
         assert "Goal: a boat." in summary
         assert view[0]["role"] == "system"
 
-    def test_every_word_that_was_cut_reaches_the_summariser(self) -> None:
+    def test_every_cut_word_reaches_the_summariser(self) -> None:
         model = Scripted()
         manager = SummarizingManager(model, chunk_tokens=200)
         view = Curator(manager, max_tokens=1_000).curate(talk(40)).messages
@@ -111,15 +113,15 @@ class TestOnce:
             calls += 1
         assert 0 < len(model.prompts) < calls / 2
 
-    def test_between_jumps_the_summary_and_all_after_it_repeat(self) -> None:
+    def test_between_compactions_the_summary_and_all_after_it_repeat(self) -> None:
         curator = Curator(SummarizingManager(lambda prompt: "same"), max_tokens=2_000)
-        kept = 0
+        repeats = 0
         before: list[Message] = []
         for turns in range(40, 80):
             view = curator.curate(talk(turns)).messages
-            kept += view[: len(before)] == before
+            repeats += view[: len(before)] == before
             before = view
-        assert kept > 25
+        assert repeats > 25
 
     def test_a_given_cache_survives_the_manager(self) -> None:
         cache: dict[str, str] = {}
@@ -129,6 +131,108 @@ class TestOnce:
             Curator(manager, max_tokens=1_000).curate(talk(40))
         assert first.prompts
         assert not second.prompts
+
+
+COUNTER = get_counter("o200k_base")
+UNITS = [f"user: fact {n} " + "indeed " * 20 for n in range(12)]
+
+
+class Rolling:
+    """Summarises texts and keeps the prompts."""
+
+    def __init__(self, chunk_tokens: int = 8_000, cache: dict[str, str] | None = None) -> None:
+        self.prompts: list[str] = []
+        self.fail_at = -1
+        self.manager = SummarizingManager(
+            self.write, prompt="{earlier}|{messages}", chunk_tokens=chunk_tokens, cache=cache
+        )
+
+    def write(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        if len(self.prompts) == self.fail_at:
+            raise TimeoutError
+        return f"summary {len(self.prompts)}"
+
+    def __call__(self, *texts: str) -> str:
+        return run_sync(self.manager.summarize_texts(texts, 100, COUNTER))
+
+
+class TestRolling:
+    def test_all_texts_take_one_prompt_where_it_holds_them(self) -> None:
+        fold = Rolling()
+        assert fold(*UNITS) == "summary 1"
+        assert all(text in fold.prompts[0] for text in UNITS)
+
+    def test_only_new_texts_are_summarised(self) -> None:
+        fold = Rolling()
+        fold(*UNITS[:8])
+        assert fold(*UNITS) == "summary 2"
+        assert fold.prompts[1].startswith("summary 1|user: fact 8")
+        assert "fact 7" not in fold.prompts[1]
+
+    def test_no_text_is_summarised_twice(self) -> None:
+        fold = Rolling()
+        fold(*UNITS[:8])
+        fold(*UNITS)
+        assert fold(*UNITS) == "summary 2"
+        assert fold(*UNITS[:8]) == "summary 1"
+        assert len(fold.prompts) == 2
+
+    def test_many_texts_take_several_prompts_within_the_limit(self) -> None:
+        fold = Rolling(chunk_tokens=120)
+        fold(*UNITS)
+        assert 2 < len(fold.prompts) < len(UNITS)
+        assert all(COUNTER.count(prompt) < 140 for prompt in fold.prompts)
+
+    def test_steps_before_a_failure_are_not_repeated(self) -> None:
+        fold = Rolling(chunk_tokens=120)
+        fold.fail_at = 2
+        with pytest.raises(TimeoutError):
+            fold(*UNITS)
+        fold(*UNITS)
+        assert fold.prompts[1] == fold.prompts[2]
+
+    def test_branches_of_one_beginning_each_find_their_own_summary(self) -> None:
+        fold = Rolling()
+        left, right = [*UNITS[:6], "left"], [*UNITS[:6], "right"]
+        mine, theirs = fold(*left), fold(*right)
+        assert fold(*left, UNITS[7]) != fold(*right, UNITS[7])
+        assert fold.prompts[2].startswith(f"{mine}|")
+        assert fold.prompts[3].startswith(f"{theirs}|")
+
+    def test_many_conversations_with_one_beginning_each_find_their_summary(self) -> None:
+        fold = Rolling()
+        for number in range(50):
+            fold("user: hi", f"user: tenant {number}")
+        fold("user: hi", "user: tenant 0", "user: more")
+        assert fold.prompts[-1] == "summary 1|user: more"
+
+    def test_a_text_that_ends_where_another_begins_is_another_text(self) -> None:
+        fold = Rolling()
+        assert fold("one", "b\0c") != fold("one\0b", "c")
+
+    def test_no_texts_have_no_summary(self) -> None:
+        fold = Rolling()
+        assert fold() == ""
+        assert fold.prompts == []
+
+
+class TestKeepingSummaries:
+    def test_summaries_kept_by_the_caller_are_found_again(self) -> None:
+        stored: dict[str, str] = {}
+        for expected in (1, 0):
+            fold = Rolling()
+            with keeping_summaries(stored):
+                fold(*UNITS)
+            assert len(fold.prompts) == expected
+
+    def test_a_cache_of_the_manager_comes_first(self) -> None:
+        stored: dict[str, str] = {}
+        cache: dict[str, str] = {}
+        with keeping_summaries(stored):
+            Rolling(cache=cache)(*UNITS)
+        assert cache
+        assert not stored
 
 
 class TestFailure:
@@ -154,7 +258,7 @@ class TestFailure:
         curator = Curator(SummarizingManager(lambda prompt: next(answers)), max_tokens=1_000)
         assert curator.curate(talk(40)).report.warnings
 
-    def test_it_is_tried_again_on_the_next_call(self) -> None:
+    def test_a_failed_summary_is_tried_again_on_the_next_call(self) -> None:
         answers: Iterator[Any] = iter([None])
 
         def flaky(prompt: str) -> Any:
@@ -225,7 +329,7 @@ class TestModels:
         answer = SimpleNamespace(content="the content", text=lambda: "no")
         assert resolve_summarizer(lambda prompt: answer).ask("x") == "the content"
 
-    def test_what_cannot_summarise_is_refused(self) -> None:
+    def test_an_object_that_cannot_summarise_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="function from text to text"):
             SummarizingManager(42)
 
@@ -237,7 +341,7 @@ class TestModels:
 class TestGuarantees:
     @pytest.mark.parametrize("provider", ["core", "portable", "anthropic", "gemini"])
     @pytest.mark.parametrize("budget", [500, 1_000, 3_000])
-    def test_hold_with_a_summary(self, provider: str, budget: int) -> None:
+    def test_the_guarantees_hold_with_a_summary(self, provider: str, budget: int) -> None:
         messages = talk(30)
         for n in range(10):
             messages += [call(f"c{n}"), result(f"c{n}", "row " * 100)]
@@ -245,9 +349,9 @@ class TestGuarantees:
         curator = Curator(manager, max_tokens=budget, provider=provider)
         assert curate_and_check(messages, curator=curator, idempotent=False) is not None
 
-    def test_chunks_lose_nothing(self) -> None:
+    def test_a_split_text_loses_nothing(self) -> None:
         counter = get_counter("o200k_base")
         for text in ("word " * 5_000, "x" * 40_000, "line\n" * 3_000, "", "{braces} {messages}"):
-            pieces = chunks(text, 120, counter)
+            pieces = split_text(text, 120, counter)
             assert "".join(pieces) == text
             assert all(counter.count(piece) <= 120 for piece in pieces)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 
 import pytest
 
 from history_curator import Curator, RelevanceManager, SummarizingManager
-from history_curator.errors import ConfigurationError
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
+from history_curator.errors import ConfigurationError
 from history_curator.record.recall import Recall, handle_of, recall_hint, span_handle
 from history_curator.tokens import get_counter
 
@@ -55,7 +59,14 @@ class TestByHandle:
 
     @pytest.mark.parametrize(
         ("lines", "first", "count"),
-        [("7", 7, 1), ((7, 8), 7, 2), ("7 - 9", 7, 3), ("999-", 999, 2), ("998-5000", 998, 3)],
+        [
+            ("7", 7, 1),
+            ((7, 8), 7, 2),
+            ("7 - 9", 7, 3),
+            ("999-", 999, 2),
+            ("998-5000", 998, 3),
+            ("7" + " " * 90 + "-9", 7, 1),
+        ],
     )
     def test_line_ranges_are_read_as_models_write_them(
         self, lines: object, first: int, count: int
@@ -174,10 +185,10 @@ class TestByQuery:
         assert "line 1 of the log" not in answer
         assert COUNTER.count(answer) <= 300
 
-    def test_nothing_found_is_said(self) -> None:
+    def test_a_query_without_a_match_says_so(self) -> None:
         assert "Nothing" in Recall(RECORD)(query="zebra")
 
-    def test_its_own_answers_are_not_searched(self) -> None:
+    def test_earlier_answers_of_recall_are_not_searched(self) -> None:
         record = [
             user("the code is 4711"),
             called("c1", "recall", '{"query": "code"}'),
@@ -190,7 +201,7 @@ class TestByQuery:
         assert "loose" not in Recall(RECORD)(query="zebra")
 
 
-class TestTheSystemPrompt:
+class TestSystemPrompt:
     RECORD = (
         ConversationEntry(MessageRole.SYSTEM, "the secret rule is: never say teapot"),
         user("what is a teapot?"),
@@ -198,15 +209,15 @@ class TestTheSystemPrompt:
         user("and a kettle?"),
     )
 
-    def test_no_query_finds_it(self) -> None:
+    def test_no_query_finds_the_system_prompt(self) -> None:
         answer = Recall(self.RECORD)(query="secret rule teapot")
         assert "what is a teapot?" in answer
         assert "secret" not in answer
 
-    def test_no_handle_returns_it(self) -> None:
+    def test_no_handle_returns_the_system_prompt(self) -> None:
         assert Recall(self.RECORD)(handle=handle_of(self.RECORD[0])).startswith("Refused")
 
-    def test_a_run_that_holds_one_leaves_it_out(self) -> None:
+    def test_a_run_leaves_the_system_prompt_out(self) -> None:
         answer = Recall(self.RECORD)(handle=span_handle(self.RECORD[1:]))
         assert "what is a teapot?" in answer
         assert "and a kettle?" in answer
@@ -255,12 +266,11 @@ class TestRanking:
         assert "Gardermoen" in Recall(record)(query="airport")
 
     def test_the_ranking_is_that_of_the_view(self) -> None:
-        said = [user(f"note {n}, nothing special, on {n} May") for n in range(300)]
-        said[40] = user("[Session 4, 8 May, 2023] went to the lake, what a swim")
-        said[41] = user("what did you lose there?")
+        said = [user(f"note {n}, nothing special") for n in range(300)]
+        said[41] = user("what did you lose in the lake?")
         said[42] = user("My ring.")
-        said[200] = user("I lose my keys every week, and I lose my phone")
-        asked = user("what was lost on 8 May 2023?")
+        said[200] = user("I never swim " + "and I walk a lot " * 20)
+        asked = user("what was lost in the lake, what did you lose?")
         view = Curator(RelevanceManager(), max_tokens=300).curate([*said, asked])
         assert "My ring." in "\n".join(str(entry.content) for entry in view.entries)
         assert "My ring." in Recall(said, max_tokens=300)(query=str(asked.content))
@@ -270,21 +280,14 @@ class TestRanking:
         assert Recall(said)(query="which lighthouses?").count("we saw") == 20
         assert 1 < Recall(said, max_tokens=200)(query="lighthouses").count("we saw") < 10
 
-    def test_words_take_over_when_an_embedding_model_fails(self) -> None:
-        def broken(texts: object) -> list[list[float]]:
-            raise TimeoutError
+    def test_words_take_over_when_a_scorer_fails(self) -> None:
+        class Broken:
+            def score(self, question: str, texts: object) -> list[float]:
+                raise TimeoutError
 
-        recall = Recall(RECORD, scorer=broken)
+        recall = Recall(RECORD, scorer=Broken())
         assert "K123" in recall(query="passport number")
         assert "Snow" in recall(query="weather in Oslo")
-
-    def test_an_index_in_a_folder_answers_the_same(self, tmp_path: Path) -> None:
-        record = [user(f"note {n} about item{n}") for n in range(5_000)]
-        kept = Recall(record, counter="heuristic", folder=tmp_path)
-        plain = Recall(record, counter="heuristic")
-        assert kept(query="item4321") == plain(query="item4321")
-        assert "note 4321" in kept(query="item4321")
-        assert list(tmp_path.iterdir())
 
 
 class TestRecord:
@@ -321,3 +324,50 @@ class TestRecord:
     def test_a_limit_too_small_to_answer_is_refused_at_once(self) -> None:
         with pytest.raises(ConfigurationError, match="at least 50"):
             Recall(RECORD, max_tokens=10)
+
+
+class TestThreads:
+    """Every answer is that of the record which the caller's thread was given."""
+
+    @pytest.fixture(autouse=True)
+    def impatient_threads(self) -> Iterator[None]:
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        yield
+        sys.setswitchinterval(before)
+
+    def invoices(self, word: str, count: int) -> list[ConversationEntry]:
+        return [user(f"{word} invoice number{n} of the year") for n in range(count)]
+
+    def test_a_growing_record_is_answered_as_if_asked_alone(self) -> None:
+        record = self.invoices("mine", 5)
+        recall = Recall(lambda: list(record), counter="heuristic")
+
+        def ask(number: int) -> bool:
+            if number % 4 == 0:
+                record.append(user(f"mine invoice extra{number}"))
+            wanted = record[number % 5]
+            by_handle = recall(handle=handle_of(wanted))
+            by_query = recall(query=f"number{number % 5}")
+            return (wanted.content or "") in by_handle and (wanted.content or "") in by_query
+
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(ask, range(60)))
+
+    def test_a_record_chosen_by_who_asks_answers_nobody_else(self) -> None:
+        """A callable may return the record of the session that is active where it is called."""
+        who: ContextVar[str] = ContextVar("who")
+        records = {f"tenant{n}x": self.invoices(f"tenant{n}x", 4 + n) for n in range(8)}
+        recall = Recall(lambda: records[who.get()], counter="heuristic")
+
+        def ask(number: int) -> set[str]:
+            name = f"tenant{number % 8}x"
+            who.set(name)
+            answers = [recall(query="invoice year"), recall(handle=handle_of(records[name][1]))]
+            theirs = handle_of(records[f"tenant{(number + 1) % 8}x"][1])
+            assert recall(handle=theirs).startswith("Refused")
+            assert all(name in answer for answer in answers)
+            return set(re.findall(r"tenant\d+x", " ".join(answers))) - {name}
+
+        with ThreadPoolExecutor(8) as pool:
+            assert not any(pool.map(lambda n: copy_context().run(ask, n), range(60)))

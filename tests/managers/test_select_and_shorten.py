@@ -1,6 +1,9 @@
+"""Managers that select and shorten."""
+
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -8,21 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history_curator import Curator
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConfigurationError
 from history_curator.managers import (
     ComposedManager,
     CurationContext,
     DuplicateResultManager,
-    ObservableManager,
     PassthroughManager,
+    PinManager,
     RoleTruncator,
     SlidingWindowManager,
+    TokenBudgetManager,
     ToolResultClearer,
     ToolResultTruncator,
     TurnRetentionManager,
 )
-from history_curator.entries import ConversationEntry
-from history_curator.record import EventBus, HistoryCurated
+from history_curator.managers.select import is_standing_rule
 from history_curator.tokens import HeuristicCounter
 from tests.support.messages import (
     Message,
@@ -81,22 +85,22 @@ messages = st.lists(
 
 class TestEveryManager:
     @pytest.mark.parametrize("manager", MANAGERS, ids=repr)
-    @given(said=messages)
-    def test_is_idempotent_and_changes_nothing_it_was_given(
-        self, manager: Any, said: list[Message]
+    @given(given_messages=messages)
+    def test_a_second_run_changes_nothing_nor_does_the_input_change(
+        self, manager: Any, given_messages: list[Message]
     ) -> None:
-        before = entries(said)
+        before = entries(given_messages)
         untouched = copy.deepcopy(before)
         once = list(manager.curate(before, context=context()))
         assert before == untouched
         assert list(manager.curate(once, context=context())) == once
 
     @pytest.mark.parametrize("manager", MANAGERS, ids=repr)
-    @given(said=messages)
-    def test_keeps_order_system_and_edits_only_copies(
-        self, manager: Any, said: list[Message]
+    @given(given_messages=messages)
+    def test_order_and_system_entries_stay_and_copies_are_edited(
+        self, manager: Any, given_messages: list[Message]
     ) -> None:
-        before = entries(said)
+        before = entries(given_messages)
         after = list(manager.curate(before, context=context()))
         places = {id(entry): place for place, entry in enumerate(before)}
         positions = [places[id(entry.root)] for entry in after]
@@ -114,8 +118,6 @@ class TestEveryManager:
 
     @pytest.mark.parametrize("manager", MANAGERS, ids=repr)
     def test_pinned_entries_survive_untouched(self, manager: Any) -> None:
-        from dataclasses import replace
-
         said = entries(
             [user("q" * 50), *exchange("c1", text="x" * 500), assistant("y" * 50), user("z")]
         )
@@ -123,8 +125,8 @@ class TestEveryManager:
         assert list(manager.curate(pinned, context=context())) == pinned
 
 
-class TestSlidingWindow:
-    def test_keeps_system_and_the_last_entries(self) -> None:
+class TestSlidingWindowManager:
+    def test_system_and_the_last_entries_stay(self) -> None:
         said = [system("s"), user("1"), assistant("2"), user("3"), assistant("4"), user("5")]
         assert texts(curated(SlidingWindowManager(3), said)) == ["s", "3", "4", "5"]
 
@@ -148,11 +150,11 @@ class TestSlidingWindow:
         said = [call("c1"), user("1"), user("2"), result("c1", "late"), user("3")]
         assert texts(curated(SlidingWindowManager(3), said)) == ["1", "2", "3"]
 
-    def test_at_least_the_last_n_the_caller_asked_for(self) -> None:
+    def test_preserve_last_n_widens_the_window(self) -> None:
         said = [user(str(number)) for number in range(6)]
         assert texts(curated(SlidingWindowManager(1), said, preserve_last_n=3)) == ["3", "4", "5"]
 
-    def test_says_why_entries_are_missing(self) -> None:
+    def test_the_reason_for_each_missing_entry_is_given(self) -> None:
         told = context()
         said = entries([user("1"), user("2")])
         SlidingWindowManager(1).curate(said, context=told)
@@ -165,23 +167,23 @@ class TestSlidingWindow:
 
 
 class TestToolResultTruncator:
-    def test_shortens_results_only(self) -> None:
+    def test_only_results_are_shortened(self) -> None:
         said = [user("u" * 99), *exchange("c1", text="r" * 99)]
         kept = curated(ToolResultTruncator(max_length=40), said)
         assert kept[0].content == "u" * 99
         assert kept[2].content == "r" * (40 - len("\n... [truncated]")) + "\n... [truncated]"
         assert (kept[2].truncated, kept[2].original_length) == (True, 99)
 
-    def test_two_thousand_characters_unless_told(self) -> None:
+    def test_the_default_limit_is_two_thousand_characters(self) -> None:
         kept = curated(ToolResultTruncator(), exchange("c1", text="r" * 9_000))
         assert len(kept[1].content or "") == 2_000
 
-    def test_by_tokens(self) -> None:
+    def test_a_limit_in_tokens_holds(self) -> None:
         kept = curated(ToolResultTruncator(max_tokens=25), exchange("c1", text="word " * 900))
         assert COUNTER.count(kept[1].content or "") <= 25
 
     @pytest.mark.parametrize(("keep", "ends"), [("head", "0…"), ("tail", "…9"), ("both", "0…9")])
-    def test_keeps_the_part_asked_for(self, keep: Any, ends: str) -> None:
+    def test_the_part_asked_for_stays(self, keep: Any, ends: str) -> None:
         manager = ToolResultTruncator(max_length=len(ends), keep=keep, suffix="…")
         assert texts(curated(manager, exchange("c1", text="0123456789")))[1] == ends
 
@@ -212,10 +214,10 @@ class TestToolResultClearer:
             entry.content == manager.placeholder for entry in kept if entry.role.value == "tool"
         ]
 
-    def test_keeps_the_newest(self) -> None:
+    def test_the_newest_results_stay(self) -> None:
         assert self.cleared(ToolResultClearer(keep=2)) == [True, True, True, False, False]
 
-    def test_clears_in_batches(self) -> None:
+    def test_results_are_cleared_in_batches(self) -> None:
         assert self.cleared(ToolResultClearer(keep=1, batch=3)) == [True, True, True, False, False]
         assert self.cleared(ToolResultClearer(keep=3, batch=3)) == [False] * 5
 
@@ -230,7 +232,7 @@ class TestToolResultClearer:
             True,
         ]
 
-    def test_inputs_go_with_their_results(self) -> None:
+    def test_arguments_are_emptied_with_their_results(self) -> None:
         said = [call("c1", "c2", query="long"), result("c1", "x" * 60), result("c2", "y" * 60)]
         kept = curated(ToolResultClearer(keep=1, clear_inputs=True), said)
         assert [one.arguments for one in kept[0].tool_calls or ()] == ["{}", '{"query": "long"}']
@@ -244,7 +246,7 @@ class TestToolResultClearer:
         assert self.cleared(ToolResultClearer(keep=1), said) == [True, False]
 
 
-class TestTurnRetention:
+class TestTurnRetentionManager:
     SAID: ClassVar[list[Message]] = [
         system("s"),
         user("one"),
@@ -259,13 +261,13 @@ class TestTurnRetention:
         user("three"),
     ]
 
-    def test_older_turns_keep_what_was_said(self) -> None:
+    def test_older_turns_keep_their_text(self) -> None:
         kept = curated(TurnRetentionManager(preserve_turns=2), self.SAID)
         assert texts(kept) == ["s", "one", "looking", "1", "two", None, "found", "2", "three"]
         assert kept[2].tool_calls is None
         assert all(entry.original is None for entry in kept[4:])
 
-    def test_older_turns_may_go_altogether(self) -> None:
+    def test_older_turns_can_be_excluded(self) -> None:
         kept = curated(TurnRetentionManager(preserve_turns=1, older="exclude"), self.SAID)
         assert texts(kept) == ["s", "three"]
 
@@ -309,8 +311,8 @@ class TestRoleTruncator:
         assert len(kept[0].content or "") == 20
 
 
-class TestDuplicateResults:
-    def test_the_latest_of_the_same_stays(self) -> None:
+class TestDuplicateResultManager:
+    def test_the_latest_of_equal_results_stays(self) -> None:
         said = [*exchange("a", text="x" * 90), *exchange("b", text="x" * 90)]
         kept = curated(DuplicateResultManager(), said)
         assert kept[1].content == DuplicateResultManager().reference
@@ -324,7 +326,7 @@ class TestDuplicateResults:
             [call("b", at=2), result("b", "x" * 90)],
         ],
     )
-    def test_another_text_tool_or_argument_is_not_the_same(self, other: list[Message]) -> None:
+    def test_another_text_tool_or_argument_is_no_duplicate(self, other: list[Message]) -> None:
         said = [*exchange("a", text="x" * 90), *other]
         assert curated(DuplicateResultManager(), said) == entries(said)
 
@@ -333,50 +335,62 @@ class TestDuplicateResults:
         assert texts(kept)[1:] == ["[same]", "[same]", "x" * 90]
 
 
-class Shouting:
-    async def curate(
-        self, given: list[ConversationEntry], *, context: CurationContext
-    ) -> list[ConversationEntry]:
-        return given[-1:]
+def rule_conversation() -> list[Message]:
+    messages = [user("let us begin"), assistant("yes"), user("Never use the word boat.")]
+    for turn in range(40):
+        messages += [assistant("right " * 20), user(f"question {turn} " + "please " * 20)]
+    return messages
 
 
-class TestComposition:
-    def test_order_is_the_callers(self) -> None:
-        said = [user("1"), user("2"), *exchange("c1", text="x" * 50)]
-        manager = ComposedManager([ToolResultTruncator(10), SlidingWindowManager(2)])
-        kept = curated(manager, said)
-        assert [entry.role.value for entry in kept] == ["assistant", "tool"]
-        assert len(kept[1].content or "") == 10
+class TestPinManager:
+    def test_a_rule_survives_the_budget(self) -> None:
+        messages = rule_conversation()
+        assert messages[2] not in Curator(max_tokens=800).curate(messages).messages
+        view = Curator(PinManager(), max_tokens=800).curate(messages).messages
+        assert messages[2] in view
 
-    def test_an_async_manager_needs_acurate(self) -> None:
-        with pytest.raises(ConfigurationError, match="acurate"):
-            curated(ComposedManager((Shouting(),)), [user()])  # type: ignore[arg-type]
+    def test_the_predicate_decides(self) -> None:
+        messages = rule_conversation()
+        manager = PinManager(lambda entry: "question 3 " in (entry.content or ""))
+        view = Curator(manager, max_tokens=800).curate(messages).messages
+        assert any("question 3 " in message["content"] for message in view)
+        assert messages[2] not in view
 
-    async def test_sync_and_async_managers_mix(self) -> None:
-        manager = ComposedManager((Shouting(), PassthroughManager()))  # type: ignore[arg-type]
-        kept = await manager.acurate(entries([user("1"), user("2")]), context=context())
-        assert texts(kept) == ["2"]
+    def test_pins_cannot_eat_the_budget(self) -> None:
+        curation = Curator(PinManager(lambda entry: True), max_tokens=800).curate(
+            rule_conversation()
+        )
+        assert curation.tokens <= 800
 
-    def test_something_that_does_not_curate_is_refused_by_position(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"managers\[1\].*Fix"):
-            ComposedManager((PassthroughManager(), object()))  # type: ignore[arg-type]
+    @pytest.mark.parametrize(
+        "text",
+        ["Always answer in French", "ok. Never do that", "from now on, use tabs", "I prefer tea."],
+    )
+    def test_standing_rules_are_recognised(self, text: str) -> None:
+        assert is_standing_rule(ConversationEntry(MessageRole.USER, text))
+
+    @pytest.mark.parametrize(
+        "text", ["it has always been so", "I never said that", "", "hello", "\n" * 1_900 + "so"]
+    )
+    def test_statements_are_no_standing_rules(self, text: str) -> None:
+        assert not is_standing_rule(ConversationEntry(MessageRole.USER, text))
+
+    def test_only_the_user_states_rules(self) -> None:
+        assert not is_standing_rule(ConversationEntry(MessageRole.ASSISTANT, "Always be kind"))
 
 
-class TestObservation:
-    def test_publishes_what_happened(self) -> None:
-        bus, seen = EventBus(), list[HistoryCurated]()
-        bus.subscribe(HistoryCurated, seen.append)
-        inner = ComposedManager((ToolResultTruncator(10), SlidingWindowManager(2)))
-        said = [user("1"), *exchange("c1", text="x" * 50)]
-        curated(ObservableManager(inner, bus, "support"), said)
-        (event,) = seen
-        assert (event.prompt_name, event.strategy) == ("support", "composed")
-        assert (event.original_count, event.curated_count) == (3, 2)
-        assert event.actions == {"dropped": 1, "kept": 1, "truncated": 1}
+class TestTokenBudgetManager:
+    def test_the_view_fits_and_ends_with_the_latest_user_entry(self) -> None:
+        said = rule_conversation()
+        view = curated(TokenBudgetManager(800), said)
+        assert sum(map(COUNTER.count_entry, view)) <= 800
+        assert view[-1].content == said[-1]["content"]
+        assert [entry.origin for entry in view].count("recap") == 1
 
-    async def test_publishes_for_async_managers_too(self) -> None:
-        bus, seen = EventBus(), list[HistoryCurated]()
-        bus.subscribe(HistoryCurated, seen.append)
-        manager = ObservableManager(Shouting(), bus)  # type: ignore[arg-type]
-        await manager.acurate(entries([user("1"), user("2")]), context=context())
-        assert seen[0].actions == {"dropped": 1, "kept": 1}
+    def test_a_compaction_is_noted_for_the_report(self) -> None:
+        said, compactions = rule_conversation(), []
+        for end in range(3, len(said) + 1, 2):
+            noted = context()
+            TokenBudgetManager(800).curate(entries(said[:end]), context=noted)
+            compactions.append(bool(noted.compactions))
+        assert 0 < sum(compactions) < len(compactions) / 2

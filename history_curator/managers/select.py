@@ -1,0 +1,329 @@
+"""Managers that select: everything, the last entries, a token budget, the latest turns, pins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.errors import ConfigurationError
+from history_curator.managers.base import (
+    CurationContext,
+    Entries,
+    check_choice,
+    check_count,
+    list_results,
+)
+from history_curator.units import Unit, pair
+from history_curator.window import FittedView, fit_entries
+
+
+@dataclass(frozen=True, slots=True)
+class PassthroughManager:
+    """Returns the entries unchanged.
+
+    Examples:
+        >>> from history_curator import Curator
+        >>> Curator(PassthroughManager()).curate([{"role": "user", "content": "hi"}]).messages
+        [{'role': 'user', 'content': 'hi'}]
+    """
+
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
+        """Return the entries."""
+        return list(entries)
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingWindowManager:
+    """Keeps system entries and the last ``window_size`` other entries.
+
+    Guaranteed: never more than the window, except that the newest exchange is kept whole however
+    many calls it has; an exchange that only partly fits is left out; pinned entries stay. A window
+    of zero keeps nothing but system and pinned entries. Orphaned results are left out.
+
+    A window slides on every call, so the provider's prompt cache misses on every call; a budget
+    (`TokenBudgetManager`, or `Curator(max_tokens=…)`) does not have that cost.
+
+    Examples:
+        >>> from history_curator import Curator
+        >>> said = [{"role": "user", "content": str(n)} for n in range(5)]
+        >>> Curator(SlidingWindowManager(2)).curate(said).report.curated_count
+        2
+    """
+
+    window_size: int
+
+    def __post_init__(self) -> None:
+        check_count(self, "window_size", self.window_size)
+
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
+        """Return the window."""
+        size = max(self.window_size, context.preserve_last_n or 0)
+        if sum(entry.role is not MessageRole.SYSTEM for entry in entries) <= size:
+            return list(entries)
+        newest = _find_newest(pair(entries), size)
+        window = []
+        for entry in entries:
+            if entry.role is MessageRole.SYSTEM or entry.pinned or id(entry.root) in newest:
+                window.append(entry)
+            else:
+                context.explain(entry, f"outside the window of the last {self.window_size} entries")
+        return window
+
+
+def _find_newest(units: Sequence[Unit], size: int) -> set[int]:
+    """Return the identities of the entries of the last units that fit into ``size``."""
+    found: set[int] = set()
+    for unit in reversed(units):
+        members = {id(entry.root) for entry in (unit.head, *list_results(unit)) if entry}
+        if size <= 0 or (found and len(found) + len(members) > size):
+            break
+        found |= members
+        if len(found) >= size:
+            break
+    return found
+
+
+@dataclass(frozen=True)
+class TokenBudgetManager:
+    """Fits the entries into a token budget.
+
+    Oversized tool results are capped, and the oldest exchanges are dropped and listed in a recap;
+    between compactions the view only grows at its end. A `Curator` with `max_tokens` does the
+    same, so this manager is for budgets inside a pipeline.
+
+    Args:
+        max_tokens: the budget of the messages.
+        compact_to: how full a compaction leaves the view; None is 0.7.
+        recall_tool: placeholders name the handle that the recall tool takes; a text is its name.
+        recap: whether a marked entry sums up the part before the cutoff.
+
+    Raises:
+        BudgetUnsatisfiableError: when the entries that must stay do not fit.
+
+    Examples:
+        >>> said = [ConversationEntry(MessageRole.USER, "hi")]
+        >>> len(TokenBudgetManager(500).curate(said, context=CurationContext()))
+        1
+    """
+
+    max_tokens: int
+    compact_to: float | None = None
+    recall_tool: bool | str = False
+    recap: bool = True
+
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
+        """Return the entries that fit."""
+        window = fit_entries(
+            entries,
+            counter=context.counter,
+            memo=context.memo,
+            max_tokens=self.max_tokens,
+            tail=context.tail,
+            compact_to=self.compact_to,
+            recap=self.recap,
+            recall_tool=self.recall_tool,
+            preserve_last_n=context.preserve_last_n,
+        )
+        if window.compacted:
+            context.note_compaction(self)
+        return window.entries
+
+
+def fit_window(
+    entries: Entries, context: CurationContext, max_tokens: int, compact_to: float | None
+) -> FittedView:
+    """Return the entries that fit, without a recap, as the context wants them.
+
+    Raises:
+        BudgetUnsatisfiableError: when the entries that must stay do not fit.
+    """
+    return fit_entries(
+        entries,
+        counter=context.counter,
+            memo=context.memo,
+        max_tokens=max_tokens,
+        tail=context.tail,
+        compact_to=context.compact_to if compact_to is None else compact_to,
+        recall_tool=context.recall_tool,
+        preserve_last_n=context.preserve_last_n,
+    )
+
+
+def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]:
+    """Return whether the entries fit the budget, and whether those of the last request did.
+
+    Counts each entry at most once, and older ones no further back than the budget goes.
+    """
+    if context.max_tokens is None:
+        return True, True
+    newest = range(len(entries) - 1, -1, -1)
+    start = next(
+        (position for position in newest if entries[position].role is MessageRole.ASSISTANT), 0
+    )
+    older_tokens = 0
+    for position in range(start - 1, -1, -1):
+        older_tokens += context.count_entry(entries[position])
+        if older_tokens > context.max_tokens:
+            return False, False
+    return older_tokens + sum(map(context.count_entry, entries[start:])) <= context.max_tokens, True
+
+
+_REASON = "tool details of an older turn"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRetentionManager:
+    """Keeps the latest turns with all tool details, and of older ones the text alone, or nothing.
+
+    A turn is a user entry and everything up to the next one. The turn that is still being answered
+    is always kept in full, whatever ``preserve_turns`` says, because a model cannot continue an
+    exchange that was taken away. System and pinned entries stay.
+
+    Args:
+        preserve_turns: how many of the latest turns are kept verbatim.
+        older: ``"text"`` keeps user and assistant text of older turns, ``"exclude"`` nothing.
+
+    Examples:
+        >>> said = [ConversationEntry(MessageRole.USER, text) for text in ("one", "two", "three")]
+        >>> manager = TurnRetentionManager(preserve_turns=1, older="exclude")
+        >>> [entry.content for entry in manager.curate(said, context=CurationContext())]
+        ['three']
+    """
+
+    preserve_turns: int = 2
+    older: Literal["text", "exclude"] = "text"
+
+    def __post_init__(self) -> None:
+        check_count(self, "preserve_turns", self.preserve_turns)
+        check_choice(self, "older", self.older, ("text", "exclude"))
+
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
+        """Return older turns reduced, the latest ones as they are."""
+        start = start_of_turns(entries, self.preserve_turns)
+        if not start:
+            return list(entries)
+        # Results that arrived in a preserved turn for a call of an older one go with the call.
+        late = {
+            id(result.root)
+            for unit in pair(entries)
+            if unit.start < start
+            for result in list_results(unit)
+            if result is not None
+        }
+        view = []
+        for position, entry in enumerate(entries):
+            is_old = position < start or id(entry.root) in late
+            reduced = self._reduce(entry) if is_old else entry
+            if reduced is None:
+                reason = _REASON if self.older == "text" else "older than the preserved turns"
+                context.explain(entry, reason)
+            else:
+                view.append(reduced)
+        return view
+
+    def _reduce(self, entry: ConversationEntry) -> ConversationEntry | None:
+        if entry.role is MessageRole.SYSTEM or entry.pinned:
+            return entry
+        if self.older == "exclude" or entry.role is MessageRole.TOOL:
+            return None
+        if not entry.tool_calls:
+            return entry
+        if not (entry.content and not entry.content.isspace()) and not entry.has_media:
+            return None
+        # Thinking is bound to the calls that follow it, so it goes with them.
+        return entry.evolve(tool_calls=None, reasoning=None, action="cleared", reason=_REASON)
+
+
+def start_of_turns(entries: Entries, turns: int) -> int:
+    """Return where the latest turns start; one that is still being answered always counts."""
+    turns = turns or (0 if is_answered(entries) else 1)
+    if not turns:
+        return len(entries)
+    for position in range(len(entries) - 1, -1, -1):
+        if entries[position].is_real_user:
+            turns -= 1
+            if not turns:
+                return position
+    return 0
+
+
+def is_answered(entries: Entries) -> bool:
+    """Whether the last turn ended with an answer in words."""
+    for entry in reversed(entries):
+        if entry.role is not MessageRole.SYSTEM:
+            return entry.role is MessageRole.ASSISTANT and not entry.tool_calls
+    return True
+
+
+_STANDING_RULE = re.compile(
+    r"(?:^|(?<=[.!?\n]))[ \t]*(?:please[ \t]+)?(?:always|never|from now on|remember(?: that| to)|"
+    r"(?:do not|don't) ever|make sure (?:you|to) (?:always|never)|I (?:always )?prefer)\b",
+    re.IGNORECASE,
+)
+_LONGEST_RULE = 2_000
+
+
+def is_standing_rule(entry: ConversationEntry) -> bool:
+    """Whether the user states a rule meant to last: always, never, I prefer.
+
+    A guess from the words of short messages; give `PinManager` a predicate that knows better.
+
+    Examples:
+        >>> is_standing_rule(ConversationEntry(MessageRole.USER, "Always answer in French."))
+        True
+        >>> is_standing_rule(ConversationEntry(MessageRole.USER, "Have you always been there?"))
+        False
+    """
+    text = entry.content
+    if entry.role is not MessageRole.USER or entry.origin is not None or not text:
+        return False
+    return len(text) <= _LONGEST_RULE and _STANDING_RULE.search(text) is not None
+
+
+class PinManager:
+    """Pins entries that a predicate finds, so that every later step keeps them whole.
+
+    Put it first. Guaranteed: text is not changed; at most ``max_tokens`` tokens are pinned, the
+    newest first, so that pins cannot eat the budget; pins of the caller are left as they are.
+
+    Args:
+        predicate: says which entries to pin; by default rules that the user states.
+        max_tokens: the most all pins of this manager may cost. None: a quarter of the budget.
+
+    Examples:
+        >>> said = [ConversationEntry(MessageRole.USER, "Never call me before noon.")]
+        >>> PinManager().curate(said, context=CurationContext(max_tokens=1_000))[0].pinned
+        True
+    """
+
+    def __init__(
+        self,
+        predicate: Callable[[ConversationEntry], bool] = is_standing_rule,
+        *,
+        max_tokens: int | None = None,
+    ) -> None:
+        if not callable(predicate):
+            raise ConfigurationError(f"predicate is {predicate!r}. Fix: a function of an entry.")
+        self.predicate = predicate
+        self.max_tokens = max_tokens
+
+    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
+        """Return the entries, some of them pinned."""
+        available = self.max_tokens
+        if available is None and context.max_tokens is not None:
+            available = context.max_tokens // 4
+        view = list(entries)
+        for position in range(len(view) - 1, -1, -1):
+            entry = view[position]
+            if entry.pinned or entry.role is MessageRole.SYSTEM or not self.predicate(entry):
+                continue
+            if available is not None:
+                tokens = context.count_entry(entry)
+                if tokens > available:
+                    continue
+                available -= tokens
+            view[position] = entry.evolve(pinned=True, reason="pinned by a rule")
+        return view

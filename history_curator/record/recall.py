@@ -1,0 +1,314 @@
+"""`Recall`: read the original of an entry that left the view, by handle, lines, or query.
+
+Every line that was said starts with ``> `` in an answer, so a line that does not is ours, whatever
+the quoted text holds.
+"""
+
+from __future__ import annotations
+
+import re
+from asyncio import to_thread
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from history_curator.entries import (
+    RECALL_TOOL_NAME,
+    ConversationEntry,
+    MessageRole,
+    find_handle,
+    handle_of,
+    is_handle,
+    quote,
+    recall_hint,
+    span_handle,
+)
+from history_curator.errors import ConfigurationError
+from history_curator.formats import read_entries
+from history_curator.managers.search import (
+    Bm25Scorer,
+    Scorer,
+    entry_text,
+    name_speaker,
+    rank_positions,
+    score_entries,
+    split_terms,
+)
+from history_curator.tokens import TokenCounter, get_counter, shorten, shorten_tokens
+
+__all__ = [
+    "RECALL_DESCRIPTION",
+    "RECALL_TOOL_NAME",
+    "Recall",
+    "RecallRequest",
+    "handle_of",
+    "is_handle",
+    "recall_hint",
+    "span_handle",
+]
+
+RECALL_DESCRIPTION = (
+    "Get back earlier parts of this conversation that were shortened, cleared or left out. "
+    'Give `handle` (as written in a placeholder, such as "r1a2b3c4d5e6f7081"), optionally with `lines` '
+    '("40-80"), or give `query` (a few words) to search everything said and every tool result so '
+    "far. Works for this conversation only."
+)
+
+Record = Sequence[Any] | Callable[[], Sequence[Any]]
+
+_MAX_HITS = 32
+"""Parts of an answer at most: short ones fill the default limit of a tool with about so many."""
+_MAX_LINE = 2_000
+_AROUND = 60
+"""Tokens set aside for the words around an excerpt, beside its label."""
+_RANGE = re.compile(r"(\d{1,9})(?:(-|–|\.\.|:|,|to)(\d{1,9})?)?")
+
+
+class RecallRequest(BaseModel):
+    """Arguments of the recall tool: a handle (with optional lines), or a query.
+
+    Examples:
+        >>> RecallRequest(handle="r1a2b3c4d5e6f7081", lines="40-80").lines
+        '40-80'
+    """
+
+    handle: str | None = Field(
+        default=None, description="The handle written in a placeholder, copied exactly."
+    )
+    lines: str | None = Field(
+        default=None, description='Which lines of the original, from 1: "40-80", "40-" or "40".'
+    )
+    query: str | None = Field(
+        default=None, description="Words to look for when no handle is known."
+    )
+
+
+class Recall:
+    r"""Answers the recall tool from one conversation's record, and from nothing else.
+
+    Guaranteed: an answer never holds more than ``max_tokens`` tokens, never a text from outside
+    the record given here, never the system prompt, and never an exception for anything a model may
+    write: a handle that belongs to no entry of this record gets a plain refusal. Every line that
+    was said starts with ``> ``, so nothing in it can pose as another message or as an answer of
+    ours. Any number of threads may ask; each is answered from the record as it was returned to
+    that thread.
+
+    A query is answered with the ranking of `RelevanceManager`, over the whole record; when a
+    scorer fails, by words alone.
+
+    Args:
+        record: the recorded messages or entries, or a callable that returns them, from a store
+            for instance (asked at every call, so that a growing conversation stays searchable).
+        arecord: the same for `acall`, to be awaited; None reads `record` in a thread.
+        counter: an encoding, a model name or a `TokenCounter`.
+        max_tokens: the most one answer may cost.
+        scorer: how texts are matched with a query, as for `RelevanceManager`.
+        name: the name of the tool; its earlier answers are not found again.
+
+    Examples:
+        >>> from history_curator.entries import ConversationEntry as E, MessageRole as R
+        >>> said = [E(R.USER, "one\ntwo\nthree"), E(R.ASSISTANT, "noted")]
+        >>> recall = Recall(said, counter="heuristic")
+        >>> print(recall(handle=handle_of(said[0]), lines="2-3"))
+        [user, message 1, lines 2-3 of 3]
+        > two
+        > three
+        >>> recall(handle="r0000000000000000").startswith("Refused")
+        True
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        *,
+        arecord: Callable[[], Awaitable[Sequence[Any]]] | None = None,
+        counter: str | TokenCounter | None = "o200k_base",
+        max_tokens: int = 2_000,
+        scorer: Scorer | None = None,
+        name: str = RECALL_TOOL_NAME,
+    ) -> None:
+        if max_tokens < 50:
+            raise ConfigurationError(f"max_tokens must be at least 50, got {max_tokens}.")
+        self.max_tokens = max_tokens
+        self._record = record
+        self._arecord = arecord
+        self._counter = get_counter(counter)
+        self._scorer = scorer or Bm25Scorer()
+        self._name = name
+
+    def __call__(
+        self, handle: str | None = None, lines: Any = None, query: str | None = None
+    ) -> str:
+        """Answer one request of the recall tool, in words the agent can act on."""
+        return self._answer(self._read_record(), handle, lines, query)
+
+    async def acall(
+        self, handle: str | None = None, lines: Any = None, query: str | None = None
+    ) -> str:
+        """Answer one request; the record is awaited, and looked through in a thread."""
+        if self._arecord is None:
+            return await to_thread(self, handle, lines, query)
+        return await to_thread(self._answer, await self._arecord(), handle, lines, query)
+
+    def by_handle(self, handle: str, lines: Any = None) -> str:
+        """Return the original behind a handle, or a refusal when this record has no such handle.
+
+        Args:
+            handle: as written in a placeholder.
+            lines: which lines, from 1: ``"40-80"``, ``"40-"``, ``"40"`` or ``(40, 80)``.
+        """
+        return self._find_by_handle(_read_roots(self._read_record()), handle, lines)
+
+    def by_query(self, query: str) -> str:
+        """Return the parts of the record that match a query best, in order, with their handles."""
+        return self._find_by_query(_read_roots(self._read_record()), query)
+
+    def _read_record(self) -> Sequence[Any]:
+        return self._record() if callable(self._record) else self._record
+
+    def _answer(self, record: Sequence[Any], handle: Any, lines: Any, query: Any) -> str:
+        if handle and str(handle).strip():
+            answer = self._find_by_handle(_read_roots(record), str(handle), lines)
+        elif query and str(query).strip():
+            answer = self._find_by_query(_read_roots(record), str(query))
+        else:
+            return "Give a handle from a placeholder, or a query."
+        return shorten_tokens(answer, self.max_tokens, self._counter, keep="head")
+
+    def _find_by_handle(self, entries: list[ConversationEntry], handle: str, lines: Any) -> str:
+        asked = handle.strip("\"'` ")
+        handles = [handle_of(entry) for entry in entries] if is_handle(asked) else []
+        span = range(*(find_handle(asked, handles) or (0, 0)))
+        found = [position for position in span if entries[position].role is not MessageRole.SYSTEM]
+        if not found:
+            name = re.sub(r"[^\w.:-]", "?", shorten(handle, 40))
+            return (
+                f'Refused: no entry of this conversation has the handle "{name}". '
+                "Copy a handle exactly from a placeholder, or search with query=…"
+            )
+        if len(found) == 1:
+            label, quoted = (
+                _label_entry(entries[found[0]], found[0]),
+                _quote_lines(entries[found[0]]),
+            )
+        else:
+            label, quoted = f"messages {found[0] + 1}-{found[-1] + 1}", []
+            for position in found:
+                quoted += [
+                    f"[{_label_entry(entries[position], position)}]",
+                    *_quote_lines(entries[position]),
+                ]
+        return self._write_excerpt(label, quoted, lines)
+
+    def _find_by_query(self, entries: list[ConversationEntry], query: str) -> str:
+        # Entries that may not be found have no words.
+        visible = [
+            ConversationEntry(entry.role) if self._is_hidden(entry) else entry for entry in entries
+        ]
+        scores, _ = score_entries(visible, {query: 1.0}, self._scorer)
+        sizes = [len(entry.content or "") for entry in entries]
+        ranked = (
+            position
+            for position in rank_positions(scores, sizes)
+            if not self._is_hidden(entries[position])
+        )
+        best = [position for position, _ in zip(ranked, range(_MAX_HITS), strict=False)]
+        asked = re.sub(r"[^\w .,:'?-]", "?", shorten(query, 80))
+        if not best:
+            return f'Nothing in this conversation matches "{asked}".'
+        share = max(40, self.max_tokens // min(len(best), 3))
+        left = self.max_tokens - 8
+        pieces: list[tuple[int, str]] = []
+        for position in best:
+            label = f"{_label_entry(entries[position], position)}, handle {handle_of(entries[position])}"
+            piece = self._write_passage(
+                label, _quote_lines(entries[position]), query, min(left, share)
+            )
+            tokens = self._counter.count(piece) + 1
+            if tokens <= left:
+                left -= tokens
+                pieces.append((position, piece))
+        if not pieces:
+            return f'Nothing that matches "{asked}" fits {self.max_tokens} tokens.'
+        return "\n".join(piece for _, piece in sorted(pieces))
+
+    def _is_hidden(self, entry: ConversationEntry) -> bool:
+        """Whether no query finds an entry: the system prompt, and earlier answers of the tool."""
+        if entry.role is MessageRole.TOOL:
+            return entry.tool_name == self._name
+        calls = entry.tool_calls or ()
+        is_recall = bool(calls) and all(call.name == self._name for call in calls)
+        return is_recall or entry.role is MessageRole.SYSTEM
+
+    def _write_excerpt(self, label: str, lines: Sequence[str], wanted: Any) -> str:
+        """Return the wanted lines under a label, as many as fit, and how to get the others."""
+        total = len(lines)
+        first, last = _read_range(wanted, total)
+        if first > total:
+            return f"[{label}] has {total} lines; line {first} does not exist."
+        available = self.max_tokens - self._counter.count(label) - _AROUND
+        left = available
+        taken: list[str] = []
+        for line in lines[first - 1 : last]:
+            left -= self._counter.count(line) + 1
+            if left < 0:
+                break
+            taken.append(line)
+        if not taken:
+            limit = max(available, 1)
+            taken = [shorten_tokens(lines[first - 1], limit, self._counter, keep="head")]
+        end = first + len(taken) - 1
+        which = f"lines {first}-{end} of {total}" if (first, end) != (1, total) else "whole"
+        more = f'\n[More: lines="{end + 1}-{last}"]' if end < last else ""
+        return f"[{label}, {which}]\n" + "\n".join(taken) + more
+
+    def _write_passage(self, label: str, lines: Sequence[str], query: str, limit: int) -> str:
+        """Return the stretch of lines that matches a query best, within a number of tokens."""
+        count = self._counter.count
+        whole = "\n".join((f"[{label}]", *lines))
+        if len(whole) <= limit * 8 and count(whole) <= limit:
+            return whole
+        wanted = set(split_terms(query))
+        short = [line[:_MAX_LINE] for line in lines]
+        hits = [len(wanted.intersection(split_terms(line))) for line in short]
+        best = hits.index(max(hits))
+        limit -= count(label) + 20
+        left = limit - count(short[best]) - 1
+        first, last = best, best + 1
+        while left > 0 and (first > 0 or last < len(short)):
+            is_upward = first > 0 and (last >= len(short) or best - first < last - best)
+            left -= count(short[first - 1] if is_upward else short[last]) + 1
+            if left < 0:
+                break
+            first, last = (first - 1, last) if is_upward else (first, last + 1)
+        text = "\n".join(short[first:last])
+        body = shorten_tokens(text, max(limit, 1), self._counter, keep="head")
+        return f"[{label}, lines {first + 1}-{last} of {len(short)}]\n{body}"
+
+
+def _read_roots(record: Sequence[Any]) -> list[ConversationEntry]:
+    return [entry.root for entry in read_entries(record)]
+
+
+def _label_entry(entry: ConversationEntry, position: int) -> str:
+    """Return who said an entry, and its place in the record, from 1."""
+    return f"{name_speaker(entry)}, message {position + 1}"
+
+
+def _quote_lines(entry: ConversationEntry) -> list[str]:
+    return quote(entry_text(entry)).split("\n")
+
+
+def _read_range(wanted: Any, total: int) -> tuple[int, int]:
+    """Read a line range as models write it; anything unreadable means everything."""
+    if isinstance(wanted, (list, tuple)) and wanted:
+        wanted = "-".join(str(number) for number in wanted[:2])
+    match = _RANGE.fullmatch("".join(str(wanted)[:80].split()))
+    if match is None:
+        return 1, total
+    first = max(1, int(match[1]))
+    if match[2] is None:
+        return first, min(first, total)
+    last = int(match[3]) if match[3] else total
+    return first, min(max(first, last), total)

@@ -1,0 +1,212 @@
+"""Search: BM25 scores, terms, what a match gives to its neighbours, and what is asked."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import pytest
+
+from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.errors import ConfigurationError
+from history_curator.managers import Bm25Scorer
+from history_curator.managers.relevance import build_query, leans_on_last_turn
+from history_curator.managers.search import (
+    MEMO_CHARS,
+    name_speaker,
+    quote_entry,
+    rank_positions,
+    score_entries,
+    split_terms,
+    split_words,
+    spread_scores,
+)
+
+TEXTS = [
+    "My flight to Oslo leaves on Monday morning",
+    "I have two dogs and a cat, the dogs are loud",
+    "Flights are cheaper on Mondays, and Monday it is",
+    "What did the doctor say about the cat?",
+    "",
+    "Nothing in here matters",
+]
+
+
+def user(text: str) -> ConversationEntry:
+    return ConversationEntry(MessageRole.USER, text)
+
+
+def assistant(text: str) -> ConversationEntry:
+    return ConversationEntry(MessageRole.ASSISTANT, text)
+
+
+class TestBm25Scorer:
+    @pytest.mark.parametrize(("k1", "b"), [(1.2, 0.6), (1.5, 0.75), (0.9, 0.0)])
+    @pytest.mark.parametrize("query", ["monday flights", "cat dogs doctor", "unknown", "oslo cat"])
+    def test_scores_equal_those_of_bm25s(self, query: str, k1: float, b: float) -> None:
+        bm25s = pytest.importorskip("bm25s")
+        peer = bm25s.BM25(method="lucene", k1=k1, b=b)
+        peer.index([split_terms(text) for text in TEXTS], show_progress=False)
+        known = [term for term in sorted(set(split_terms(query))) if term in peer.vocab_dict]
+        expected = peer.get_scores(known) if known else [0.0] * len(TEXTS)
+        assert Bm25Scorer(k1=k1, b=b).score(query, TEXTS) == pytest.approx(expected, abs=1e-5)
+
+    def test_a_used_scorer_scores_like_a_new_one(self) -> None:
+        used = Bm25Scorer()
+        for end in range(len(TEXTS) + 1):
+            assert used.score("cat on monday", TEXTS[:end]) == Bm25Scorer().score(
+                "cat on monday", TEXTS[:end]
+            )
+
+    def test_neighbouring_repeats_of_a_term_all_count(self) -> None:
+        once, thrice = Bm25Scorer(b=0.0).score("dog", ["dog", "dog dog dogs"])
+        assert thrice > once
+
+    def test_a_growing_conversation_costs_what_is_new(self) -> None:
+        texts = [
+            f"message {n} tells about topic{n} and the weather of day {n}" for n in range(6_000)
+        ]
+        scorer = Bm25Scorer()
+        started = process_time()
+        scorer.score("topic17", texts)
+        first = process_time() - started
+        started = process_time()
+        scorer.score("topic18", [*texts, "one more"])
+        assert process_time() - started < first / 3
+
+    def test_the_memo_is_bounded(self) -> None:
+        scorer = Bm25Scorer()
+        for number in range(20):
+            scorer.score("dog", [f"{number} " + "word " * (MEMO_CHARS // 60)])
+        assert sum(len(terms) for _, terms in scorer._memo.values()) <= MEMO_CHARS
+
+
+class TestTerms:
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("flights flying", "flight fly"),
+            ("moved moving moves", "move move move"),
+            ("stopped telling", "stop tell"),
+            ("tries tried boxes", "try try box"),
+            ("lighthouses Passports", "lighthouse passport"),
+        ],
+    )
+    def test_inflections_meet(self, one: str, other: str) -> None:
+        assert split_terms(one) == split_terms(other)
+
+    @pytest.mark.parametrize("word", ["bus", "string", "bring", "glass", "ed", "naïve", "c3po"])
+    def test_words_without_an_ending_stay_whole(self, word: str) -> None:
+        assert split_terms(word) == [word.rstrip("e")]
+
+    def test_identifiers_are_found_by_their_pieces(self) -> None:
+        assert set(split_words("user name")) <= set(split_words("getUserName"))
+
+    def test_blobs_are_left_out(self) -> None:
+        assert split_terms("A" * 100_000) == []
+
+
+class TestSpreading:
+    def test_a_match_gives_to_both_sides(self) -> None:
+        assert spread_scores([0.0, 0.0, 2.0, 0.0], [False] * 4) == [0.6, 1.0, 2.0, 1.0]
+
+    def test_a_match_that_asks_gives_more_to_the_next_text(self) -> None:
+        assert spread_scores([2.0, 0.0], [True, False]) == [2.0, 1.4]
+
+    def test_of_equal_scores_the_shorter_comes_first(self) -> None:
+        assert rank_positions([1.0, 0.0, 1.0], [5_000, 1, 50]) == [2, 0]
+
+    def test_a_much_better_match_beats_a_shorter_one(self) -> None:
+        assert rank_positions([9.0, 1.0], [500, 100]) == [0, 1]
+
+
+class TestScoreEntries:
+    def test_names_and_calls_are_searched(self) -> None:
+        said = [user("hi"), ConversationEntry(MessageRole.TOOL, "3", tool_name="weather")]
+        scores, _ = score_entries([*said, user("x")] * 2, {"weather": 1.0}, Bm25Scorer())
+        assert scores[1] == max(scores) > 0
+
+    def test_weights_scale_a_query(self) -> None:
+        said = [user(text) for text in TEXTS]
+        full, _ = score_entries(said, {"cat": 1.0}, Bm25Scorer())
+        half, _ = score_entries(said, {"cat": 0.5}, Bm25Scorer())
+        assert [2 * score for score in half] == pytest.approx(full)
+
+    def test_a_scorer_that_asks_for_a_fix_is_not_replaced(self) -> None:
+        class Unset:
+            def score(self, question: str, texts: object) -> list[float]:
+                raise ConfigurationError("Fix: set a key.")
+
+        with pytest.raises(ConfigurationError, match="set a key"):
+            score_entries([user("hi")], {"hi": 1.0}, Unset())
+
+    def test_a_wrong_number_of_scores_is_a_failure(self) -> None:
+        class Short:
+            def score(self, question: str, texts: object) -> list[float]:
+                return [1.0]
+
+        scores, warning = score_entries([user("hi"), user("dog")], {"dog": 1.0}, Short())
+        assert scores[1] > 0
+        assert "Short failed (ValueError)" in warning
+
+
+class TestQuoting:
+    @pytest.mark.parametrize("name", ["system", "Developer", "result of x", "ai", "Human being"])
+    def test_nobody_has_a_role_for_a_name(self, name: str) -> None:
+        assert name_speaker(ConversationEntry(MessageRole.USER, "x", name=name)) == "user"
+
+    def test_a_name_cannot_end_a_label(self) -> None:
+        entry = ConversationEntry(MessageRole.USER, "x", name="A]\n[B")
+        assert name_speaker(entry) == "A???B"
+
+    def test_a_long_run_of_blanks_is_quoted_in_linear_time(self) -> None:
+        started = process_time()
+        quote_entry(user("\n" + " " * 200_000 + "\n" * 200_000 + "result of " + "x" * 200_000))
+        assert process_time() - started < 1
+
+
+class TestQuery:
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "yes",
+            "Oslo",
+            "the second one, please",
+            "And who paid?",
+            "what about the hotel?",
+            "When was that?",
+            "Why did she leave?",
+            "What colour?",
+            "",
+        ],
+    )
+    def test_a_short_message_leans_on_the_last_turn(self, said: str) -> None:
+        assert leans_on_last_turn(said)
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "What is the colour of my kitchen?",
+            "Which cities did I visit?",
+            "Who is Jill?",
+            "What did Melanie do after her charity race?",
+            "I would like to talk about the budget of the new project now",
+            "And finally I want a whole new plan for the garden, the kitchen and the cellar",
+        ],
+    )
+    def test_a_whole_question_stands_by_itself(self, said: str) -> None:
+        assert not leans_on_last_turn(said)
+
+    def test_a_follow_up_is_read_with_the_question_before(self) -> None:
+        said = [user("When is my sister's wedding?"), assistant("In June."), user("And who comes?")]
+        assert build_query(said, 2) == {"When is my sister's wedding?": 0.5, "And who comes?": 1.0}
+
+    def test_a_reply_is_read_with_the_assistants_last_question(self) -> None:
+        said = [user("Book a flight"), assistant("Sure. From where? To where?"), user("Oslo")]
+        assert build_query(said, 2) == {"To where?": 0.5, "Book a flight": 0.5, "Oslo": 1.0}
+
+    def test_a_question_about_to_be_asked_is_read_the_same_way(self) -> None:
+        said = [user("When is my sister's wedding?"), assistant("In June.")]
+        assert build_query(said, 2, "where?") == build_query([*said, user("where?")], 2)
+
+    def test_the_question_itself_counts_most(self) -> None:
+        assert build_query([user("hm"), assistant("ok?"), user("hm")], 2) == {"hm": 1.0, "ok?": 0.5}
