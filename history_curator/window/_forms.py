@@ -6,10 +6,9 @@ import json
 from collections.abc import Sequence
 from operator import is_
 
-from history_curator.formats import MessageFormat, reread
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
+from history_curator.formats import MessageFormat, reread
 from history_curator.rules import ProviderProfile
-from history_curator.rules._invariant import remembered
 from history_curator.timeline import Unit
 from history_curator.tokens import TokenCounter, shorten
 from history_curator.tokens._cap import cap_text, keep_count
@@ -35,17 +34,15 @@ class Form:
         maker: who made it; a form is of use to nobody else.
         entries: what is shown.
         tokens: what they cost, written.
-        features: what its entries have that a rule may be about.
         bare: the same without reasoning, once somebody asked for it.
         cleared: the same with placeholders for its results, once somebody asked for it.
     """
 
-    __slots__ = ("bare", "cleared", "entries", "features", "maker", "tokens")
+    __slots__ = ("bare", "cleared", "entries", "maker", "tokens")
 
-    def __init__(self, maker: Forms, entries: Entries, features: int, tokens: int) -> None:
+    def __init__(self, maker: Forms, entries: Entries, tokens: int) -> None:
         self.maker = maker
         self.entries = entries
-        self.features = features
         self.tokens = tokens
         self.bare: Form | None = None
         self.cleared: Form | None = None
@@ -83,12 +80,12 @@ class Forms:
         form: Form | None = unit.form
         if form is None or form.maker is not self:
             # What a rule adds counts for the cap.
-            entries, features = self.profile.repair_unit(unit.entries)
+            entries = self.profile.repair_unit(unit.entries)
             if self.cap is not None and unit.kind == "exchange":
                 capped = self._whole(tuple(map(self._arrived, entries)), entries)
                 if capped is not entries:
-                    entries, features = self.profile.repair_unit(capped)
-            form = unit.form = self._counted(entries, features, unit.entries)
+                    entries = self.profile.repair_unit(capped)
+            form = unit.form = self._counted(entries, unit.entries)
         return form
 
     def bare(self, unit: Unit) -> Form:
@@ -112,7 +109,7 @@ class Forms:
         cap = _even(texts, room - form.tokens + sum(texts)) - 16  # the overhead of an entry
         if cap < LEAST_CAP:
             return self.cleared(unit)
-        entries, _ = self.profile.repair_unit(unit.entries)
+        entries = self.profile.repair_unit(unit.entries)
         while cap >= LEAST_CAP:
             squeezed = self.made(
                 self._capped(entries, cap, "to fit the newest exchange"), unit.entries
@@ -134,20 +131,19 @@ class Forms:
 
     def made(self, entries: Entries, given: Entries) -> Form:
         """Return a form of these entries, after the rules that hold in a unit by itself."""
-        return self._counted(*self.profile.repair_unit(entries), given)
+        return self._counted(self.profile.repair_unit(entries), given)
 
-    def _counted(self, entries: Entries, features: int, given: Entries) -> Form:
+    def _counted(self, entries: Entries, given: Entries) -> Form:
         if entries is given:
-            return Form(self, entries, features, sum(map(self.counter.count_entry, entries)))
+            return Form(self, entries, sum(map(self.counter.count_entry, entries)))
         tokens = written_tokens(entries, self._format, self.counter)
-        return Form(self, entries, features, tokens)
+        return Form(self, entries, tokens)
 
     def _arrived(self, entry: ConversationEntry) -> ConversationEntry:
         """An entry as it is first shown; once, also where its exchange still grows."""
         if entry.role is not _TOOL or self.cap is None:
             return entry
-        cap, key = self.cap, ("capped", self.cap, self.recall_tool, self.counter.name)
-        return remembered(entry, key, lambda: self._cap(entry, cap, "oversized tool result"))
+        return self._cap(entry, self.cap, "oversized tool result")
 
     def _capped(self, entries: Entries, cap: int, reason: str) -> Entries:
         return self._whole(tuple([self._cap(entry, cap, reason) for entry in entries]), entries)

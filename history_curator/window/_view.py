@@ -8,26 +8,23 @@ cuts, and the usual fold goes on as if nothing had happened.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from itertools import chain
-from operator import attrgetter, or_
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from history_curator.caching import Along, State, Track
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.rules._features import ANY
-from history_curator.rules._invariant import remembered
+from history_curator.timeline import Timeline
 from history_curator.window._fold import Fold, Reached
 from history_curator.window._forms import Form, written_tokens
 from history_curator.window._jump import Cut
-from history_curator.timeline import Timeline
 
 if TYPE_CHECKING:
     from history_curator.window._seal import Seal
 
 Tail = Literal["request", "history"]
 
-_entries, _features, _tokens = map(attrgetter, ("entries", "features", "tokens"))
+_entries, _tokens = map(attrgetter, ("entries", "tokens"))
 
 
 class Found(NamedTuple):
@@ -236,12 +233,9 @@ class View:
         profile, count = self.seal.profile, self.seal.counter.count_entry
         flat = list(chain.from_iterable(map(_entries, pieces)))
         tokens = sum(map(_tokens, pieces))
-        entries = flat
-        features = reduce(or_, map(_features, pieces), ANY)
-        if not profile.holds_across(flat, self.tail, features):
-            entries = profile.repair(flat, self.tail)
+        entries = profile.repair(flat, self.tail)
         if self.edited:
-            entries = profile.settle(entries, 0, edited=True)
+            entries = profile.settle_reasoning(entries, edited=True)
         if entries is not flat:
             known = {id(entry) for entry in flat}
             tokens = sum(
@@ -266,8 +260,4 @@ def _runs(entries: Sequence[ConversationEntry]) -> Iterator[Sequence[Conversatio
 def _written(run: Sequence[ConversationEntry], seal: Seal) -> int:
     """What a run costs in which a rule changed something, written; once."""
     format, counter = seal.format, seal.counter
-    key = ("written", format and format.name, counter.name, *map(id, run))
-    found: tuple[object, int] = remembered(
-        run[0], key, lambda: (run, written_tokens(run, format, counter))
-    )
-    return found[1]  # holding the run keeps the ids in the key theirs
+    return written_tokens(run, format, counter)
