@@ -410,9 +410,8 @@ class ImagesFit(Rule):
         images = [
             (index, part_index, part)
             for index, entry in enumerate(entries)
-            if entry.parts and self._may_show_media(entry)
-            for part_index, part in enumerate(entry.parts)
-            if part.kind == "image"
+            for part_index, part in enumerate(entry.parts or ())
+            if part.kind == "image" and self._may_show_media(entry)
         ]
         surplus = max(0, len(images) - self.max_images)
         message = f"{len(images)} images, {self.max_images} are taken"

@@ -194,8 +194,9 @@ class ItemsAreUnique(Rule):
         found: list[Finding] = []
         seen: set[str] = set()
         for index, entry in enumerate(entries):
-            if entry.role is not ASSISTANT:
-                continue
+            source = entry.root.source
+            if entry.role is not ASSISTANT or (source.__class__ is dict and "type" not in source):
+                continue  # a plain message is no item
             ids = item_ids(entry)
             if len({*ids}) < len(ids) or not seen.isdisjoint(ids):
                 found.append((index, "repeated", "an item that is in the list already"))
