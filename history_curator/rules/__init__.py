@@ -11,6 +11,7 @@ from history_curator.rules.base import Rule, Violation
 from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
 from history_curator.rules.profiles import PROVIDERS, ProviderProfile, Tail, get_profile
 from history_curator.rules.reasoning import (
+    ItemsAreUnique,
     ReasoningBoundError,
     ReasoningMode,
     ReasoningStaysBound,
@@ -27,7 +28,6 @@ from history_curator.rules.roles import (
 from history_curator.rules.tool_fields import (
     ArgumentsAreObjects,
     CallIdsAreUnique,
-    ItemsAreUnique,
     ToolNamesAreAccepted,
 )
 from history_curator.rules.tool_pairing import ResultsFollowTheirCalls, ServerToolsStayWhole

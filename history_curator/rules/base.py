@@ -213,3 +213,48 @@ def _parts_of(entry: ConversationEntry) -> tuple[ContentPart, ...]:
     if entry.parts:
         return entry.parts
     return (ContentPart("text", entry.content),) if entry.content else ()
+
+
+def has_lone_surrogates(entry: ConversationEntry) -> bool:
+    """Return whether a text, an author, arguments or an unsigned thought cannot be encoded."""
+    return (
+        _is_unencodable(entry.content)
+        or _is_unencodable(entry.name)
+        or any(_is_unencodable(call.arguments) for call in entry.tool_calls or ())
+        or any(each.raw is None and _is_unencodable(each.text) for each in entry.reasoning or ())
+    )
+
+
+def without_lone_surrogates(entry: ConversationEntry) -> ConversationEntry:
+    """Return an entry with U+FFFD in place of each half of a character."""
+    changes: dict[str, Any] = {
+        "content": entry.content and _mend_text(entry.content),
+        "name": entry.name and _mend_text(entry.name),
+        "parts": entry.parts and tuple(map(_mend_block, entry.parts)),
+        "tool_calls": entry.tool_calls
+        and tuple(replace(each, arguments=_mend_text(each.arguments)) for each in entry.tool_calls),
+        "reasoning": entry.reasoning
+        and tuple(each if each.raw is not None else _mend_block(each) for each in entry.reasoning),
+    }
+    return copy_repaired(entry, "half a character cannot be encoded, and became U+FFFD", **changes)
+
+
+def _mend_block(block: Any) -> Any:
+    return replace(block, text=_mend_text(block.text)) if block.text else block
+
+
+def _is_unencodable(text: str | None) -> bool:
+    if text is None or text.isascii():
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _mend_text(text: str) -> str:
+    """Return a text with U+FFFD for each half; two halves that belong together become one."""
+    if not _is_unencodable(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole
@@ -18,8 +18,10 @@ from history_curator.rules.base import (
     Rule,
     copy_edited,
     copy_repaired,
+    has_lone_surrogates,
     is_blank,
     join_part_texts,
+    without_lone_surrogates,
 )
 
 MAX_CALLS = 128
@@ -27,6 +29,7 @@ EMPTY = "(empty)"
 _CALL_BLOCKS = {"tool_use", "tool_call", "function_call"}
 _MEDIA = {"image", "audio", "video", "file"}
 _NOTED = ("merged", ANONYMOUS)  # metadata that rules write
+_NOT_BOTH = "Assistant message must have either content or tool_calls, but not both."
 _EXTRA_KEYS = "Additional properties are not allowed"
 _EXTRA_INPUTS = "Extra inputs are not permitted"
 
@@ -41,8 +44,7 @@ class NothingIsBlank(Rule):
     ``(empty)``. An empty string beside calls is how frameworks write "no text" and is fine.
 
     Args:
-        flat_results: also ask that the content of a result is one string, where the format has
-            strings.
+        flat_results: a result is one string, in formats that have strings.
 
     Examples:
         >>> from history_curator.testing import parse_entries, show
@@ -57,7 +59,7 @@ class NothingIsBlank(Rule):
             "anthropic": "messages: text content blocks must be non-empty",
             "gemini": "Unable to submit request because it must include at least one parts field",
             "bedrock": "The text field in the ContentBlock object is blank.",
-            "mistral": "Assistant message must have either content or tool_calls, but not both.",
+            "mistral": _NOT_BOTH,
         },
         "thinking": {
             "anthropic": "The final block in an assistant message cannot be `thinking`.",
@@ -156,9 +158,7 @@ class MessagesAreWellFormed(Rule):
         "types": {"openai": "Invalid type for 'messages'", "anthropic": "Input should be a valid"},
         "repeated": {"anthropic": "`tool_use` ids must be unique"},
         "halves": {"core": "UnicodeEncodeError: surrogates not allowed"},
-        "text": {
-            "mistral": "Assistant message must have either content or tool_calls, but not both."
-        },
+        "text": {"mistral": _NOT_BOTH},
     }
 
     max_calls: int = MAX_CALLS
@@ -168,7 +168,7 @@ class MessagesAreWellFormed(Rule):
     def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
         """Look at the texts, at the calls, and at the keys of the message it was read from."""
         found = []
-        if _has_lone_surrogates(entry):
+        if has_lone_surrogates(entry):
             found.append(("halves", "half a character (a lone surrogate), which cannot be encoded"))
         if entry.repairs:
             found.append(("types", entry.repairs))
@@ -212,7 +212,7 @@ class MessagesAreWellFormed(Rule):
 
     def _form(self, entry: ConversationEntry, kinds: set[str]) -> list[ConversationEntry]:
         if "halves" in kinds:
-            entry = _without_lone_surrogates(entry)
+            entry = without_lone_surrogates(entry)
         if kinds != {"halves"}:
             entry = _without_extras(entry, kinds)
         out: list[ConversationEntry] = []
@@ -269,67 +269,19 @@ def _is_empty_list(source: Mapping[str, Any]) -> bool:
 
 
 def _is_call_block(part: ContentPart) -> bool:
-    raw = part.raw
-    return (
-        part.kind == "other" and isinstance(raw, Mapping) and str(raw.get("type")) in _CALL_BLOCKS
-    )
-
-
-def _has_lone_surrogates(entry: ConversationEntry) -> bool:
-    """Return whether a text, an author, arguments or an unsigned thought cannot be encoded."""
-    return (
-        _is_unencodable(entry.content)
-        or _is_unencodable(entry.name)
-        or any(_is_unencodable(call.arguments) for call in entry.tool_calls or ())
-        or any(each.raw is None and _is_unencodable(each.text) for each in entry.reasoning or ())
-    )
-
-
-def _without_lone_surrogates(entry: ConversationEntry) -> ConversationEntry:
-    """Return an entry with U+FFFD in place of each half of a character."""
-    changes: dict[str, Any] = {
-        "content": entry.content and _mend_text(entry.content),
-        "name": entry.name and _mend_text(entry.name),
-        "parts": entry.parts and tuple(map(_mend_block, entry.parts)),
-        "tool_calls": entry.tool_calls
-        and tuple(replace(each, arguments=_mend_text(each.arguments)) for each in entry.tool_calls),
-        "reasoning": entry.reasoning
-        and tuple(each if each.raw is not None else _mend_block(each) for each in entry.reasoning),
-    }
-    return copy_repaired(entry, "half a character cannot be encoded, and became U+FFFD", **changes)
-
-
-def _mend_block(block: Any) -> Any:
-    return replace(block, text=_mend_text(block.text)) if block.text else block
-
-
-def _is_unencodable(text: str | None) -> bool:
-    if text is None or text.isascii():
+    if part.kind != "other" or not isinstance(part.raw, Mapping):
         return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
-def _mend_text(text: str) -> str:
-    """Return a text with U+FFFD for each half; two halves that belong together become one."""
-    if not _is_unencodable(text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return str(part.raw.get("type")) in _CALL_BLOCKS
 
 
 @dataclass(frozen=True)
 class ImagesFit(Rule):
     """Media stand where the wire format has room for them, and images are few and small enough.
 
-    OpenAI refuses images outside the user role; Bedrock takes 20 images of 8000 px; Anthropic
-    takes 100, of 8000 px, but of 2000 px once there are more than 20, so that the 21st image
-    makes an old large one fatal.
+    OpenAI refuses images outside the user role; Bedrock takes 20 of 8000 px; Anthropic 100 of
+    8000 px, but of 2000 px beside more than 20, so that the 21st makes an old large one fatal.
 
-    Repair: ``[image removed]`` in place of the image, the oldest first. An image of unknown size
-    is taken to fit.
+    Repair: ``[image removed]``, the oldest first. An image of unknown size is taken to fit.
 
     Args:
         max_side: pixels of the longer side.
@@ -351,14 +303,8 @@ class ImagesFit(Rule):
             "openai": "Image URLs are only allowed for messages with role 'user'",
             "bedrock": "images are only supported in messages with the user role",
         },
-        "count": {
-            "anthropic": "Too many images",
-            "bedrock": "too many images: at most 20 are supported",
-        },
-        "size": {
-            "anthropic": "At least one of the image dimensions exceed max allowed size for "
-            "many-image requests: 2000 pixels",
-        },
+        "count": {"anthropic": "Too many images", "bedrock": "too many images: at most 20"},
+        "size": {"anthropic": "At least one of the image dimensions exceed max allowed size"},
     }
 
     max_images: int = 20
@@ -390,46 +336,45 @@ class ImagesFit(Rule):
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Replace media that do not fit by a line of text."""
-        out = [
-            _without_media(
-                entry, {at for at, part in enumerate(entry.parts or ()) if part.kind in _MEDIA}
-            )
-            if self.check_entry(entry)
-            else entry
-            for entry in entries
-        ]
-        excess: dict[int, set[int]] = {}
-        for index, part_index, _, _ in self._find_excess(out):
-            excess.setdefault(index, set()).add(part_index)
-        for index, part_indexes in excess.items():
-            out[index] = _without_media(out[index], part_indexes)
+        out = list(entries)
+        for index, entry in enumerate(entries):
+            if self.check_entry(entry):
+                out[index] = _without_media(
+                    entry, [p for p in entry.parts or () if p.kind in _MEDIA]
+                )
+        excess: dict[int, list[ContentPart]] = {}
+        for index, part, _, _ in self._find_excess(out):
+            excess.setdefault(index, []).append(part)
+        for index, parts in excess.items():
+            out[index] = _without_media(out[index], parts)
         return out
 
-    def _find_excess(self, entries: Entries) -> list[tuple[int, int, str, str]]:
-        """Return images that are too many or too large: entry index, part index, kind, message."""
+    def _find_excess(self, entries: Entries) -> list[tuple[int, ContentPart, str, str]]:
+        """Return images that are too many or too large: entry index, part, kind, message."""
         images = [
-            (index, part_index, part)
+            (index, part)
             for index, entry in enumerate(entries)
-            for part_index, part in enumerate(entry.parts or ())
+            for part in entry.parts or ()
             if part.kind == "image" and self._may_show_media(entry)
         ]
         surplus = max(0, len(images) - self.max_images)
         message = f"{len(images)} images, {self.max_images} are taken"
-        found = [(index, place, "count", message) for index, place, _ in images[:surplus]]
+        found = [(index, part, "count", message) for index, part in images[:surplus]]
         side = self.max_side
         if self.crowd is not None and self.crowded_side is not None:
             side = self.crowded_side if len(images) - surplus > self.crowd else side
-        for index, place, part in images[surplus:]:
+        for index, part in images[surplus:]:
             longer = max(part.width or 0, part.height or 0)
             if longer > side:
-                found.append((index, place, "size", f"an image of {longer} px, {side} are taken"))
+                found.append((index, part, "size", f"an image of {longer} px, {side} are taken"))
         return found
 
 
-def _without_media(entry: ConversationEntry, part_indexes: set[int]) -> ConversationEntry:
+def _without_media(entry: ConversationEntry, media: Collection[ContentPart]) -> ConversationEntry:
+    removed = set(map(id, media))
     parts = tuple(
-        ContentPart("text", f"[{part.kind} removed]") if index in part_indexes else part
-        for index, part in enumerate(entry.parts or ())
+        ContentPart("text", f"[{part.kind} removed]") if id(part) in removed else part
+        for part in entry.parts or ()
     )
     reason = "images beyond what the provider takes, in number, size or role"
     return copy_repaired(entry, reason, parts=parts, content=join_part_texts(parts))

@@ -13,6 +13,7 @@ from history_curator.formats import takes_later_system
 from history_curator.rules.base import Entries, Rule, Violation, repair_entries, sort_by_index
 from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
 from history_curator.rules.reasoning import (
+    ItemsAreUnique,
     ReasoningBoundError,
     ReasoningMode,
     ReasoningStaysBound,
@@ -36,7 +37,6 @@ from history_curator.rules.tool_fields import (
     PLAIN_NAME,
     ArgumentsAreObjects,
     CallIdsAreUnique,
-    ItemsAreUnique,
     ToolNamesAreAccepted,
 )
 from history_curator.rules.tool_pairing import ResultsFollowTheirCalls, ServerToolsStayWhole
@@ -338,15 +338,11 @@ def get_profile(
     Args:
         provider: one of `PROVIDERS`, or a profile.
         reasoning: ``strip``, ``keep`` or ``refuse`` instead of the provider's default.
-        later_system: what becomes of system messages behind the first other one: ``hoist`` them
-            to the front, ``demote`` them to user text where they stand, or let them ``stay``, for
-            models that take them there. The first rewrites the prefix whenever one is added; it
-            is the default, but for a `model` of Anthropic that takes them: Claude from Opus 4.8
-            on. OpenAI takes them anywhere, so its profiles never move them.
-        model: the model that is asked. Thinking that another model of Anthropic signed is taken
-            off then, where its message names that model: dicts under ``model``, as Claude Code
-            logs them, LangChain in ``response_metadata``. A message that names none keeps its
-            thinking, because it does not tell who signed.
+        later_system: ``hoist`` later system messages to the front, which rewrites the prefix,
+            ``demote`` them to user text, or let them ``stay``; the default is ``hoist``, and
+            ``stay`` for Claude from Opus 4.8 on. OpenAI takes them anywhere: they never move.
+        model: the model that is asked. Thinking is taken off where its message names another
+            model of Anthropic: dicts under ``model``, LangChain in ``response_metadata``.
 
     Raises:
         ConfigurationError: for a name or mode nobody knows.

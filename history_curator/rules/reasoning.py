@@ -1,4 +1,4 @@
-"""P13: reasoning stays with its calls, and with the prefix it was thought after."""
+"""P13: reasoning stays with its calls, its prefix and the items of its answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Any, ClassVar, Literal
 
 from history_curator.entries import ConversationEntry, Reasoning
 from history_curator.errors import HistoryCuratorError
-from history_curator.formats import is_same_model, model_of, sent_parts, unfollowed
+from history_curator.formats import (
+    ANONYMOUS,
+    is_same_model,
+    item_ids,
+    model_of,
+    sent_parts,
+    unfollowed,
+)
 from history_curator.rules.base import (
     ASSISTANT,
     TOOL,
@@ -179,6 +186,49 @@ class ReasoningStaysBound(Rule):
             reasoning=own or None,
             source=_source_with(entry, own),
         )
+
+
+class ItemsAreUnique(Rule):
+    """Every id of an item of OpenAI Responses stands once in the list.
+
+    A log that was put together of pieces has the same items twice.
+
+    Repair: the later answer is written without its ids and its reasoning, which is bound to them;
+    items of the provider's own tools, which the earlier answer shows already, are left out.
+    """
+
+    code = "P7"
+    errors: ClassVar[Errors] = {
+        "repeated": {"core": "Duplicate item found with id. Remove duplicate items from input."}
+    }
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        """Look for ids that an earlier answer has."""
+        found: list[Finding] = []
+        seen: set[str] = set()
+        for index, entry in enumerate(entries):
+            source = entry.root.source
+            if entry.role is not ASSISTANT or (source.__class__ is dict and "type" not in source):
+                continue  # a plain message is no item
+            ids = item_ids(entry)
+            if len({*ids}) < len(ids) or not seen.isdisjoint(ids):
+                found.append((index, "repeated", "an item that is in the list already"))
+            seen.update(ids)
+        return found
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Take the ids off."""
+        out = list(entries)
+        for index, _, _ in self.check_view(entries):
+            entry = out[index or 0]
+            out[index or 0] = copy_repaired(
+                entry,
+                "items that are in the list already: written without their ids",
+                reasoning=None,
+                parts=tuple(part for part in entry.parts or () if part.kind != "other") or None,
+                metadata={**(entry.metadata or {}), ANONYMOUS: True},
+            )
+        return out
 
 
 def find_author(block: Reasoning) -> Family | None:

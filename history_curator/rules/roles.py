@@ -30,10 +30,7 @@ _OPENING = "[Start of the conversation.]"
 _OPENING_AFTER_A_CUT = "[Earlier messages are not shown.]"
 _ALTERNATE = "Conversation roles must alternate user/assistant/user/assistant/..."
 _BEDROCK_ALTERNATE = "A conversation must alternate between user and assistant roles."
-_GEMINI_CALLS = (
-    "Please ensure that function call turn comes immediately after a user turn or after a "
-    "function response turn."
-)
+_GEMINI_CALLS = "Please ensure that function call turn comes immediately after a user turn"
 
 
 class SomeUserSpeaks(Rule):
@@ -79,11 +76,10 @@ class OneSystemEntryLeads(Rule):
     Anthropic, Gemini and Bedrock take the instructions beside the messages, so only one block at
     the front can be lifted out; Mistral and Qwen's template refuse a later one.
 
-    Repair: the leading run is merged, later system entries are hoisted into it. With
-    ``later="demote"`` they become user text where they stand, which keeps the cached prefix. With
-    ``later="stay"`` they stay behind a user entry or a tool result, at the end or before an
-    answer, where Claude takes them from Opus 4.8 on; others move on to the next such place, or
-    become user text where none follows, and several in one place are merged.
+    Repair: the leading run is merged, later system entries are hoisted into it. ``demote`` makes
+    user text of them where they stand, which keeps the cached prefix. ``stay`` leaves them between
+    user or result and answer, where Claude takes them from Opus 4.8 on; others move on to the next
+    such place, or become user text where none follows.
 
     Args:
         later: how to repair system entries behind the first other entry.
@@ -99,8 +95,7 @@ class OneSystemEntryLeads(Rule):
     errors: ClassVar[Errors] = {
         "late": {
             "portable": "System message must be at the beginning.",
-            "anthropic": 'messages: Unexpected role "system". The Messages API accepts a '
-            'top-level `system` parameter, not "system" as an input message role.',
+            "anthropic": 'messages: Unexpected role "system".',
             "mistral": "Unexpected role 'system' after role 'assistant'",
         }
     }
@@ -240,12 +235,9 @@ class RequestEndsOnUserOrTool(Rule):
     requests_only = True
     errors: ClassVar[Errors] = {
         "last": {
-            "anthropic": "This model does not support assistant message prefill. "
-            "The conversation must end with a user message.",
-            "gemini": "Please ensure that multiturn requests ends with a user role or a function "
-            "response.",
-            "mistral": "Expected last role User or Tool (or Assistant with prefix True) for "
-            "serving but got assistant",
+            "anthropic": "The conversation must end with a user message.",
+            "gemini": "Please ensure that multiturn requests ends with a user role",
+            "mistral": "Expected last role User or Tool for serving but got assistant",
         }
     }
 

@@ -8,24 +8,8 @@ from hashlib import sha256
 from typing import ClassVar, Literal
 
 from history_curator.entries import ConversationEntry, ToolCall
-from history_curator.formats import (
-    ANONYMOUS,
-    item_ids,
-    keeps_objects,
-    names_its_calls,
-    parse_object,
-    wire_of,
-)
-from history_curator.rules.base import (
-    ASSISTANT,
-    TOOL,
-    Entries,
-    Errors,
-    Finding,
-    Rule,
-    copy_repaired,
-    is_blank,
-)
+from history_curator.formats import keeps_objects, names_its_calls, parse_object, wire_of
+from history_curator.rules.base import TOOL, Entries, Errors, Finding, Rule, copy_repaired, is_blank
 
 PORTABLE_ID = r"[A-Za-z0-9_-]{1,40}"
 MISTRAL_ID = r"[A-Za-z0-9]{9}"
@@ -82,8 +66,7 @@ class CallIdsAreUnique(Rule):
         "alphabet": {
             "openai": "string too long. Expected a string with maximum length 40",
             "anthropic": "String should match pattern '^[a-zA-Z0-9_-]+$'",
-            "bedrock": "Value at 'toolUseId' failed to satisfy constraint: Member must satisfy "
-            "regular expression pattern: [a-zA-Z0-9_.:-]+",
+            "bedrock": "Value at 'toolUseId' failed to satisfy constraint: [a-zA-Z0-9_.:-]+",
             "mistral": "Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9.",
         },
         "reused": {
@@ -170,52 +153,6 @@ class CallIdsAreUnique(Rule):
             if new not in seen:
                 return new
             salt += 1
-
-
-class ItemsAreUnique(Rule):
-    """Every id of an item of OpenAI Responses stands once in the list.
-
-    OpenAI: ``Duplicate item found with id rs_1``. A log that was put together of pieces, or an
-    output that was added to a list that had it already, has the same items twice.
-
-    Repair: the later answer is written without its ids and its reasoning, which is bound to them;
-    items of the provider's own tools, which the earlier answer shows already, are left out.
-    """
-
-    code = "P7"
-    errors: ClassVar[Errors] = {
-        "repeated": {
-            "core": "Duplicate item found with id. Remove duplicate items from your input."
-        }
-    }
-
-    def check_view(self, entries: Entries) -> list[Finding]:
-        """Look for ids that an earlier answer has."""
-        found: list[Finding] = []
-        seen: set[str] = set()
-        for index, entry in enumerate(entries):
-            source = entry.root.source
-            if entry.role is not ASSISTANT or (source.__class__ is dict and "type" not in source):
-                continue  # a plain message is no item
-            ids = item_ids(entry)
-            if len({*ids}) < len(ids) or not seen.isdisjoint(ids):
-                found.append((index, "repeated", "an item that is in the list already"))
-            seen.update(ids)
-        return found
-
-    def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Take the ids off."""
-        out = list(entries)
-        for index, _, _ in self.check_view(entries):
-            entry = out[index or 0]
-            out[index or 0] = copy_repaired(
-                entry,
-                "items that are in the list already: written without their ids",
-                reasoning=None,
-                parts=tuple(part for part in entry.parts or () if part.kind != "other") or None,
-                metadata={**(entry.metadata or {}), ANONYMOUS: True},
-            )
-        return out
 
 
 @dataclass(frozen=True)
@@ -319,17 +256,12 @@ class ToolNamesAreAccepted(Rule):
     within_units = True
     errors: ClassVar[Errors] = {
         "name": {
-            "openai": "Invalid 'messages[].tool_calls[].function.name': string does not match "
-            "pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.",
+            "openai": "Invalid 'function.name': string does not match '^[a-zA-Z0-9_-]+$'.",
             "anthropic": "tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
             "bedrock": "Value at 'toolUse.name' failed to satisfy constraint: [a-zA-Z0-9_-]+",
-            "mistral": "Function name was … but must be a-z, A-Z, 0-9, or contain underscores and "
-            "dashes, with a maximum length of 64.",
+            "mistral": "Function name must be a-z, A-Z, 0-9, or contain underscores and dashes",
         },
-        "author": {
-            "openai": "Invalid 'messages[].name': string does not match pattern. Expected a "
-            "string that matches the pattern '^[^\\s<|\\\\/>]+$'.",
-        },
+        "author": {"openai": "Invalid 'messages[].name': string does not match pattern."},
     }
 
     pattern: str = PORTABLE_NAME
@@ -394,7 +326,7 @@ class ToolNamesAreAccepted(Rule):
 
     def _clean_name(self, name: str) -> str:
         plain = _NO_NAME.sub("_", name) or "unknown_tool"
-        candidates = (name, plain, plain[:64], f"_{plain}"[:64], "unknown_tool")
-        return next(
-            (each for each in candidates if re.fullmatch(self.pattern, each)), "unknown_tool"
-        )
+        for candidate in (name, plain, plain[:64], f"_{plain}"[:64]):
+            if re.fullmatch(self.pattern, candidate):
+                return candidate
+        return "unknown_tool"

@@ -302,7 +302,7 @@ def _find_lone_blocks(entries: Entries) -> list[tuple[int, str, str, str]]:
 def _iterate_server_blocks(entry: ConversationEntry) -> Iterator[tuple[ContentPart, str, str]]:
     for part in entry.parts or ():
         raw = part.raw
-        if part.kind != "other" or not isinstance(raw, Mapping):
+        if part.kind != "other" or not isinstance(raw, (dict, Mapping)):
             continue
         kind = str(raw.get("type"))
         if kind in _SERVER_USES:
@@ -313,8 +313,8 @@ def _iterate_server_blocks(entry: ConversationEntry) -> Iterator[tuple[ContentPa
 
 def _caller_of(raw: Any) -> str:
     """Return the id of the program that made a call; an empty text for a direct call."""
-    caller = raw.get("caller") if isinstance(raw, Mapping) else None
-    name = caller.get("tool_id") if isinstance(caller, Mapping) else None
+    caller = raw.get("caller") if isinstance(raw, (dict, Mapping)) else None
+    name = caller.get("tool_id") if isinstance(caller, (dict, Mapping)) else None
     return name if isinstance(name, str) else ""
 
 
