@@ -303,8 +303,14 @@ class ImagesFit(Rule):
             "openai": "Image URLs are only allowed for messages with role 'user'",
             "bedrock": "images are only supported in messages with the user role",
         },
-        "count": {"anthropic": "Too many images", "bedrock": "too many images: at most 20"},
-        "size": {"anthropic": "At least one of the image dimensions exceed max allowed size"},
+        "count": {
+            "anthropic": "Too many images",
+            "bedrock": "too many images: at most 20 are supported",
+        },
+        "size": {
+            "anthropic": "At least one of the image dimensions exceed max allowed size for "
+            "many-image requests: 2000 pixels",
+        },
     }
 
     max_images: int = 20

@@ -199,7 +199,9 @@ class ItemsAreUnique(Rule):
 
     code = "P7"
     errors: ClassVar[Errors] = {
-        "repeated": {"core": "Duplicate item found with id. Remove duplicate items from input."}
+        "repeated": {
+            "core": "Duplicate item found with id. Remove duplicate items from your input."
+        }
     }
 
     def check_view(self, entries: Entries) -> list[Finding]:

@@ -30,7 +30,10 @@ _OPENING = "[Start of the conversation.]"
 _OPENING_AFTER_A_CUT = "[Earlier messages are not shown.]"
 _ALTERNATE = "Conversation roles must alternate user/assistant/user/assistant/..."
 _BEDROCK_ALTERNATE = "A conversation must alternate between user and assistant roles."
-_GEMINI_CALLS = "Please ensure that function call turn comes immediately after a user turn"
+_GEMINI_CALLS = (
+    "Please ensure that function call turn comes immediately after a user turn or after a "
+    "function response turn."
+)
 
 
 class SomeUserSpeaks(Rule):
@@ -95,7 +98,8 @@ class OneSystemEntryLeads(Rule):
     errors: ClassVar[Errors] = {
         "late": {
             "portable": "System message must be at the beginning.",
-            "anthropic": 'messages: Unexpected role "system".',
+            "anthropic": 'messages: Unexpected role "system". The Messages API accepts a '
+            'top-level `system` parameter, not "system" as an input message role.',
             "mistral": "Unexpected role 'system' after role 'assistant'",
         }
     }
@@ -235,9 +239,12 @@ class RequestEndsOnUserOrTool(Rule):
     requests_only = True
     errors: ClassVar[Errors] = {
         "last": {
-            "anthropic": "The conversation must end with a user message.",
-            "gemini": "Please ensure that multiturn requests ends with a user role",
-            "mistral": "Expected last role User or Tool for serving but got assistant",
+            "anthropic": "This model does not support assistant message prefill. "
+            "The conversation must end with a user message.",
+            "gemini": "Please ensure that multiturn requests ends with a user role or a function "
+            "response.",
+            "mistral": "Expected last role User or Tool (or Assistant with prefix True) for "
+            "serving but got assistant",
         }
     }
 

@@ -66,7 +66,8 @@ class CallIdsAreUnique(Rule):
         "alphabet": {
             "openai": "string too long. Expected a string with maximum length 40",
             "anthropic": "String should match pattern '^[a-zA-Z0-9_-]+$'",
-            "bedrock": "Value at 'toolUseId' failed to satisfy constraint: [a-zA-Z0-9_.:-]+",
+            "bedrock": "Value at 'toolUseId' failed to satisfy constraint: Member must satisfy "
+            "regular expression pattern: [a-zA-Z0-9_.:-]+",
             "mistral": "Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9.",
         },
         "reused": {
@@ -256,12 +257,17 @@ class ToolNamesAreAccepted(Rule):
     within_units = True
     errors: ClassVar[Errors] = {
         "name": {
-            "openai": "Invalid 'function.name': string does not match '^[a-zA-Z0-9_-]+$'.",
+            "openai": "Invalid 'messages[].tool_calls[].function.name': string does not match "
+            "pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.",
             "anthropic": "tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
             "bedrock": "Value at 'toolUse.name' failed to satisfy constraint: [a-zA-Z0-9_-]+",
-            "mistral": "Function name must be a-z, A-Z, 0-9, or contain underscores and dashes",
+            "mistral": "Function name was … but must be a-z, A-Z, 0-9, or contain underscores and "
+            "dashes, with a maximum length of 64.",
         },
-        "author": {"openai": "Invalid 'messages[].name': string does not match pattern."},
+        "author": {
+            "openai": "Invalid 'messages[].name': string does not match pattern. Expected a "
+            "string that matches the pattern '^[^\\s<|\\\\/>]+$'.",
+        },
     }
 
     pattern: str = PORTABLE_NAME
