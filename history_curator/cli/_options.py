@@ -14,7 +14,7 @@ from history_curator.report._layout import many
 
 
 def _providers(incomplete: str) -> list[str]:
-    from history_curator.rules._providers import PROVIDERS
+    from history_curator.rules import PROVIDERS
 
     return [name for name in PROVIDERS if name.startswith(incomplete)]
 

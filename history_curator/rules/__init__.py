@@ -1,38 +1,36 @@
-"""What every provider asks of a conversation, a claim per module, and those about its ends in one.
-
-Each invariant finds its violations and repairs them; a profile is a list of invariants.
-"""
+"""Rules of providers: find the places where one would refuse a conversation, and repair them."""
 
 from __future__ import annotations
 
-from history_curator.rules._answers_are_whole import AnswersAreWhole
-from history_curator.rules._arguments_are_objects import ArgumentsAreObjects
-from history_curator.rules._both_ends import (
-    RequestEndsOnUserOrTool,
-    SomeUserSpeaks,
-    UserSpeaksFirst,
-)
-from history_curator.rules._call_ids_are_unique import CallIdsAreUnique
-from history_curator.rules._images_fit import ImagesFit
-from history_curator.rules._invariant import Invariant, Violation
-from history_curator.rules._items_are_unique import ItemsAreUnique
-from history_curator.rules._messages_are_well_formed import MessagesAreWellFormed
-from history_curator.rules._nothing_is_blank import NothingIsBlank
-from history_curator.rules._one_system_entry_leads import LaterSystem, OneSystemEntryLeads
-from history_curator.rules._reasoning_stays_bound import (
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from history_curator.formats import MessageFormat, detect, read_placed, scattered
+from history_curator.rules.base import Rule, Violation
+from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
+from history_curator.rules.profiles import PROVIDERS, ProviderProfile, Tail, get_profile
+from history_curator.rules.reasoning import (
+    ItemsAreUnique,
     ReasoningBoundError,
     ReasoningMode,
     ReasoningStaysBound,
 )
-from history_curator.rules._results_follow_their_calls import ResultsFollowTheirCalls
-from history_curator.rules._roles_alternate import RolesAlternate
-from history_curator.rules._server_tools_stay_whole import ServerToolsStayWhole
-from history_curator.rules._tool_names_are_accepted import ToolNamesAreAccepted
-
-# isort: split
-from history_curator.rules._check import check_conversation, repair_conversation
-from history_curator.rules._profile import ProviderProfile, Tail
-from history_curator.rules._providers import PROVIDERS, get_profile
+from history_curator.rules.roles import (
+    AnswersAreWhole,
+    LaterSystem,
+    OneSystemEntryLeads,
+    RequestEndsOnUserOrTool,
+    RolesAlternate,
+    SomeUserSpeaks,
+    UserSpeaksFirst,
+)
+from history_curator.rules.tool_fields import (
+    ArgumentsAreObjects,
+    CallIdsAreUnique,
+    ToolNamesAreAccepted,
+)
+from history_curator.rules.tool_pairing import ResultsFollowTheirCalls, ServerToolsStayWhole
 
 __all__ = [
     "PROVIDERS",
@@ -40,7 +38,6 @@ __all__ = [
     "ArgumentsAreObjects",
     "CallIdsAreUnique",
     "ImagesFit",
-    "Invariant",
     "ItemsAreUnique",
     "LaterSystem",
     "MessagesAreWellFormed",
@@ -53,6 +50,7 @@ __all__ = [
     "RequestEndsOnUserOrTool",
     "ResultsFollowTheirCalls",
     "RolesAlternate",
+    "Rule",
     "ServerToolsStayWhole",
     "SomeUserSpeaks",
     "Tail",
@@ -63,3 +61,66 @@ __all__ = [
     "get_profile",
     "repair_conversation",
 ]
+
+
+def check_conversation(
+    messages: Sequence[Any],
+    provider: str | ProviderProfile = "core",
+    *,
+    tail: Tail = "request",
+    format: MessageFormat | None = None,
+) -> list[Violation]:
+    """Return every place where a provider would refuse the conversation.
+
+    Args:
+        messages: OpenAI- or Anthropic-style dicts, entries, LangChain or LlamaIndex messages.
+        provider: whose rules; see `PROVIDERS`.
+        tail: ``request`` when the messages are about to be sent, ``history`` when the caller
+            will append the next one.
+        format: how to read the messages; found from the first one when left out.
+
+    Returns:
+        Violations in order of position; `Violation.index` is the position in `messages`.
+
+    Examples:
+        >>> asked = {"role": "user", "content": "hi"}
+        >>> stray = {"role": "tool", "tool_call_id": "c9", "content": "42"}
+        >>> (violation,) = check_conversation([asked, stray], provider="openai")
+        >>> violation.index, violation.rule, violation.message
+        (1, 'P6', "the result of 'c9' follows no call")
+    """
+    profile = get_profile(provider)
+    placed = read_placed(messages, format or detect(messages, profile.name))
+    return [
+        each if each.index is None else replace(each, index=placed[each.index][0])
+        for each in profile.find([entry for _, entry in placed], tail)
+    ]
+
+
+def repair_conversation(
+    messages: Sequence[Any],
+    provider: str | ProviderProfile = "core",
+    *,
+    tail: Tail = "request",
+    format: MessageFormat | None = None,
+    reasoning: ReasoningMode | None = None,
+) -> list[Any]:
+    """Return a conversation the provider takes; the given one is not changed.
+
+    No word of the user is lost, messages that need no repair come back as the same objects, and
+    repairing twice changes nothing.
+
+    Examples:
+        >>> call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        >>> messages = [
+        ...     {"role": "user", "content": "hi"},
+        ...     {"role": "assistant", "content": None, "tool_calls": [call]},
+        ... ]
+        >>> repair_conversation(messages, provider="openai")[2]["content"]
+        '[No result: the call was not answered, and it may have run.]'
+    """
+    profile = get_profile(provider, reasoning=reasoning)
+    found = format or detect(messages, profile.name)
+    entries = [entry for _, entry in read_placed(messages, found)]
+    repaired = profile.repair(entries, tail)
+    return list(messages) if repaired is entries else scattered(found.write(repaired))

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from history_curator.curator import Curator
-from history_curator.formats import detect, read_entries
 from history_curator.errors import BudgetUnsatisfiableError, ConversionError
+from history_curator.formats import detect, read_entries
 from history_curator.rules import PROVIDERS, check_conversation
 from tests.support import data
 

@@ -104,7 +104,7 @@ class TestProfilesDiffer:
     def test_unused_names_are_refused_with_a_fix(self):
         with pytest.raises(ValueError, match="Fix: use one of core"):
             get_profile("acme")
-        with pytest.raises(ValueError, match="'strip', 'keep' or 'refuse'"):
+        with pytest.raises(ValueError, match="'strip', 'keep'"):
             get_profile("core", reasoning="burn")
 
     def test_a_profile_of_your_own_is_used_as_it_is(self):

@@ -1,4 +1,4 @@
-"""A rule of one's own that looks at the whole view holds in every view, warm and cold."""
+"""Rules of one's own: about the whole view, and about any field of an entry."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import pytest
 
 from history_curator import Curator
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.rules import ImagesFit, Invariant, ProviderProfile, get_profile
-from tests.support.messages import assistant, call, result, system, user
+from history_curator.rules import ImagesFit, NothingIsBlank, ProviderProfile, Rule, get_profile
+from tests.support.messages import assistant, call, entries, result, system, user
 
 MOST = 7
 
 
-class FewAnswers(Invariant):
+class FewAnswers(Rule):
     """No more than a few entries of the assistant in one view; the oldest lose their text."""
 
     code = "X1"
 
-    def look_across(self, entries: Any) -> list[tuple[int | None, str, str]]:
+    def check_view(self, entries: Any) -> list[tuple[int | None, str, str]]:
         spoken = [at for at, entry in enumerate(entries) if _speaks(entry)]
         return [(at, "many", "too many answers") for at in spoken[:-MOST]]
 
     def repair(self, entries: Any) -> list[ConversationEntry]:
         out = list(entries)
-        for at, _, _ in self.look_across(entries):
+        for at, _, _ in self.check_view(entries):
             assert at is not None
             out[at] = out[at].evolve(content="[said before]", action="repaired")
         return out
 
 
 class FewAnswersAndImages(FewAnswers, ImagesFit):
-    """The same, made of one that says what it is about."""
+    """The same, made of a rule that ships."""
 
 
 def _speaks(entry: ConversationEntry) -> bool:
@@ -41,8 +41,10 @@ def _speaks(entry: ConversationEntry) -> bool:
 
 @pytest.mark.parametrize("rule", [FewAnswers, FewAnswersAndImages])
 @pytest.mark.parametrize("budget", [600, 50_000, None])
-def test_it_holds_in_every_view(rule: type[Invariant], budget: int | None) -> None:
-    profile = ProviderProfile("mine", [*get_profile("core").invariants, rule()])
+def test_a_rule_about_the_whole_view_holds_in_every_view(
+    rule: type[Rule], budget: int | None
+) -> None:
+    profile = ProviderProfile("mine", [*get_profile("core").rules, rule()])
     curator = Curator(max_tokens=budget, provider=profile)
     history = [system("be brief")]
     for turn in range(30):
@@ -55,3 +57,53 @@ def test_it_holds_in_every_view(rule: type[Invariant], budget: int | None) -> No
             cold = Curator(max_tokens=budget, provider=profile).curate(history)
             assert (warm.messages, warm.tokens) == (cold.messages, cold.tokens)
     assert sum(map(_speaks, warm.entries)) == MOST
+
+
+class NoFailures(Rule):
+    """A rule about a field that no rule that ships is about."""
+
+    code = "X1"
+
+    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+        return [("failed", "it failed")] if entry.status == "error" else []
+
+    def repair(self, entries: Any) -> list[ConversationEntry]:
+        return [
+            entry.evolve(status=None) if self.check_entry(entry) else entry for entry in entries
+        ]
+
+
+@pytest.mark.parametrize("rules", [[NoFailures()], [NothingIsBlank(), NoFailures()]])
+def test_a_rule_of_ones_own_may_be_about_any_field(rules: list[Rule]) -> None:
+    profile = ProviderProfile("mine", rules)
+    good = ConversationEntry(MessageRole.TOOL, "ok", tool_call_id="a")
+    bad = ConversationEntry(MessageRole.TOOL, "no", tool_call_id="b", status="error")
+    assert profile.is_entry_valid(good)
+    assert not profile.is_entry_valid(bad)
+    assert [found.rule for found in profile.find([good, bad])] == ["X1"]
+    assert [entry.status for entry in profile.repair([good, bad])] == [None, None]
+
+
+def test_a_profile_made_of_the_rules_of_another_leaves_its_error_texts_alone() -> None:
+    anthropic = get_profile("anthropic")
+    ProviderProfile("mine", [*anthropic.rules, NoFailures()])
+    assert "first message must use" in (
+        anthropic.find(entries([assistant(), user()]))[0].error or ""
+    )
+
+
+class Endless(Rule):
+    """A rule whose repair repairs nothing."""
+
+    code = "X2"
+
+    def check_view(self, entries: Any) -> list[tuple[int | None, str, str]]:
+        return [(None, "endless", "never enough")]
+
+    def repair(self, entries: Any) -> list[ConversationEntry]:
+        return list(entries)
+
+
+def test_a_rule_whose_repair_repairs_nothing_does_not_hang_the_loop() -> None:
+    given = entries([user()])
+    assert ProviderProfile("mine", [Endless()]).repair(given) == given

@@ -1,4 +1,4 @@
-"""P1 to P5: who speaks, when."""
+"""P1 to P5: system first, roles alternate, allowed first and last message."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from history_curator.rules import (
     RolesAlternate,
     SomeUserSpeaks,
     UserSpeaksFirst,
+    get_profile,
 )
 from history_curator.testing import parse_entries, show
 from tests.support.messages import assistant, call, entries, result, system, user
+
+PICTURE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
 
 
 def mended(rule, given):
@@ -29,14 +32,11 @@ class TestSomeUserSpeaks:
         assert [(each.index, each.rule) for each in found] == [(None, "P1")]
         assert mended(rule, given).endswith("U*")
 
-    def test_one_question_is_enough(self):
+    def test_one_text_or_picture_of_the_user_is_enough(self):
         heard = parse_entries("U A A")
         assert SomeUserSpeaks().find(heard) == []
         assert SomeUserSpeaks().repair(heard) == heard
-
-    def test_a_picture_is_a_question(self):
-        picture = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
-        assert SomeUserSpeaks().find(entries([user([picture])])) == []
+        assert SomeUserSpeaks().find(entries([user([PICTURE])])) == []
 
 
 class TestOneSystemEntryLeads:
@@ -75,13 +75,31 @@ class TestOneSystemEntryLeads:
     def test_one_at_the_front_is_left_alone(self):
         assert OneSystemEntryLeads().find(parse_entries("S U A U")) == []
 
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            ("S U S A U", "S U S A U"),
+            ("S U S U A U", "S U U S A U"),
+            ("S U A S S", "S U A U* U*"),
+            ("S U A S U S", "S U A U S"),
+        ],
+    )
+    def test_a_late_one_stays_where_the_model_takes_it(self, given, expected):
+        rule = OneSystemEntryLeads(later="stay")
+        assert show(rule.repair(parse_entries(given))) == expected
+
 
 class TestUserSpeaksFirst:
-    def test_a_greeting_is_kept_behind_an_opening(self):
+    def test_an_opening_is_put_before_a_greeting_or_a_call(self):
         assert mended(UserSpeaksFirst(), "S A U") == "S U* A U"
-
-    def test_without_a_system_entry(self):
         assert mended(UserSpeaksFirst(), "A(c1) T(c1)") == "U* A(c1) T(c1)"
+
+    def test_the_opening_tells_whether_messages_were_left_out(self):
+        profile, given = get_profile("core"), parse_entries("S A U")
+        assert profile.repair(given)[1].content == "[Start of the conversation.]"
+        opened = profile.repair(given, earlier=True)
+        assert opened[1].content == "[Earlier messages are not shown.]"
+        assert profile.repair(opened, earlier=True) is opened
 
     def test_the_culprit_is_named(self):
         (found,) = UserSpeaksFirst().find(parse_entries("S A U"))
@@ -89,7 +107,7 @@ class TestUserSpeaksFirst:
         assert "user" in found.error
 
     @pytest.mark.parametrize("given", ["", "S", "U A", "S U"])
-    def test_nothing_to_do(self, given):
+    def test_a_conversation_that_opens_with_the_user_is_left_alone(self, given):
         assert UserSpeaksFirst().find(parse_entries(given)) == []
 
 
@@ -98,7 +116,7 @@ class TestRequestEndsOnUserOrTool:
         assert mended(RequestEndsOnUserOrTool(), "U A") == "U A U*"
 
     @pytest.mark.parametrize("given", ["", "U", "U A(c1) T(c1)"])
-    def test_nothing_to_do(self, given):
+    def test_a_request_that_ends_on_user_or_tool_is_left_alone(self, given):
         assert RequestEndsOnUserOrTool().find(parse_entries(given)) == []
 
 
@@ -111,8 +129,7 @@ class TestRolesAlternate:
         assert merged.root is given[0]
 
     def test_pictures_survive_a_merge(self):
-        picture = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
-        given = entries([user("look"), user([{"type": "text", "text": "at"}, picture])])
+        given = entries([user("look"), user([{"type": "text", "text": "at"}, PICTURE])])
         (merged,) = RolesAlternate().repair(given)
         assert [part.kind for part in merged.parts] == ["text", "text", "image"]
         assert merged.content == "look\nat"
@@ -140,7 +157,3 @@ class TestRolesAlternate:
         assert mended(RolesAlternate(users=False), given) == "U U A+(c1) T(c1) A* U"
         assert mended(RolesAlternate(assistants=False), given) == "U A A A(c1) T(c1) A* U"
         assert mended(RolesAlternate(bridges=False), given) == "U A+(c1) T(c1) U"
-
-    def test_the_same_run_gives_the_same_object(self):
-        given = parse_entries("U U A U")
-        assert RolesAlternate().repair(given)[0] is RolesAlternate().repair(given)[0]

@@ -1,0 +1,386 @@
+"""P10 to P12: nothing blank, malformed or unencodable; images where they are allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole
+from history_curator.formats import ANONYMOUS, Gathered, sendable, sent_parts, wire_of
+from history_curator.rules.base import (
+    ASSISTANT,
+    TOOL,
+    USER,
+    Entries,
+    Errors,
+    Finding,
+    Rule,
+    copy_edited,
+    copy_repaired,
+    has_lone_surrogates,
+    is_blank,
+    join_part_texts,
+    without_lone_surrogates,
+)
+
+MAX_CALLS = 128
+EMPTY = "(empty)"
+_CALL_BLOCKS = {"tool_use", "tool_call", "function_call"}
+_MEDIA = {"image", "audio", "video", "file"}
+_NOTED = ("merged", ANONYMOUS)  # metadata that rules write
+_NOT_BOTH = "Assistant message must have either content or tool_calls, but not both."
+_EXTRA_KEYS = "Additional properties are not allowed"
+_EXTRA_INPUTS = "Extra inputs are not permitted"
+
+
+@dataclass(frozen=True)
+class NothingIsBlank(Rule):
+    """No text is blank, an assistant entry has text or calls, a result has content.
+
+    Every provider refuses a message without content; Anthropic and Bedrock also a blank block.
+
+    Repair: blank blocks go; an entry with nothing left goes too, except a result, which becomes
+    ``(empty)``. An empty string beside calls is how frameworks write "no text" and is fine.
+
+    Args:
+        flat_results: a result is one string, in formats that have strings.
+
+    Examples:
+        >>> from history_curator.testing import parse_entries, show
+        >>> show(NothingIsBlank().repair(parse_entries("U A~ U A~(c1) T(c1)")))
+        'U U A(c1) T(c1)'
+    """
+
+    code = "P10"
+    errors: ClassVar[Errors] = {
+        "blank": {
+            "openai": "Invalid value for 'content': expected a string, got null.",
+            "anthropic": "messages: text content blocks must be non-empty",
+            "gemini": "Unable to submit request because it must include at least one parts field",
+            "bedrock": "The text field in the ContentBlock object is blank.",
+            "mistral": _NOT_BOTH,
+        },
+        "thinking": {
+            "anthropic": "The final block in an assistant message cannot be `thinking`.",
+            "openai": "Item of type 'reasoning' was provided without its required following item.",
+        },
+    }
+
+    flat_results: bool = False
+
+    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+        """Look for text, media or calls, and for blank blocks."""
+        parts, text = entry.parts, entry.content
+        if parts is None and text and not text.isspace():
+            return []
+        if _says_nothing(entry):
+            if entry.role is ASSISTANT and entry.tool_calls:
+                return [("blank", "blank text beside calls")] if parts or text else []
+            if entry.reasoning:
+                return [("thinking", "nothing but thinking")]
+            return [("blank", f"a blank {entry.role.value} message")]
+        if any(part.kind == "text" and is_blank(part.text) for part in parts or ()):
+            return [("blank", "a blank text block")]
+        if self._needs_string(entry):
+            return [("list", "the content of a result is a list, not a string")]
+        return []
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Drop blank blocks and blank entries."""
+        repaired = [self._fill(entry) if self.check_entry(entry) else entry for entry in entries]
+        return [entry for entry in repaired if entry is not None]
+
+    def _needs_string(self, entry: ConversationEntry) -> bool:
+        if not self.flat_results or entry.role is not TOOL or entry.parts is None:
+            return False
+        if wire_of(entry) in ("gemini", "bedrock"):  # formats without strings
+            return False
+        return all(part.kind == "text" for part in entry.parts)
+
+    def _fill(self, entry: ConversationEntry) -> ConversationEntry | None:
+        if _says_nothing(entry):
+            if entry.role is TOOL:
+                return copy_repaired(entry, "the result was empty", content=EMPTY, parts=None)
+            if entry.role is ASSISTANT and entry.tool_calls:
+                return copy_repaired(entry, "the text was blank", content=None, parts=None)
+            return None
+        if self._needs_string(entry):
+            return copy_repaired(entry, "a result is one string", parts=None)
+        parts = tuple(
+            part for part in entry.parts or () if part.kind != "text" or not is_blank(part.text)
+        )
+        content = join_part_texts(parts)
+        return copy_repaired(entry, "a text block was blank", parts=parts, content=content)
+
+
+def _says_nothing(entry: ConversationEntry) -> bool:
+    if entry.parts:
+        return all(
+            part.is_mark or (part.kind == "text" and is_blank(part.text)) for part in entry.parts
+        )
+    if not is_blank(entry.content):
+        return False
+    # A spoken answer lives beside the content.
+    return not (isinstance(entry.source, Mapping) and entry.source.get("audio"))
+
+
+@dataclass(frozen=True)
+class MessagesAreWellFormed(Rule):
+    """No empty or misplaced ``tool_calls``, no repeated call, no unknown key, not too many calls.
+
+    OpenAI and Anthropic refuse such messages. Mistral's third tokenizer and some Bedrock models
+    refuse text and calls in one message. No client can encode a text with half a character, a
+    lone surrogate such as file names have that were decoded with ``surrogateescape``.
+
+    Repair: the key is left out; a call listed twice is listed once; too many calls become two
+    entries; where text and calls may not stand together, the text comes first on its own;
+    half a character becomes U+FFFD.
+
+    Args:
+        text_with_calls: an entry may carry both.
+        developer: the provider knows the role ``developer``; else it is ``system``.
+
+    Examples:
+        >>> from history_curator.testing import parse_entries, show
+        >>> rule = MessagesAreWellFormed(text_with_calls=False)
+        >>> show(rule.repair(parse_entries("U A+(c1) T(c1)")))
+        'U A A(c1) T(c1)'
+    """
+
+    code = "P11"
+    errors: ClassVar[Errors] = {
+        "empty calls": {"openai": "Invalid 'messages[].tool_calls': empty array."},
+        "many calls": {"openai": "array too long. Expected an array with maximum length 128"},
+        "keys": {"openai": _EXTRA_KEYS, "anthropic": _EXTRA_INPUTS, "mistral": _EXTRA_INPUTS},
+        "misplaced": {"openai": _EXTRA_KEYS},
+        "role": {"portable": "Unexpected message role.", "mistral": "Unexpected role 'developer'"},
+        "types": {"openai": "Invalid type for 'messages'", "anthropic": "Input should be a valid"},
+        "repeated": {"anthropic": "`tool_use` ids must be unique"},
+        "halves": {"core": "UnicodeEncodeError: surrogates not allowed"},
+        "text": {"mistral": _NOT_BOTH},
+    }
+
+    max_calls: int = MAX_CALLS
+    text_with_calls: bool = True
+    developer: bool = True
+
+    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+        """Look at the texts, at the calls, and at the keys of the message it was read from."""
+        found = []
+        if has_lone_surrogates(entry):
+            found.append(("halves", "half a character (a lone surrogate), which cannot be encoded"))
+        if entry.repairs:
+            found.append(("types", entry.repairs))
+        if not self.developer and entry.role_name == "developer":
+            found.append(("role", "the role developer, which only OpenAI knows"))
+        source = entry.source
+        listed = isinstance(source, Mapping) and "tool_calls" in source
+        if entry.tool_calls == () or (listed and _is_empty_list(source)):
+            found.append(("empty calls", "tool_calls is empty"))
+        elif entry.role is not ASSISTANT and (entry.tool_calls or listed):
+            found.append(("misplaced", f"tool_calls on a {entry.role.value} message"))
+        elif entry.tool_calls:
+            found += self._check_calls(entry, entry.tool_calls)
+        if entry.metadata and (unknown := _find_unknown_keys(entry)):
+            found.append(("keys", f"unknown keys: {', '.join(unknown)}"))
+        if entry.parts is not None and sent_parts(entry) is not entry.parts:
+            found.append(("notes", "annotations of a text that is written without them"))
+        return found
+
+    def _check_calls(
+        self, entry: ConversationEntry, calls: Collection[Any]
+    ) -> list[tuple[str, str]]:
+        found = []
+        if len(calls) > self.max_calls:
+            found.append(("many calls", f"{len(calls)} calls in one message"))
+        if len(calls) > 1 and len(set(calls)) < len(calls):
+            found.append(("repeated", "the same call is listed twice"))
+        if not self.text_with_calls and not is_blank(entry.content):
+            found.append(("text", "text and calls in one message"))
+        if any(map(_is_call_block, entry.parts or ())):
+            found.append(("repeated", "a call is listed among the content blocks as well"))
+        return found
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Leave out what does not belong; split what is too much."""
+        out: list[ConversationEntry] = []
+        for entry in entries:
+            kinds = {kind for kind, _ in self.check_entry(entry)}
+            out += self._form(entry, kinds) if kinds else (entry,)
+        return out
+
+    def _form(self, entry: ConversationEntry, kinds: set[str]) -> list[ConversationEntry]:
+        if "halves" in kinds:
+            entry = without_lone_surrogates(entry)
+        if kinds != {"halves"}:
+            entry = _without_extras(entry, kinds)
+        out: list[ConversationEntry] = []
+        calls = entry.tool_calls or ()
+        if "text" in kinds:
+            reason = "text and calls may not stand in one message"
+            out.append(copy_edited(entry, tool_calls=None, reasoning=None, reason=reason))
+            entry = copy_edited(entry, content=None, parts=None)
+        for start in range(0, max(1, len(calls)), self.max_calls):
+            chunk = calls[start : start + self.max_calls]
+            if start:
+                entry = copy_edited(entry, content=None, parts=None, reasoning=None)
+            out.append(entry if chunk == calls else copy_edited(entry, tool_calls=chunk))
+        return out
+
+
+def _without_extras(entry: ConversationEntry, kinds: set[str]) -> ConversationEntry:
+    source, parts, metadata = entry.source, sent_parts(entry), entry.metadata or {}
+    if isinstance(source, Mapping):
+        unknown = set(metadata)
+        if _is_empty_list(source) or "misplaced" in kinds:
+            unknown.add("tool_calls")
+        if unknown & source.keys():
+            source = {key: value for key, value in source.items() if key not in unknown}
+        if entry.repairs and "annotations" in source:
+            source = sendable(source)  # as they are counted
+    if parts and entry.tool_calls:
+        parts = tuple(part for part in parts if not _is_call_block(part)) or None
+    return copy_edited(
+        entry,
+        source=source,
+        metadata={key: metadata[key] for key in _NOTED if key in metadata} or None,
+        repairs=None,
+        role_name=None if "role" in kinds else entry.role_name,
+        parts=parts,
+        tool_calls=None
+        if "misplaced" in kinds
+        else tuple(dict.fromkeys(entry.tool_calls or ())) or None,
+        action=entry.action or "repaired",
+        reason=entry.repairs or f"not well-formed: {', '.join(sorted(kinds))}",
+    )
+
+
+def _find_unknown_keys(entry: ConversationEntry) -> list[str]:
+    """Return the keys of the message that no provider knows; the readers put them in metadata."""
+    messages = entry.source if isinstance(entry.source, Gathered) else (entry.source,)
+    known = [message for message in messages if isinstance(message, Mapping)]
+    return [str(key) for key in entry.metadata or () if any(key in message for message in known)]
+
+
+def _is_empty_list(source: Mapping[str, Any]) -> bool:
+    listed = source.get("tool_calls", True)
+    return isinstance(listed, (list, tuple)) and not listed
+
+
+def _is_call_block(part: ContentPart) -> bool:
+    if part.kind != "other" or not isinstance(part.raw, Mapping):
+        return False
+    return str(part.raw.get("type")) in _CALL_BLOCKS
+
+
+@dataclass(frozen=True)
+class ImagesFit(Rule):
+    """Media stand where the wire format has room for them, and images are few and small enough.
+
+    OpenAI refuses images outside the user role; Bedrock takes 20 of 8000 px; Anthropic 100 of
+    8000 px, but of 2000 px beside more than 20, so that the 21st makes an old large one fatal.
+
+    Repair: ``[image removed]``, the oldest first. An image of unknown size is taken to fit.
+
+    Args:
+        max_side: pixels of the longer side.
+        crowd: above this many images `crowded_side` holds instead of `max_side`.
+        roles: who may show media.
+        wired: also a result, in every format but Chat Completions, and any message of Gemini.
+
+    Examples:
+        >>> from history_curator.entries import ContentPart, ConversationEntry, MessageRole
+        >>> picture = ContentPart("image", width=9000, height=10)
+        >>> shown = ConversationEntry(MessageRole.USER, parts=(picture,))
+        >>> ImagesFit().repair([shown])[0].content
+        '[image removed]'
+    """
+
+    code = "P12"
+    errors: ClassVar[Errors] = {
+        "role": {
+            "openai": "Image URLs are only allowed for messages with role 'user'",
+            "bedrock": "images are only supported in messages with the user role",
+        },
+        "count": {
+            "anthropic": "Too many images",
+            "bedrock": "too many images: at most 20 are supported",
+        },
+        "size": {
+            "anthropic": "At least one of the image dimensions exceed max allowed size for "
+            "many-image requests: 2000 pixels",
+        },
+    }
+
+    max_images: int = 20
+    max_side: int = 2000
+    crowd: int | None = None
+    crowded_side: int | None = None
+    roles: Collection[MessageRole] = (USER,)
+    wired: bool = False
+
+    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+        """Look for media in the wrong role."""
+        if entry.parts is None or self._may_show_media(entry):
+            return []
+        return [
+            ("role", f"{part.kind} in a {entry.role.value} message")
+            for part in entry.parts
+            if part.kind in _MEDIA
+        ]
+
+    def _may_show_media(self, entry: ConversationEntry) -> bool:
+        if entry.role in self.roles:
+            return True
+        wire = wire_of(entry) if self.wired else None
+        return wire == "gemini" or (entry.role is TOOL and wire not in (None, "chat"))
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        """Count and measure images."""
+        return [(index, kind, message) for index, _, kind, message in self._find_excess(entries)]
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Replace media that do not fit by a line of text."""
+        out = list(entries)
+        for index, entry in enumerate(entries):
+            if self.check_entry(entry):
+                out[index] = _without_media(
+                    entry, [p for p in entry.parts or () if p.kind in _MEDIA]
+                )
+        excess: dict[int, list[ContentPart]] = {}
+        for index, part, _, _ in self._find_excess(out):
+            excess.setdefault(index, []).append(part)
+        for index, parts in excess.items():
+            out[index] = _without_media(out[index], parts)
+        return out
+
+    def _find_excess(self, entries: Entries) -> list[tuple[int, ContentPart, str, str]]:
+        """Return images that are too many or too large: entry index, part, kind, message."""
+        images = [
+            (index, part)
+            for index, entry in enumerate(entries)
+            for part in entry.parts or ()
+            if part.kind == "image" and self._may_show_media(entry)
+        ]
+        surplus = max(0, len(images) - self.max_images)
+        message = f"{len(images)} images, {self.max_images} are taken"
+        found = [(index, part, "count", message) for index, part in images[:surplus]]
+        side = self.max_side
+        if self.crowd is not None and self.crowded_side is not None:
+            side = self.crowded_side if len(images) - surplus > self.crowd else side
+        for index, part in images[surplus:]:
+            longer = max(part.width or 0, part.height or 0)
+            if longer > side:
+                found.append((index, part, "size", f"an image of {longer} px, {side} are taken"))
+        return found
+
+
+def _without_media(entry: ConversationEntry, media: Collection[ContentPart]) -> ConversationEntry:
+    removed = set(map(id, media))
+    parts = tuple(
+        ContentPart("text", f"[{part.kind} removed]") if id(part) in removed else part
+        for part in entry.parts or ()
+    )
+    reason = "images beyond what the provider takes, in number, size or role"
+    return copy_repaired(entry, reason, parts=parts, content=join_part_texts(parts))

@@ -1,0 +1,385 @@
+"""One table, from a provider to its rules, and the profile that applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, Literal
+
+from history_curator.config import check_options
+from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.errors import ConfigurationError
+from history_curator.formats import takes_later_system
+from history_curator.rules.base import Entries, Rule, Violation, repair_entries, sort_by_index
+from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
+from history_curator.rules.reasoning import (
+    ItemsAreUnique,
+    ReasoningBoundError,
+    ReasoningMode,
+    ReasoningStaysBound,
+    strip_reasoning,
+)
+from history_curator.rules.roles import (
+    AnswersAreWhole,
+    LaterSystem,
+    OneSystemEntryLeads,
+    RequestEndsOnUserOrTool,
+    RolesAlternate,
+    SomeUserSpeaks,
+    UserSpeaksFirst,
+    build_bridge,
+)
+from history_curator.rules.tool_fields import (
+    BEDROCK_ID,
+    GEMINI_NAME,
+    LONG_NAME,
+    MISTRAL_ID,
+    PLAIN_NAME,
+    ArgumentsAreObjects,
+    CallIdsAreUnique,
+    ToolNamesAreAccepted,
+)
+from history_curator.rules.tool_pairing import ResultsFollowTheirCalls, ServerToolsStayWhole
+
+Tail = Literal["request", "history"]
+
+
+class ProviderProfile:
+    """The rules of one provider.
+
+    `repair` returns entries in which `find` finds no violation, keeps every word the user said, is
+    idempotent, and returns the very list it was given when nothing is wrong.
+
+    Attributes:
+        name: the provider.
+        rules: in the order of repair.
+        merges: whether runs of one role are merged.
+        hoists: whether later system entries move to the front.
+        reasoning: what happens to reasoning after an edited prefix, see `ReasoningStaysBound`.
+        strips: whether reasoning goes, or is refused, after an edited prefix.
+
+    Examples:
+        >>> from history_curator import get_profile
+        >>> from history_curator.testing import parse_entries, show
+        >>> profile = get_profile("portable")
+        >>> broken = parse_entries("S U A(c1) U T(c1) A U")
+        >>> [violation.rule for violation in profile.find(broken)]
+        ['P6', 'P6']
+        >>> show(profile.repair(broken))
+        'S U A(c1) T(c1) A* U A U'
+    """
+
+    def __init__(self, name: str, rules: Sequence[Rule]) -> None:
+        self.name = name
+        self.rules = tuple(rules)
+        self.merges = any(isinstance(rule, RolesAlternate) for rule in rules)
+        self.hoists = any(
+            isinstance(rule, OneSystemEntryLeads) and rule.later == "hoist" for rule in rules
+        )
+        self._bound = next((rule for rule in rules if isinstance(rule, ReasoningStaysBound)), None)
+        self.reasoning: ReasoningMode = self._bound.mode if self._bound else "keep"
+        self.strips = self.reasoning != "keep"
+        self._entry_checks = [
+            rule.check_entry for rule in rules if type(rule).check_entry is not Rule.check_entry
+        ]
+
+    def __repr__(self) -> str:
+        return f"ProviderProfile({self.name!r}, reasoning={self.reasoning!r})"
+
+    def find(self, entries: Entries, tail: Tail = "request") -> list[Violation]:
+        """Return every violation, in order of position."""
+        rules = self._select_rules(tail)
+        return sort_by_index([each for rule in rules for each in rule.find(entries, self.name)])
+
+    def is_entry_valid(self, entry: ConversationEntry) -> bool:
+        """Return whether no rule objects to an entry alone."""
+        return not any(check(entry) for check in self._entry_checks)
+
+    def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
+        """Return a unit after the rules that can judge it alone; the very tuple when it is valid.
+
+        Violations between units are left to `repair`.
+        """
+        return tuple(repair_entries(self.rules, entries, self.is_entry_valid, in_unit=True))
+
+    def repair(
+        self,
+        entries: Entries,
+        tail: Tail = "request",
+        *,
+        edited: bool = False,
+        earlier: bool = False,
+        is_valid: Callable[[ConversationEntry], bool] | None = None,
+    ) -> list[ConversationEntry]:
+        """Return entries this provider takes; the very list when it takes them as they are.
+
+        Args:
+            entries: the view.
+            tail: ``request`` when it is about to be sent, ``history`` when the caller appends.
+            edited: something before or in the view was edited or left out already, so reasoning
+                bound to it is stripped, kept or refused as `reasoning` says.
+            earlier: messages before the view were left out, as an invented opening has to tell.
+            is_valid: `is_entry_valid`, where the caller remembers what it said.
+
+        Raises:
+            ReasoningBoundError: with ``reasoning="refuse"``, when reasoning follows an edit.
+        """
+        given = entries if isinstance(entries, list) else list(entries)
+        rules = self._select_rules(tail, earlier=earlier)
+        current = repair_entries(rules, given, is_valid or self.is_entry_valid)
+        repaired = current if isinstance(current, list) else list(current)
+        if edited or repaired is not given:
+            since = 0 if edited else _find_first_change(given, repaired)
+            return self.settle_reasoning(repaired, since, edited=edited)
+        return repaired
+
+    def settle_reasoning(
+        self, entries: list[ConversationEntry], since: int = 0, *, edited: bool
+    ) -> list[ConversationEntry]:
+        """Strip, keep or refuse reasoning behind an edit at or before `since`.
+
+        Args:
+            entries: the view.
+            since: index from which reasoning is bound to the edit.
+            edited: the caller edited; a mere repair is never refused, as it is needed to send.
+        """
+        if self._bound is None or not any(entry.reasoning for entry in entries):
+            return entries
+        if edited or self.reasoning == "strip":
+            return self._bound.answer_edit(entries, since)
+        return entries
+
+    settle = settle_reasoning  # alias until all rooms have landed
+
+    @property
+    def invariants(self) -> tuple[Rule, ...]:
+        """The rules."""  # alias until all rooms have landed
+        return self.rules
+
+    def holds(self, entries: Entries, tail: Tail = "request") -> bool:
+        """Return whether `find` finds no violation."""  # alias until all rooms have landed
+        return not self.find(entries, tail)
+
+    def without_reasoning(
+        self, entries: tuple[ConversationEntry, ...]
+    ) -> tuple[ConversationEntry, ...]:
+        """Return a unit as it is shown after an edited prefix; the very tuple when that is the same.
+
+        Raises:
+            ReasoningBoundError: in mode ``refuse``, when there is reasoning in it.
+        """
+        bound = next((entry for entry in entries if entry.reasoning), None)
+        if bound is None or self.reasoning == "keep":
+            return entries
+        if self.reasoning == "refuse":
+            raise ReasoningBoundError(bound.sequence)
+        return tuple(map(strip_reasoning, entries))
+
+    def bridge(self, last: ConversationEntry, entry: ConversationEntry) -> ConversationEntry | None:
+        """Return the entry that has to stand between two neighbours, if one has to."""
+        needs = (
+            isinstance(rule, RolesAlternate) and rule.needs_bridge(last, entry)
+            for rule in self.rules
+        )
+        return build_bridge() if any(needs) else None
+
+    def _select_rules(self, tail: Tail, *, earlier: bool = False) -> list[Rule]:
+        return [
+            UserSpeaksFirst(earlier=True) if earlier and type(rule) is UserSpeaksFirst else rule
+            for rule in self.rules
+            if tail == "request" or not rule.requests_only
+        ]
+
+
+def _find_first_change(before: Entries, after: Entries) -> int:
+    """Return where two views begin to differ in a way that is sent."""
+    for index, (old, new) in enumerate(zip(before, after, strict=False)):
+        if old is not new and _sent_fields(old) != _sent_fields(new):
+            return index
+    return min(len(before), len(after))
+
+
+def _sent_fields(entry: ConversationEntry) -> tuple[Any, ...]:
+    return (
+        entry.role,
+        entry.content or "",
+        entry.name,
+        entry.barrier,
+        entry.tool_call_id,
+        [(call.id, call.name, call.arguments) for call in entry.tool_calls or ()],
+        [(part.kind, part.raw) for part in entry.parts or () if part.kind != "text"],
+        [(each.text, each.signature, each.encrypted) for each in entry.reasoning or ()],
+    )
+
+
+_ORDER: tuple[type[Rule], ...] = (
+    MessagesAreWellFormed,
+    OneSystemEntryLeads,
+    ServerToolsStayWhole,
+    ItemsAreUnique,
+    NothingIsBlank,
+    ResultsFollowTheirCalls,
+    CallIdsAreUnique,
+    ArgumentsAreObjects,
+    ToolNamesAreAccepted,
+    ImagesFit,
+    ReasoningStaysBound,
+    AnswersAreWhole,
+    RolesAlternate,
+    UserSpeaksFirst,
+    SomeUserSpeaks,
+    RequestEndsOnUserOrTool,
+)
+"""One round of repairs is enough in this order: fields, then structure, then both ends."""
+
+_DEFAULTS: tuple[Rule, ...] = (
+    MessagesAreWellFormed(developer=False),
+    ServerToolsStayWhole(),
+    NothingIsBlank(),
+    ResultsFollowTheirCalls(),
+    CallIdsAreUnique(),
+    ArgumentsAreObjects(),
+    ToolNamesAreAccepted(PLAIN_NAME),
+    UserSpeaksFirst(),
+    SomeUserSpeaks(),
+    RequestEndsOnUserOrTool(),
+)
+"""The rules that hold where a provider has no other rule of the kind."""
+
+_ANY_SIZE = 1 << 30
+_USER_AND_TOOL = (MessageRole.USER, MessageRole.TOOL)
+_claude_images = partial(ImagesFit, 100, 8000, crowd=20, crowded_side=2000)
+_OPENAI: tuple[Rule, ...] = (
+    MessagesAreWellFormed(),
+    ResultsFollowTheirCalls(ordered=False),
+    CallIdsAreUnique(r".{1,40}", scope="message"),
+    ArgumentsAreObjects(texts=False),
+    ToolNamesAreAccepted(PLAIN_NAME, authors=True),
+    ImagesFit(max_images=500, max_side=_ANY_SIZE, wired=True),
+    AnswersAreWhole(),
+)
+_ANTHROPIC: tuple[Rule, ...] = (
+    ResultsFollowTheirCalls(ordered=False),
+    CallIdsAreUnique(r"[A-Za-z0-9_-]+"),
+    ToolNamesAreAccepted(LONG_NAME),
+    _claude_images(roles=_USER_AND_TOOL),
+)
+_RULES: dict[str, tuple[Rule, ...]] = {
+    "core": (
+        MessagesAreWellFormed(),
+        ItemsAreUnique(),
+        ToolNamesAreAccepted(authors=True),
+        _claude_images(wired=True),
+        AnswersAreWhole(),
+    ),
+    "portable": (
+        NothingIsBlank(flat_results=True),
+        ToolNamesAreAccepted(authors=True),
+        ImagesFit(),
+        RolesAlternate(),
+    ),
+    "openai": _OPENAI,
+    "openai-responses": (
+        *_OPENAI,
+        ItemsAreUnique(),
+        CallIdsAreUnique(r".{1,64}"),
+        ImagesFit(max_images=500, max_side=_ANY_SIZE, roles=_USER_AND_TOOL),
+    ),
+    "anthropic": _ANTHROPIC,
+    "gemini": (
+        CallIdsAreUnique(r".+", scope="message"),
+        ToolNamesAreAccepted(GEMINI_NAME),
+        ImagesFit(
+            max_images=3000, max_side=_ANY_SIZE, roles=(*_USER_AND_TOOL, MessageRole.ASSISTANT)
+        ),
+        RolesAlternate(users=False, bridges=False),
+    ),
+    "bedrock": (
+        *_ANTHROPIC,
+        CallIdsAreUnique(BEDROCK_ID),
+        ToolNamesAreAccepted(PLAIN_NAME),
+        ImagesFit(max_images=20, max_side=8000, roles=_USER_AND_TOOL),
+        RolesAlternate(),
+    ),
+    "mistral": (
+        MessagesAreWellFormed(text_with_calls=False, developer=False),
+        CallIdsAreUnique(MISTRAL_ID, scope="message", length=9, bare=True),
+        ImagesFit(max_images=8, max_side=_ANY_SIZE),
+        RolesAlternate(users=False, assistants=False),
+    ),
+}
+"""The rules a provider has of its own; of two rules of a kind the later one holds."""
+
+_FAMILIES: dict[str, Any] = {
+    "openai": "openai",
+    "openai-responses": "openai",
+    "anthropic": "anthropic",
+    "bedrock": "anthropic",
+    "gemini": "gemini",
+    "mistral": "mistral",
+}
+"""Whose reasoning a provider takes."""
+_BINDS_REASONING = {"core", "portable", "anthropic", "bedrock"}
+"""Profiles for models that bind reasoning to the model and to the messages before it."""
+
+PROVIDERS: tuple[str, ...] = tuple(_RULES)
+"""The names `get_profile` knows."""
+
+
+def get_profile(
+    provider: str | ProviderProfile = "core",
+    *,
+    reasoning: ReasoningMode | None = None,
+    later_system: LaterSystem | None = None,
+    model: str | None = None,
+) -> ProviderProfile:
+    """Return a profile by name; a profile of your own comes back as it is.
+
+    Args:
+        provider: one of `PROVIDERS`, or a profile.
+        reasoning: ``strip``, ``keep`` or ``refuse`` instead of the provider's default.
+        later_system: ``hoist`` later system messages to the front, which rewrites the prefix,
+            ``demote`` them to user text, or let them ``stay``; the default is ``hoist``, and
+            ``stay`` for Claude from Opus 4.8 on. OpenAI takes them anywhere: they never move.
+        model: the model that is asked. Thinking is taken off where its message names another
+            model of Anthropic: dicts under ``model``, LangChain in ``response_metadata``.
+
+    Raises:
+        ConfigurationError: for a name or mode nobody knows.
+
+    Examples:
+        >>> get_profile("mistral")
+        ProviderProfile('mistral', reasoning='keep')
+    """
+    if isinstance(provider, ProviderProfile):
+        return provider
+    if provider not in _RULES:
+        raise ConfigurationError(
+            f"provider: unknown profile {provider!r}. Fix: use one of {', '.join(PROVIDERS)}, "
+            "or in Python pass a ProviderProfile."
+        )
+    check_options({"reasoning": reasoning})
+    if later_system not in (None, "hoist", "demote", "stay"):
+        raise ConfigurationError(
+            f"later_system: unknown way {later_system!r}. Fix: use 'hoist', 'demote' or 'stay'."
+        )
+    binds = provider in _BINDS_REASONING
+    if later_system is None:
+        takes = provider == "anthropic" and model is not None and takes_later_system(model)
+        later_system = "stay" if takes else "hoist"
+    mode = reasoning or ("strip" if binds else "keep")
+    return _build_profile(provider, mode, later_system, model if binds else None)
+
+
+@lru_cache(maxsize=256)
+def _build_profile(
+    name: str, mode: ReasoningMode, later: LaterSystem, model: str | None
+) -> ProviderProfile:
+    family = _FAMILIES.get(name)
+    rules: dict[type[Rule], Rule] = {type(rule): rule for rule in (*_DEFAULTS, *_RULES[name])}
+    rules[ReasoningStaysBound] = ReasoningStaysBound(mode, family=family, model=model)
+    if family == "openai":
+        del rules[UserSpeaksFirst]  # OpenAI takes system messages anywhere, and anybody first
+    else:
+        rules[OneSystemEntryLeads] = OneSystemEntryLeads(later, run=family == "anthropic")
+    return ProviderProfile(name, [rules[kind] for kind in _ORDER if kind in rules])

@@ -1,0 +1,288 @@
+"""P13: reasoning stays with its calls, its prefix and the items of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from history_curator.entries import ConversationEntry, Reasoning
+from history_curator.errors import HistoryCuratorError
+from history_curator.formats import (
+    ANONYMOUS,
+    is_same_model,
+    item_ids,
+    model_of,
+    sent_parts,
+    unfollowed,
+)
+from history_curator.rules.base import (
+    ASSISTANT,
+    TOOL,
+    USER,
+    Entries,
+    Errors,
+    Finding,
+    Rule,
+    copy_edited,
+    copy_repaired,
+)
+
+ReasoningMode = Literal["strip", "keep", "refuse"]
+Family = Literal["anthropic", "openai", "gemini", "mistral"]
+
+SKIP_SIGNATURE = "skip_thought_signature_validator"
+_SIGNATURE = "thought_signature"
+
+
+class ReasoningBoundError(HistoryCuratorError):
+    """A message was edited or left out although later reasoning is bound to it."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        super().__init__(
+            f"messages[{index}].reasoning: an earlier message was edited or left out, and this "
+            'reasoning is bound to it. Fix: use reasoning="strip" or "keep", or a larger budget.'
+        )
+
+    def __reduce__(self) -> tuple[type[ReasoningBoundError], tuple[int]]:
+        return (ReasoningBoundError, (self.index,))
+
+
+@dataclass(frozen=True)
+class ReasoningStaysBound(Rule):
+    """Thinking stands with the calls it led to, in a form the provider signed.
+
+    Anthropic checks signatures, and its newest models bind each block to the bytes before it.
+    OpenAI Responses binds reasoning to the item behind it. Gemini 3 wants the signature on the
+    first call of each step of the current turn.
+
+    Reasoning is a field of the entry that carries the calls, so the two cannot part. Repair:
+    reasoning that another provider or model signed is taken off, for Anthropic also unsigned
+    reasoning; a missing Gemini signature gets the documented bypass.
+
+    Args:
+        mode: what to do with reasoning after an edited prefix: ``strip`` it from closed turns,
+            ``keep`` it, or ``refuse`` the edit.
+        family: whose reasoning is taken; None takes any.
+        model: the model that is asked, where it is known. A signature of Anthropic is good for
+            the model that gave it, so it goes where its message names another model.
+
+    Examples:
+        >>> from history_curator.entries import ConversationEntry, MessageRole, Reasoning
+        >>> thought = ConversationEntry(MessageRole.ASSISTANT, "42", reasoning=(Reasoning("hm"),))
+        >>> ReasoningStaysBound(family="anthropic").repair([thought])[0].reasoning is None
+        True
+    """
+
+    code = "P13"
+    errors: ClassVar[Errors] = {
+        "foreign": {
+            "anthropic": "Invalid `signature` in `thinking` block",
+            "openai": "Invalid value: 'thinking'. Supported values are: 'text' and 'refusal'.",
+        },
+        "unfollowed": {
+            "openai": "Item of type 'reasoning' was provided without its required following item."
+        },
+        "misplaced": {"anthropic": "thinking blocks may only be in `assistant` messages"},
+        "unsigned": {
+            "gemini": "Function call is missing a thought_signature in functionCall parts"
+        },
+    }
+
+    mode: ReasoningMode = "strip"
+    family: Family | None = None
+    model: str | None = None
+
+    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+        """Look for reasoning that the provider did not sign."""
+        if not entry.reasoning:
+            return []
+        if entry.role is not ASSISTANT:
+            return [("misplaced", f"reasoning in a {entry.role.value} message")]
+        found = [
+            ("foreign", "unsigned reasoning, or reasoning of another provider or model")
+            for block in entry.reasoning
+            if not self._is_accepted(block, entry)
+        ]
+        if unfollowed(entry):
+            found.append(("unfollowed", "reasoning that nothing follows"))
+        return found
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        """Look for Gemini's signature on the first call of each step of the current turn."""
+        if self.family != "gemini":
+            return []
+        steps = [
+            (index, entries[index].tool_calls[0].extra or {})  # type: ignore[index]
+            for index in range(find_running_turn(entries), len(entries))
+            if entries[index].tool_calls
+        ]
+        if not any(_SIGNATURE in extra for _, extra in steps):
+            return []  # not a model that signs
+        return [
+            (index, "unsigned", "the first call of the step carries no thought signature")
+            for index, extra in steps
+            if not extra.get(_SIGNATURE)
+        ]
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Take off foreign reasoning, and put the bypass in place of a missing signature."""
+        out = [
+            self._without_foreign(entry) if self.check_entry(entry) else entry for entry in entries
+        ]
+        for index, _, _ in self.check_view(out):
+            entry = out[index or 0]
+            first, *rest = entry.tool_calls or ()
+            first = replace(first, extra={**(first.extra or {}), _SIGNATURE: SKIP_SIGNATURE})
+            reason = "the step carried no thought signature"
+            out[index or 0] = copy_repaired(entry, reason, tool_calls=(first, *rest))
+        return out
+
+    def answer_edit(self, entries: Entries, since: int = 0) -> list[ConversationEntry]:
+        """Strip, keep or refuse reasoning behind an edit at or before `since`.
+
+        Reasoning of the turn whose tool loop is running always stays: providers ask for it.
+
+        Raises:
+            ReasoningBoundError: in mode ``refuse``, when reasoning follows the edit.
+        """
+        out = list(entries)
+        if self.mode == "keep":
+            return out
+        for index in range(since, find_running_turn(entries)):
+            if entries[index].reasoning:
+                if self.mode == "refuse":
+                    raise ReasoningBoundError(index)
+                out[index] = strip_reasoning(entries[index])
+        return out
+
+    def _is_accepted(self, block: Reasoning, entry: ConversationEntry) -> bool:
+        author = find_author(block)
+        is_signed = block.encrypted or bool(block.signature)
+        is_bound = author == "anthropic" or (author is None and is_signed)
+        if is_bound and self.model is not None:
+            named = model_of(entry.root.source)
+            if named is not None and not is_same_model(named, self.model):
+                return False
+        if self.family is None:
+            return True
+        if self.family == "anthropic":
+            return is_signed and author in ("anthropic", None)
+        if author == "anthropic" and self.family in ("gemini", "mistral"):
+            # Frameworks give the thoughts of any model this shape.
+            return not isinstance(entry.source, Mapping)
+        return author in (self.family, None)
+
+    def _without_foreign(self, entry: ConversationEntry) -> ConversationEntry:
+        own: tuple[Reasoning, ...] = ()
+        if entry.role is ASSISTANT:
+            thoughts = entry.reasoning or ()
+            thoughts = thoughts[: len(thoughts) - unfollowed(entry)]
+            own = tuple(block for block in thoughts if self._is_accepted(block, entry))
+        return copy_repaired(
+            entry,
+            "reasoning stripped: unsigned, of another provider or model, or nothing follows it",
+            reasoning=own or None,
+            source=_source_with(entry, own),
+        )
+
+
+class ItemsAreUnique(Rule):
+    """Every id of an item of OpenAI Responses stands once in the list.
+
+    A log that was put together of pieces has the same items twice.
+
+    Repair: the later answer is written without its ids and its reasoning, which is bound to them;
+    items of the provider's own tools, which the earlier answer shows already, are left out.
+    """
+
+    code = "P7"
+    errors: ClassVar[Errors] = {
+        "repeated": {
+            "core": "Duplicate item found with id. Remove duplicate items from your input."
+        }
+    }
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        """Look for ids that an earlier answer has."""
+        found: list[Finding] = []
+        seen: set[str] = set()
+        for index, entry in enumerate(entries):
+            source = entry.root.source
+            if entry.role is not ASSISTANT or (source.__class__ is dict and "type" not in source):
+                continue  # a plain message is no item
+            ids = item_ids(entry)
+            if len({*ids}) < len(ids) or not seen.isdisjoint(ids):
+                found.append((index, "repeated", "an item that is in the list already"))
+            seen.update(ids)
+        return found
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Take the ids off."""
+        out = list(entries)
+        for index, _, _ in self.check_view(entries):
+            entry = out[index or 0]
+            out[index or 0] = copy_repaired(
+                entry,
+                "items that are in the list already: written without their ids",
+                reasoning=None,
+                parts=tuple(part for part in entry.parts or () if part.kind != "other") or None,
+                metadata={**(entry.metadata or {}), ANONYMOUS: True},
+            )
+        return out
+
+
+def find_author(block: Reasoning) -> Family | None:
+    """Return whose model thought a thought, by the form of the block; None where it does not tell.
+
+    Examples:
+        >>> find_author(Reasoning("hm", "sig", {"type": "thinking", "thinking": "hm"}))
+        'anthropic'
+    """
+    raw = block.raw
+    if not isinstance(raw, Mapping):
+        return None
+    if raw.get("type") in ("thinking", "redacted_thinking"):
+        return "mistral" if isinstance(raw.get("thinking"), (list, tuple)) else "anthropic"
+    if isinstance(raw.get("reasoningContent"), Mapping):
+        return "anthropic"
+    if raw.get("thought") is True:
+        return "gemini"
+    name = raw.get("id")
+    if (isinstance(name, str) and name.startswith("rs_")) or "encrypted_content" in raw:
+        return "openai"
+    return None
+
+
+def find_running_turn(entries: Entries) -> int:
+    """Return where the turn begins whose tool loop is running; the length when none is."""
+    if not entries or entries[-1].role is not TOOL:
+        return len(entries)
+    for index in range(len(entries) - 1, -1, -1):
+        if entries[index].role is USER:
+            return index
+    return 0
+
+
+def strip_reasoning(entry: ConversationEntry) -> ConversationEntry:
+    """Return an entry without its reasoning, or the entry itself when it has none."""
+    if not entry.reasoning:
+        return entry
+    return copy_repaired(
+        entry,
+        "reasoning stripped: an earlier message was edited or left out",
+        reasoning=None,
+        parts=sent_parts(copy_edited(entry, reasoning=None)),
+        source=_source_with(entry, ()),
+    )
+
+
+def _source_with(entry: ConversationEntry, own: tuple[Reasoning, ...]) -> Any:
+    """Return the message an entry was read from, without the blocks of reasoning taken off."""
+    source = entry.source
+    blocks = source.get("content") if isinstance(source, Mapping) else None
+    if not isinstance(blocks, list):
+        return source
+    removed = {id(each.raw) for each in entry.reasoning or ()} - {id(each.raw) for each in own}
+    return {**source, "content": [block for block in blocks if id(block) not in removed]}

@@ -1,0 +1,388 @@
+"""P1 to P5: system first, roles alternate, allowed first and last message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from history_curator.entries import ConversationEntry
+from history_curator.formats import wire_of
+from history_curator.rules.base import (
+    ASSISTANT,
+    SYSTEM,
+    TOOL,
+    USER,
+    Entries,
+    Errors,
+    Finding,
+    Rule,
+    copy_edited,
+    is_blank,
+    join_entries,
+    join_runs,
+)
+from history_curator.rules.tool_pairing import has_running_tool
+
+LaterSystem = Literal["hoist", "demote", "stay"]
+
+_CONTINUE = "Please continue."
+_OPENING = "[Start of the conversation.]"
+_OPENING_AFTER_A_CUT = "[Earlier messages are not shown.]"
+_ALTERNATE = "Conversation roles must alternate user/assistant/user/assistant/..."
+_BEDROCK_ALTERNATE = "A conversation must alternate between user and assistant roles."
+_GEMINI_CALLS = (
+    "Please ensure that function call turn comes immediately after a user turn or after a "
+    "function response turn."
+)
+
+
+class SomeUserSpeaks(Rule):
+    """At least one user entry has text or media.
+
+    Every provider refuses an empty list, and most a request without a user message.
+
+    Repair: a neutral user entry at the end.
+
+    Examples:
+        >>> SomeUserSpeaks().find([])[0].message
+        'no user message says anything'
+    """
+
+    code = "P1"
+    requests_only = True
+    errors: ClassVar[Errors] = {
+        "silence": {
+            "openai": "Invalid 'messages': empty array",
+            "anthropic": "messages: at least one message is required",
+            "mistral": "Conversation must have at least one message",
+            "portable": "No user query found in messages.",
+        }
+    }
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        """Look for one user entry with text or media, newest first."""
+        for entry in reversed(entries):
+            if entry.role is USER and (not is_blank(entry.content) or entry.has_media):
+                return []
+        return [(None, "silence", "no user message says anything")]
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Append a neutral user entry."""
+        asked = _invent_user(_CONTINUE, "no user message was left to answer")
+        return [*entries, asked] if self.check_view(entries) else list(entries)
+
+
+@dataclass(frozen=True)
+class OneSystemEntryLeads(Rule):
+    """At most one system entry, and it comes first.
+
+    Anthropic, Gemini and Bedrock take the instructions beside the messages, so only one block at
+    the front can be lifted out; Mistral and Qwen's template refuse a later one.
+
+    Repair: the leading run is merged, later system entries are hoisted into it. ``demote`` makes
+    user text of them where they stand, which keeps the cached prefix. ``stay`` leaves them between
+    user or result and answer, where Claude takes them from Opus 4.8 on; others move on to the next
+    such place, or become user text where none follows.
+
+    Args:
+        later: how to repair system entries behind the first other entry.
+        run: several system entries may lead, where the provider takes a list of blocks.
+
+    Examples:
+        >>> from history_curator.testing import parse_entries, show
+        >>> show(OneSystemEntryLeads().repair(parse_entries("S U A S U")))
+        'S U A U'
+    """
+
+    code = "P2"
+    errors: ClassVar[Errors] = {
+        "late": {
+            "portable": "System message must be at the beginning.",
+            "anthropic": 'messages: Unexpected role "system". The Messages API accepts a '
+            'top-level `system` parameter, not "system" as an input message role.',
+            "mistral": "Unexpected role 'system' after role 'assistant'",
+        }
+    }
+
+    later: LaterSystem = "hoist"
+    run: bool = False
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        """Find system entries where instructions do not belong."""
+        indexes = [index for index, entry in enumerate(entries) if entry.role is SYSTEM]
+        found: list[Finding] = []
+        for rank, index in enumerate(indexes):
+            if index > rank and not (self.later == "stay" and _may_stay(entries, index)):
+                found.append((index, "late", "a system message after others"))
+            elif 0 < index == rank and not self.run:
+                found.append((index, "late", "a second system message"))
+        return found
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Merge the leading run; hoist, demote or move the other system entries."""
+        lead = 0
+        while lead < len(entries) and entries[lead].role is SYSTEM:
+            lead += 1
+        leading, rest = list(entries[:lead]), list(entries[lead:])
+        if self.later == "stay":
+            rest = _move_on(entries, lead)
+        elif self.later == "demote":
+            rest = [_demote(entry) if entry.role is SYSTEM else entry for entry in rest]
+        else:
+            late = [entry for entry in rest if entry.role is SYSTEM]
+            rest = [entry for entry in rest if entry.role is not SYSTEM]
+            if self.run or (not lead and len(late) == 1):
+                late = [_move(entry, "the system message has to come first") for entry in late]
+            leading += late
+        if not self.run and len(leading) > 1:
+            leading = [join_entries(leading, "providers take one system message, at the front")]
+        return leading + rest
+
+
+def _may_stay(entries: Entries, index: int) -> bool:
+    """Return whether a later system entry stands where some models take one."""
+    follows = entries[index - 1].role in (USER, TOOL)
+    return follows and (index + 1 == len(entries) or entries[index + 1].role is ASSISTANT)
+
+
+def _move_on(entries: Entries, start: int) -> list[ConversationEntry]:
+    """Return the entries from `start` with system entries at the next place where they may stay."""
+    out: list[ConversationEntry] = []
+    waiting: list[ConversationEntry] = []
+    one = "the model takes one system message here"
+    for index in range(start, len(entries)):
+        entry = entries[index]
+        if entry.role is SYSTEM:
+            if not _may_stay(entries, index):
+                reason = "the model takes system messages behind the user's, before an answer"
+                entry = _move(entry, reason)
+            waiting.append(entry)
+            continue
+        if waiting and entry.role is ASSISTANT and out and out[-1].role in (USER, TOOL):
+            out.append(join_entries(waiting, one))
+            waiting = []
+        out.append(entry)
+    if waiting and out and out[-1].role is ASSISTANT:
+        return out + list(map(_demote, waiting))
+    return [*out, join_entries(waiting, one)] if waiting else out
+
+
+def _move(entry: ConversationEntry, reason: str) -> ConversationEntry:
+    return copy_edited(entry, action="moved", reason=reason)
+
+
+def _demote(entry: ConversationEntry) -> ConversationEntry:
+    reason = "a later system message is shown as user text, so the prefix stays"
+    return copy_edited(entry, role=USER, origin="note", action="repaired", reason=reason)
+
+
+@dataclass(frozen=True)
+class UserSpeaksFirst(Rule):
+    """The first entry after the system entry is the user's.
+
+    Anthropic and Bedrock refuse another first message; Gemini and Mistral calls that stand first.
+
+    Repair: a marked opening is prepended. A greeting by the assistant is never dropped.
+
+    Examples:
+        >>> from history_curator.testing import parse_entries, show
+        >>> show(UserSpeaksFirst().repair(parse_entries("S A U")))
+        'S U* A U'
+    """
+
+    code = "P3"
+    errors: ClassVar[Errors] = {
+        "first": {
+            "anthropic": 'messages: first message must use the "user" role',
+            "bedrock": "A conversation must start with a user message.",
+            "gemini": _GEMINI_CALLS,
+            "portable": _ALTERNATE,
+        }
+    }
+
+    earlier: bool = False  # whether messages before the first were left out
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        """Look at the first entry that is not a system entry."""
+        for index, entry in enumerate(entries):
+            if entry.role is not SYSTEM:
+                if entry.role is USER:
+                    return []
+                return [(index, "first", f"the conversation starts with {entry.role.value}")]
+        return []
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Put a marked opening in front."""
+        out = list(entries)
+        for index, _, _ in self.check_view(entries):
+            text = _OPENING_AFTER_A_CUT if self.earlier else _OPENING
+            out.insert(index or 0, _invent_user(text, "the first message has to be the user's"))
+        return out
+
+
+class RequestEndsOnUserOrTool(Rule):
+    """A request ends on a user entry or a tool result.
+
+    Newer Anthropic models, Gemini and Mistral answer no request that ends on the assistant. A
+    history to which the caller appends may end so, and a request that lets Anthropic go on with a
+    turn it paused.
+
+    Repair: a neutral user entry is appended.
+
+    Examples:
+        >>> from history_curator.testing import parse_entries, show
+        >>> show(RequestEndsOnUserOrTool().repair(parse_entries("U A")))
+        'U A U*'
+    """
+
+    code = "P4"
+    requests_only = True
+    errors: ClassVar[Errors] = {
+        "last": {
+            "anthropic": "This model does not support assistant message prefill. "
+            "The conversation must end with a user message.",
+            "gemini": "Please ensure that multiturn requests ends with a user role or a function "
+            "response.",
+            "mistral": "Expected last role User or Tool (or Assistant with prefix True) for "
+            "serving but got assistant",
+        }
+    }
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        """Look at the last entry."""
+        if entries and entries[-1].role is ASSISTANT and not has_running_tool(entries[-1]):
+            return [(len(entries) - 1, "last", "the request ends on the assistant")]
+        return []
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Append a neutral user entry."""
+        asked = _invent_user(_CONTINUE, "a request has to end on user or tool")
+        return [*entries, asked] if self.check_view(entries) else list(entries)
+
+
+@dataclass(frozen=True)
+class RolesAlternate(Rule):
+    """No two user entries and no two assistant entries in a row, and no user after a result.
+
+    Bedrock, where a result counts as the user, and the templates of Gemma 3 and Mistral 3 want
+    alternating roles; Gemini refuses a call right after model text; Mistral a user after a result.
+
+    Repair: runs are merged, text before a call joins the call, never the other way round; a
+    marked bridge stands between a result and the user.
+
+    Examples:
+        >>> from history_curator.testing import parse_entries, show
+        >>> show(RolesAlternate().repair(parse_entries("U U A A(c1) T(c1) U")))
+        'U A+(c1) T(c1) A* U'
+    """
+
+    code = "P5"
+    errors: ClassVar[Errors] = {
+        "users": {"bedrock": _BEDROCK_ALTERNATE, "portable": _ALTERNATE},
+        "assistants": {
+            "gemini": _GEMINI_CALLS,
+            "bedrock": _BEDROCK_ALTERNATE,
+            "portable": _ALTERNATE,
+        },
+        "bridge": {
+            "mistral": "Unexpected role 'user' after role 'tool'",
+            "bedrock": _BEDROCK_ALTERNATE,
+        },
+    }
+
+    users: bool = True
+    assistants: bool = True
+    bridges: bool = True
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        """Compare each role with the one before."""
+        found: list[Finding] = []
+        before = None
+        for index, entry in enumerate(entries):
+            role = entry.role
+            if role is before and self._belongs_together(entries[index - 1], entry):
+                found.append((index, f"{role.value}s", f"two {role.value} messages in a row"))
+            elif before is TOOL and role is USER and self.needs_bridge(entries[index - 1], entry):
+                found.append((index, "bridge", "a user message right after a tool result"))
+            before = role
+        return found
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Merge runs and build bridges."""
+        out: list[ConversationEntry] = []
+        for entry in join_runs(entries, self._belongs_together, "{} {} messages in a row"):
+            if out and self.needs_bridge(out[-1], entry):
+                out.append(build_bridge())
+            out.append(entry)
+        return out
+
+    def needs_bridge(self, last: ConversationEntry, entry: ConversationEntry) -> bool:
+        """Return whether a bridge has to stand between a result and a user entry."""
+        if not self.bridges or last.role is not TOOL or entry.role is not USER:
+            return False
+        source = last.root.source
+        one_message = source is not None and source is entry.root.source
+        return not (one_message and wire_of(entry) == "bedrock")  # its results are the user's
+
+    def _belongs_together(self, last: ConversationEntry, entry: ConversationEntry) -> bool:
+        if last.role is not entry.role:
+            return False
+        if entry.role is USER:
+            return self.users
+        return entry.role is ASSISTANT and self.assistants and not last.tool_calls
+
+
+class AnswersAreWhole(Rule):
+    """Two answers in a row of OpenAI Responses are one entry, as the flat list runs them together.
+
+    The token count and the other rules have to see them as they are sent. Repair: they are merged.
+    """
+
+    code = "P5"
+    errors: ClassVar[Errors] = {"side by side": {}}
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        """Look for answers in a row, in a list of items."""
+        found: list[Finding] = [
+            (index, "side by side", "two answers that the list runs together")
+            for index in range(1, len(entries))
+            if entries[index].role is ASSISTANT
+            and _run_together(entries[index - 1], entries[index])
+        ]
+        return found if found and any(map(_is_item, entries)) else []
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Merge answers in a row."""
+        if not self.check_view(entries):
+            return list(entries)
+        return join_runs(entries, _run_together, "the items of two answers stood together")
+
+
+def _run_together(last: ConversationEntry, entry: ConversationEntry) -> bool:
+    if entry.role is not ASSISTANT or last.role is not ASSISTANT or last.tool_calls:
+        return False
+    return not (last.barrier or entry.barrier) and (_is_typed(last) or _is_typed(entry))
+
+
+def _is_item(entry: ConversationEntry) -> bool:
+    return wire_of(entry) == "responses"
+
+
+def _is_typed(entry: ConversationEntry) -> bool:
+    """Return whether an answer is written as items that have a type, unlike plain messages."""
+    return _is_item(entry) or (entry.root.source is None and bool(entry.tool_calls))
+
+
+def build_bridge() -> ConversationEntry:
+    """Return an assistant entry to stand between a tool result and the user's next message."""
+    return ConversationEntry(
+        ASSISTANT,
+        "[No reply before the next message.]",
+        origin="bridge",
+        action="inserted",
+        reason="the user spoke before the assistant answered the tool result",
+    )
+
+
+def _invent_user(text: str, reason: str) -> ConversationEntry:
+    return ConversationEntry(USER, text, origin="user", action="inserted", reason=reason)

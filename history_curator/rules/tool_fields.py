@@ -1,0 +1,338 @@
+"""P7 to P9: ids, names and arguments of calls that a provider accepts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import ClassVar, Literal
+
+from history_curator.entries import ConversationEntry, ToolCall
+from history_curator.formats import keeps_objects, names_its_calls, parse_object, wire_of
+from history_curator.rules.base import TOOL, Entries, Errors, Finding, Rule, copy_repaired, is_blank
+
+PORTABLE_ID = r"[A-Za-z0-9_-]{1,40}"
+MISTRAL_ID = r"[A-Za-z0-9]{9}"
+BEDROCK_ID = r"[a-zA-Z0-9_.:-]{1,64}"
+PORTABLE_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
+PLAIN_NAME = r"[A-Za-z0-9_-]{1,64}"
+LONG_NAME = r"[A-Za-z0-9_-]{1,128}"
+GEMINI_NAME = r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}"
+_is_author = re.compile(r"[^\s<|\\/>]{1,64}").fullmatch
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_NO_AUTHOR = re.compile(r"[\s<|\\/>]+")
+_MAX_QUOTED = 200
+
+
+def find_results(entries: Entries, index: int) -> list[int | None]:
+    """Return the index of the result of each call at `index`, among the results right behind it."""
+    end = index + 1
+    while end < len(entries) and entries[end].role is TOOL:
+        end += 1
+    by_id: dict[str | None, list[int]] = {}
+    for place in range(end - 1, index, -1):
+        by_id.setdefault(entries[place].tool_call_id, []).append(place)
+    return [
+        by_id[call.id].pop() if by_id.get(call.id) else None
+        for call in entries[index].tool_calls or ()
+    ]
+
+
+@dataclass(frozen=True)
+class CallIdsAreUnique(Rule):
+    """No two calls share an id, and every id fits the provider's alphabet and length.
+
+    OpenAI takes 40 characters at most, Mistral exactly nine letters and digits. Anthropic refuses
+    an id that was used before, in earlier turns too.
+
+    Repair: a short hash of the old id and of how often it occurred before, written on both
+    sides. The same conversation gets the same ids on any machine; a valid id is left alone, and so
+    is a call that has none on the wire.
+
+    Args:
+        pattern: what an id has to match in full.
+        scope: where an id may occur once, in the whole conversation or in one message.
+        length: characters of a new id, ``call_`` included unless `bare`.
+        bare: a new id is letters and digits only.
+
+    Examples:
+        >>> from history_curator.testing import parse_entries, show
+        >>> show(CallIdsAreUnique().repair(parse_entries("U A(c1) T(c1) A(c1) T(c1)")))
+        "U A(c1) T(c1) A(c1') T(c1')"
+    """
+
+    code = "P7"
+    errors: ClassVar[Errors] = {
+        "alphabet": {
+            "openai": "string too long. Expected a string with maximum length 40",
+            "anthropic": "String should match pattern '^[a-zA-Z0-9_-]+$'",
+            "bedrock": "Value at 'toolUseId' failed to satisfy constraint: Member must satisfy "
+            "regular expression pattern: [a-zA-Z0-9_.:-]+",
+            "mistral": "Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9.",
+        },
+        "reused": {
+            "anthropic": "`tool_use` ids must be unique",
+            "openai": "Duplicate value for 'tool_call_id'",
+            "bedrock": "The toolUse blocks contain duplicate Ids",
+            "mistral": "Duplicate tool call id in assistant message",
+        },
+    }
+
+    pattern: str = PORTABLE_ID
+    scope: Literal["conversation", "message"] = "conversation"
+    length: int = 21
+    bare: bool = False
+
+    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+        """Hold every id against the pattern."""
+        odd = [
+            call.id
+            for call in entry.tool_calls or ()
+            if not re.fullmatch(self.pattern, call.id) and names_its_calls(call)
+        ]
+        answered = entry.tool_call_id
+        if (
+            answered is not None
+            and entry.role is TOOL
+            and not re.fullmatch(self.pattern, answered)
+            and wire_of(entry) != "gemini"  # its call says whether it has an id
+        ):
+            odd.append(answered)
+        return [("alphabet", f"the call id {name!r} does not match {self.pattern}") for name in odd]
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        """Look for an id that was used before."""
+        ids = [call.id for entry in entries if entry.tool_calls for call in entry.tool_calls]
+        if len(set(ids)) == len(ids):
+            return []
+        found: list[Finding] = []
+        seen: set[str] = set()
+        for index, entry in enumerate(entries):
+            if entry.tool_calls and self.scope == "message":
+                seen = set()
+            for call in entry.tool_calls or ():
+                if names_its_calls(call):
+                    if call.id in seen:
+                        found.append((index, "reused", f"the call id {call.id!r} is used again"))
+                    seen.add(call.id)
+        return found
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Rename on both sides. Expects results right behind their calls."""
+        out = list(entries)
+        seen: set[str] = set()
+        times: dict[str, int] = {}
+        for index, entry in enumerate(entries):
+            calls = entry.tool_calls or ()
+            if calls and self.scope == "message":
+                seen, times = set(), {}
+            renamed: list[ToolCall] = []
+            for call in calls:
+                times[call.id] = times.get(call.id, 0) + 1
+                new = call.id
+                if names_its_calls(call):
+                    if new in seen or not re.fullmatch(self.pattern, new):
+                        new = self._hash_id(call.id, times[call.id], seen)
+                    seen.add(new)
+                renamed.append(replace(call, id=new))
+            if tuple(renamed) == calls:
+                continue
+            reason = "a call id was used before or is not one the provider takes"
+            out[index] = copy_repaired(entry, reason, tool_calls=tuple(renamed))
+            for place, call in zip(find_results(entries, index), renamed, strict=True):
+                if place is not None and call.id != entries[place].tool_call_id:
+                    out[place] = copy_repaired(
+                        entries[place], "renamed with its call", tool_call_id=call.id
+                    )
+        return out
+
+    def _hash_id(self, old: str, times: int, seen: set[str]) -> str:
+        salt = 0
+        while True:
+            digest = sha256(f"{old}\0{times}\0{salt}".encode("utf-8", "surrogatepass")).hexdigest()
+            new = digest[: self.length] if self.bare else f"call_{digest}"[: self.length]
+            if new not in seen:
+                return new
+            salt += 1
+
+
+@dataclass(frozen=True)
+class ArgumentsAreObjects(Rule):
+    """The arguments of every call are the text of a JSON object.
+
+    All but OpenAI parse the arguments and fail on anything else. Most malformed arguments come
+    from output that was cut off at a token limit.
+
+    Repair: the arguments become ``{}``. A placeholder result of such a call quotes them; a real
+    result is left as it is.
+
+    Args:
+        texts: also look at arguments that are sent as text, which OpenAI does not read.
+
+    Examples:
+        >>> from history_curator.entries import ConversationEntry, MessageRole, ToolCall
+        >>> call = ToolCall("c1", "look", '{"at": "th')
+        >>> asked = ConversationEntry(MessageRole.ASSISTANT, tool_calls=(call,))
+        >>> ArgumentsAreObjects().repair([asked])[0].tool_calls[0].arguments
+        '{}'
+    """
+
+    code = "P9"
+    errors: ClassVar[Errors] = {
+        "arguments": {
+            "anthropic": "tool_use.input: Input should be a valid dictionary",
+            "bedrock": "The value at toolUse.input is not a JSON object",
+        }
+    }
+
+    texts: bool = True
+
+    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+        """Parse the arguments of every call."""
+        return [
+            ("arguments", f"the arguments of {call.name!r} are not a JSON object")
+            for call in entry.tool_calls or ()
+            if not self._accepts(call)
+        ]
+
+    def _accepts(self, call: ToolCall) -> bool:
+        if call.arguments == "{}" or not (self.texts or keeps_objects(call)):
+            return True
+        return parse_object(call.arguments) is not None
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Empty the arguments; placeholders quote them. Expects results behind their calls."""
+        out = list(entries)
+        for index, entry in enumerate(entries):
+            if not self.check_entry(entry):
+                continue
+            calls = list(entry.tool_calls or ())
+            for slot, place in enumerate(find_results(entries, index)):
+                call = calls[slot]
+                if self._accepts(call):
+                    continue
+                calls[slot] = replace(call, arguments="{}")
+                if (
+                    place is not None
+                    and entries[place].origin == "placeholder"
+                    and not is_blank(call.arguments)
+                ):
+                    out[place] = _quote_arguments(entries[place], call.arguments)
+            reason = "the arguments of a call were not a JSON object"
+            out[index] = copy_repaired(entry, reason, tool_calls=tuple(calls))
+        return out
+
+
+def _quote_arguments(placeholder: ConversationEntry, text: str) -> ConversationEntry:
+    text = text[:_MAX_QUOTED] + ("…" if len(text) > _MAX_QUOTED else "")
+    return replace(
+        placeholder,
+        content=f"[The call was not executed: its arguments are not a JSON object: {text}]",
+        status="error",
+        reason="the arguments of the call were not a JSON object",
+    )
+
+
+@dataclass(frozen=True)
+class ToolNamesAreAccepted(Rule):
+    """Tool names match the provider's pattern, and a result carries the name of its call.
+
+    OpenAI, Bedrock and Mistral take ``[a-zA-Z0-9_-]{1,64}``; Gemini wants a letter or an
+    underscore first; OpenAI also refuses white space in the author's ``name``.
+
+    Repair: odd characters become underscores, on both sides; a result's name follows its call.
+
+    Args:
+        pattern: what a tool name has to match in full.
+        authors: whether the author's name is checked, too.
+
+    Examples:
+        >>> from history_curator.entries import ConversationEntry, MessageRole, ToolCall
+        >>> asked = ConversationEntry(MessageRole.ASSISTANT, tool_calls=(ToolCall("c1", "a b"),))
+        >>> ToolNamesAreAccepted().repair([asked])[0].tool_calls[0].name
+        'a_b'
+    """
+
+    code = "P8"
+    within_units = True
+    errors: ClassVar[Errors] = {
+        "name": {
+            "openai": "Invalid 'messages[].tool_calls[].function.name': string does not match "
+            "pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.",
+            "anthropic": "tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
+            "bedrock": "Value at 'toolUse.name' failed to satisfy constraint: [a-zA-Z0-9_-]+",
+            "mistral": "Function name was … but must be a-z, A-Z, 0-9, or contain underscores and "
+            "dashes, with a maximum length of 64.",
+        },
+        "author": {
+            "openai": "Invalid 'messages[].name': string does not match pattern. Expected a "
+            "string that matches the pattern '^[^\\s<|\\\\/>]+$'.",
+        },
+    }
+
+    pattern: str = PORTABLE_NAME
+    authors: bool = False
+
+    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+        """Hold every name against the pattern."""
+        names = [call.name for call in entry.tool_calls or ()]
+        if entry.tool_name is not None and entry.role is TOOL:
+            names.append(entry.tool_name)
+        found = [
+            ("name", f"the tool name {name!r} does not match {self.pattern}")
+            for name in names
+            if not re.fullmatch(self.pattern, name)
+        ]
+        if self._is_odd_author(entry.name):
+            found.append(("author", f"the name {entry.name!r} is empty, long or has a space"))
+        return found
+
+    def _is_odd_author(self, name: str | None) -> bool:
+        return name is not None and self.authors and not _is_author(name)
+
+    def check_view(self, entries: Entries) -> list[Finding]:
+        """Compare each result's name with its call's."""
+        found: list[Finding] = []
+        names: dict[str, str] = {}
+        for index, entry in enumerate(entries):
+            if entry.tool_calls:
+                names = {call.id: call.name for call in entry.tool_calls}
+            elif entry.tool_name is not None and entry.role is TOOL:
+                name = names.get(entry.tool_call_id or "")
+                if name is not None and name != entry.tool_name:
+                    message = f"the result is named {entry.tool_name!r}, its call {name!r}"
+                    found.append((index, "mismatch", message))
+        return found
+
+    def repair(self, entries: Entries) -> list[ConversationEntry]:
+        """Clean names, and let results follow their calls."""
+        out = [self._clean(entry) if self.check_entry(entry) else entry for entry in entries]
+        for index, entry in enumerate(out):
+            # Of calls that share an id, the last gives the name, as in the check.
+            names = {call.id: call.name for call in entry.tool_calls or ()}
+            for place in find_results(out, index) if names else ():
+                if place is not None and out[place].tool_name is not None:
+                    name = names[out[place].tool_call_id or ""]
+                    if out[place].tool_name != name:
+                        reason = "a result carries the name of its call"
+                        out[place] = copy_repaired(out[place], reason, tool_name=name)
+        return out
+
+    def _clean(self, entry: ConversationEntry) -> ConversationEntry:
+        calls, tool_name, name = entry.tool_calls, entry.tool_name, entry.name
+        if name is not None and self._is_odd_author(name):
+            name = _NO_AUTHOR.sub("_", name)[:64] or None
+        return copy_repaired(
+            entry,
+            "a name had characters the provider refuses",
+            tool_calls=calls and tuple(replace(c, name=self._clean_name(c.name)) for c in calls),
+            tool_name=None if tool_name is None else self._clean_name(tool_name),
+            name=name,
+        )
+
+    def _clean_name(self, name: str) -> str:
+        plain = _NO_NAME.sub("_", name) or "unknown_tool"
+        for candidate in (name, plain, plain[:64], f"_{plain}"[:64]):
+            if re.fullmatch(self.pattern, candidate):
+                return candidate
+        return "unknown_tool"

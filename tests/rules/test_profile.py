@@ -1,0 +1,93 @@
+"""A profile finds, repairs units and views, and asks for verdicts that its caller remembers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from history_curator.rules import PROVIDERS, ReasoningBoundError, get_profile
+from history_curator.testing import parse_entries, show
+from history_curator.testing.strategies import broken_conversations
+from tests.support.messages import assistant, call, entries, result, user
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig"}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@given(messages=broken_conversations())
+def test_an_entry_is_valid_when_no_rule_objects_to_it_alone(
+    provider: str, messages: list[dict[str, Any]]
+) -> None:
+    profile = get_profile(provider)
+    for entry in entries(messages):
+        found = [rule.code for rule in profile.rules if rule.check_entry(entry)]
+        assert profile.is_entry_valid(entry) is not bool(found)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        user(" "),
+        user("a", unknown=1),
+        call("short"),
+        call("abcdefgh1", name="no spaces please"),
+        result("abcdefgh1", name="no spaces please"),
+    ],
+)
+def test_an_entry_alone_is_judged_by_text_keys_ids_and_names(bad: dict[str, Any]) -> None:
+    good = [user("a"), call("abcdefgh1"), result("abcdefgh1"), assistant("b")]
+    profile = get_profile("mistral")
+    assert all(map(profile.is_entry_valid, entries(good)))
+    assert not profile.is_entry_valid(entries([bad])[0])
+
+
+def test_verdicts_come_from_the_caller_where_it_remembers_them() -> None:
+    profile, view = get_profile("core"), parse_entries("S U A(c1) T(c1) A U")
+    asked = []
+    assert profile.repair(view, is_valid=lambda entry: not asked.append(entry)) is view
+    assert asked == view
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        ("A(c1,c2) T(c2) T(c1)", "A(c1,c2) T(c1) T(c2)"),
+        ("A(c1,c2) T(c2)", "A(c1,c2) T*(c1) T(c2)"),
+        ("A~(c1) T(c1)", "A(c1) T(c1)"),
+        ("A", "A"),  # who speaks first and last is no matter of a unit
+        ("A(c1) T(c1)", "A(c1) T(c1)"),
+    ],
+)
+def test_a_unit_is_repaired_by_the_rules_that_can_judge_it_alone(unit: str, expected: str) -> None:
+    profile, given = get_profile("core"), tuple(parse_entries(unit))
+    repaired = profile.repair_unit(given)
+    assert show(repaired) == expected
+    assert (repaired is given) is (unit == expected)
+    assert profile.repair_unit(repaired) is repaired
+
+
+def test_a_unit_without_reasoning_is_the_very_unit_where_there_is_none_or_it_is_kept() -> None:
+    plain = tuple(entries([assistant("42")]))
+    thinking = tuple(entries([assistant([THOUGHT, {"type": "text", "text": "42"}])]))
+    assert get_profile("anthropic").without_reasoning(plain) is plain
+    assert get_profile("openai").without_reasoning(thinking) is thinking
+    (stripped,) = get_profile("anthropic").without_reasoning(thinking)
+    assert (stripped.reasoning, stripped.content) == (None, "42")
+    with pytest.raises(ReasoningBoundError):
+        get_profile("anthropic", reasoning="refuse").without_reasoning(thinking)
+
+
+@pytest.mark.parametrize(
+    ("provider", "bridged"),
+    [("portable", True), ("bedrock", True), ("mistral", True), ("core", False), ("gemini", False)],
+)
+def test_a_bridge_is_returned_where_the_profile_would_insert_one(
+    provider: str, bridged: bool
+) -> None:
+    _, _, answer, asked = parse_entries("U A(c1) T(c1) U")
+    profile = get_profile(provider)
+    bridge = profile.bridge(answer, asked)
+    assert (bridge is not None) is bridged
+    assert profile.bridge(asked, answer) is None
