@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 
 from history_curator import Curator
-from history_curator.formats import DictFormat, detect
-from history_curator.formats._registry import read_entries
+from history_curator.formats import DictFormat, detect, read_entries
 from history_curator.errors import ConversionError
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.rules import (

@@ -322,9 +322,9 @@ def _gemini_content(content: Message) -> int:
 
 
 def _gemini_media(part: Message) -> int:
-    from history_curator.formats._gemini import _media_part
+    from history_curator.formats.gemini import read_media
 
-    return _COUNTER._part_tokens(_media_part(part))  # type: ignore[attr-defined]
+    return _COUNTER._part_tokens(read_media(part))  # type: ignore[attr-defined]
 
 
 def _bedrock(messages: Sequence[Message]) -> int:
@@ -373,7 +373,7 @@ def _bedrock_thought(block: Message) -> int:
 
 def _bedrock_media(block: Message) -> int:
     from history_curator.formats import BedrockFormat
-    from history_curator.formats._fields import Reading
+    from history_curator.formats.base import Reading
 
     return _COUNTER._part_tokens(BedrockFormat().read_part(block, Reading(0), ""))  # type: ignore[attr-defined]
 
