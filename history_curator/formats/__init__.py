@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,33 +14,43 @@ from history_curator.formats.anthropic import (
     provider_message_to_entry,
 )
 from history_curator.formats.base import (
-    MAX_DEPTH,
     MessageFormat,
     MessageGroup,
-    arguments_text,
     copy_value,
     count_untouched,
     freeze,
     is_different,
-    parse_json,
-    parse_object,
-    too_deep,
 )
 from history_curator.formats.bedrock import BEDROCK_BLOCKS, BedrockFormat
 from history_curator.formats.blocks import image_size, join_text, read_part, update_text, write_part
 from history_curator.formats.gemini import GeminiFormat
+from history_curator.formats.json_text import (
+    MAX_DEPTH,
+    arguments_text,
+    parse_json,
+    parse_object,
+    too_deep,
+)
+from history_curator.formats.models import (
+    is_same_model,
+    model_of,
+    provider_for,
+    takes_later_system,
+)
 from history_curator.formats.openai_chat import ROLES, mend_fields, write_message
 from history_curator.formats.openai_responses import (
     ANONYMOUS,
-    RESPONSE_BLOCKS,
-    RESPONSE_ITEMS,
     ResponsesFormat,
-    answers,
     count_trailing_reasoning,
-    fit_call,
-    has_object,
     item_ids,
     parts_as_written,
+)
+from history_curator.formats.response_calls import (
+    RESPONSE_BLOCKS,
+    RESPONSE_ITEMS,
+    answers,
+    fit_call,
+    has_object,
 )
 
 if TYPE_CHECKING:
@@ -155,10 +164,10 @@ class EntryFormat:
     # Aliases until all rooms have landed.
     immutable = True
 
-    def peek(self, messages: Sequence[Any]) -> list[Any]:
+    def peek(self, messages: Sequence[Any]) -> list[Any]:  # noqa: D102
         return [(id(message), message, message.content) for message in messages]
 
-    def typed(self, seen: Any) -> Any:
+    def typed(self, seen: Any) -> Any:  # noqa: D102
         return None
 
 
@@ -382,14 +391,16 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
     if entry.role is MessageRole.TOOL and entry.span is None:
         return "chat"
     if is_list:
-        typed = ["type" in each for each in content[:16] if isinstance(each, (dict, Mapping))]
+        first = (content or ())[:16]
+        typed = ["type" in each for each in first if isinstance(each, (dict, Mapping))]
         if typed and not any(typed):
             return "bedrock"
         if typed and entry.role is MessageRole.TOOL:
             return "anthropic"
     if not entry.tool_calls:
         return None
-    return next((wire for wire in _OBJECTS if wire in (entry.tool_calls[0].extra or ())), "chat")
+    extra = entry.tool_calls[0].extra or {}
+    return next((wire for wire in _OBJECTS if wire in extra), "chat")
 
 
 def has_object_arguments(call: ToolCall) -> bool:
@@ -419,93 +430,6 @@ def is_answered_in_kind(call: ToolCall, result: ConversationEntry) -> bool:
     return wire_of(result) != "responses" or answers(call, source)
 
 
-# Which model said something, and whose rules a model obeys: both are told from names.
-
-# First match wins: a host with rules of its own (Bedrock) stands before the models it serves.
-_PROVIDERS = (
-    (r"bedrock|converse|\b(?:[a-z]{2,6}\.)?(?:anthropic|amazon|meta|cohere|ai21)\.\w", "bedrock"),
-    (r"anthropic|claude", "anthropic"),
-    (r"gemini|google|vertex|genai", "gemini"),
-    (r"mistral|mixtral|ministral|codestral|pixtral|magistral", "mistral"),
-    (r"ollama|llama_?cpp|hugging_?face|vllm|mlx|lmstudio|gemma|qwen|llama-?\d", "portable"),
-    (r"openai[\W_]*responses", "openai-responses"),
-    (r"azure_?(?:openai|chatopenai|ai)|openai|chatgpt|\bgpt-|\bo[1-9](?:-|$)", "openai"),
-)
-# A module path such as "langchain_anthropic.chat_models" is not a Bedrock model id.
-_MODULE = re.compile(r"\b(?:langchain|llama_index|llamaindex)[\w.]*", re.IGNORECASE)
-# What hosts put around the name of a model: a folder, a region and a vendor, a day, a version.
-_AROUND = re.compile(
-    r".*/|^(?:[a-z]{2,6}\.)?[a-z0-9]+\.(?=[a-z])|[-@]\d{8}\b.*$|-v\d+(?::\d+)?$|-latest$"
-)
-_CLAUDE = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:-(\d{1,2}))?(?!\d)")
-
-
-def model_of(source: Any) -> str | None:
-    """Return the model that gave an answer, from the fields where frameworks and logs name it."""
-    for beside in (None, "response_metadata", "raw", "additional_kwargs"):
-        holder = source if beside is None else _field(source, beside)
-        for name in ("model_name", "model", "model_id"):
-            value = _field(holder, name)
-            if isinstance(value, str) and value:
-                return value
-    return None
-
-
-def _field(holder: Any, name: str) -> Any:
-    if isinstance(holder, Mapping):
-        return holder.get(name)
-    return None if holder is None else getattr(holder, name, None)
-
-
-def is_same_model(one: str, other: str) -> bool:
-    """Return whether two names are of one model, whoever hosts it.
-
-    Examples:
-        >>> is_same_model("claude-sonnet-4-5", "us.anthropic.claude-sonnet-4-5-20250929-v1:0")
-        True
-        >>> is_same_model("claude-sonnet-4-5", "claude-opus-4-5")
-        False
-    """
-    return one == other or _bare_name(one) == _bare_name(other)
-
-
-def takes_later_system(model: str) -> bool:
-    """Return whether a model takes system messages within a conversation: Claude from 4.8 on.
-
-    Examples:
-        >>> [takes_later_system(f"claude-{name}") for name in ("opus-4-8", "sonnet-5", "opus-4-7")]
-        [True, True, False]
-    """
-    found = _CLAUDE.match(_bare_name(model))
-    return found is not None and (int(found[1]), int(found[2] or 0)) >= (4, 8)
-
-
-def _bare_name(name: str) -> str:
-    return _AROUND.sub("", _AROUND.sub("", name.strip().lower())).replace(".", "-")
-
-
-def provider_for(class_or_model_name: str) -> str:
-    """Return the profile for a model's name, or for the dotted name of a class that calls it.
-
-    An unknown name gets ``core``, which both OpenAI and Anthropic accept. Open-weight servers get
-    ``portable``: their chat templates are the strictest.
-
-    Examples:
-        >>> provider_for("langchain_anthropic.chat_models.ChatAnthropic")
-        'anthropic'
-        >>> provider_for("us.anthropic.claude-sonnet-4-20250514-v1:0")
-        'bedrock'
-        >>> provider_for("my_company.models.Oracle")
-        'core'
-    """
-    name = class_or_model_name.strip()
-    if _MODULE.search(name):
-        name = re.sub(r"\b(?:langchain|llama_index|llamaindex)[_.]", "", name, flags=re.IGNORECASE)
-        name = name.replace(".", " ").replace("llms ", "")
-    name = name.lower()
-    return next((provider for pattern, provider in _PROVIDERS if re.search(pattern, name)), "core")
-
-
 # Aliases until all rooms have landed.
 Gathered, detect, gathered, scattered = (
     MessageGroup,
@@ -514,16 +438,6 @@ Gathered, detect, gathered, scattered = (
     ungroup_items,
 )
 copied, differ, whole_source, text_first = copy_value, is_different, count_untouched, update_text
-sendable, sent_parts, spoken, unfollowed = (
-    mend_fields,
-    parts_as_written,
-    fit_call,
-    count_trailing_reasoning,
-)
-keeps_objects, names_its_calls, answers_in_kind = (
-    has_object_arguments,
-    has_call_ids,
-    is_answered_in_kind,
-)
-
-from history_curator.formats.reread import reread, says_the_same  # noqa: E402
+sendable, sent_parts, spoken = mend_fields, parts_as_written, fit_call
+unfollowed, keeps_objects = count_trailing_reasoning, has_object_arguments
+names_its_calls, answers_in_kind = has_call_ids, is_answered_in_kind

@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 import marshal
 import math
-import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from json.decoder import scanstring
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConversionError, HistoryCuratorError, a_type
-
-MAX_DEPTH = 100
-"""How deep a value may be nested. Far above what any provider or tool uses, and far below what the
-interpreter's stack holds, so that the answer is the same wherever we are called from."""
+from history_curator.formats.json_text import (
+    MAX_DEPTH,
+    arguments_text,
+    parse_json,
+    parse_object,
+    too_deep,
+)
 
 _PLAIN = frozenset((str, int, bool, type(None), bytes, bytearray))
 _TEXTS = frozenset((str, type(None)))
 _STR = frozenset((str,))
 _NUMBER, _OTHER = "NaN or Infinity", "a key or a value"
-_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
-_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
-_SPACE = re.compile(r"[ \t\n\r]*")
 
 
 class MessageGroup(tuple[Any, ...]):
@@ -67,16 +65,6 @@ class MessageFormat(Protocol):
 
     def snapshot(self, message: Any) -> Any:
         """Return a copy of a message that reads as it does, and that no edit in place reaches."""
-
-
-def too_deep(index: int | None = None, field: str | None = None) -> ConversionError:
-    """Return the error for a value that is nested too deeply."""
-    return ConversionError(
-        f"a value is nested more than {MAX_DEPTH} levels deep.",
-        index=index,
-        field=field,
-        fix="flatten it, or pass it as one JSON text.",
-    )
 
 
 def unreadable(error: Exception, index: int | None, field: str | None) -> ConversionError:
@@ -124,9 +112,12 @@ def is_different(one: Any, other: Any) -> bool:
 
 def key_of_dict(message: Any) -> Hashable:
     """Return the key of a message that is a mapping; see `MessageFormat.key_of`."""
-    if message.__class__ is dict:
-        if _TEXTS.issuperset(map(type, message.values())) and _STR.issuperset(map(type, message)):
-            return tuple(message.items())
+    if (
+        message.__class__ is dict
+        and _TEXTS.issuperset(map(type, message.values()))
+        and _STR.issuperset(map(type, message))
+    ):
+        return tuple(message.items())
     try:
         return marshal.dumps(message, 0)  # without references, so that equal values are equal bytes
     except ValueError:
@@ -149,7 +140,7 @@ def freeze(value: Any, depth: int = 0) -> Hashable:
     if isinstance(value, Mapping):
         try:
             pairs = list(value.items())
-        except Exception as error:  # noqa: BLE001 - a caller's mapping may raise anything
+        except Exception as error:
             raise unreadable(error, None, None) from error
         return (kind, tuple([(freeze(k, depth + 1), freeze(v, depth + 1)) for k, v in pairs]))
     if isinstance(value, (list, tuple)):
@@ -178,7 +169,7 @@ class MappingFormat:
             return self.read_message(message, reading)
         except HistoryCuratorError:
             raise
-        except Exception as error:  # noqa: BLE001 - a caller's mapping may raise anything
+        except Exception as error:
             raise unreadable(error, index, reading.field) from error
 
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
@@ -199,14 +190,14 @@ class MappingFormat:
             return copy_value(dict(message))
         except HistoryCuratorError:
             raise
-        except Exception as error:  # noqa: BLE001 - a caller's mapping may raise anything
+        except Exception as error:
             raise unreadable(error, None, None) from error
 
     # Aliases until all rooms have landed.
-    def twin(self, message: Any) -> Any:
+    def twin(self, message: Any) -> Any:  # noqa: D102
         return self.snapshot(message)
 
-    def peek(self, messages: Sequence[Any]) -> list[Any]:
+    def peek(self, messages: Sequence[Any]) -> list[Any]:  # noqa: D102
         return [m if m.__class__ in (dict, MessageGroup) else dict(m) for m in messages]
 
 
@@ -272,7 +263,7 @@ class Reading:
     def text_of(self, value: Any, field: str, what: str) -> str:
         """Return an id or a name: a text; a number is one too, once it is written as text."""
         if value.__class__ is str:
-            return value  # type: ignore[no-any-return]
+            return value
         if value is None:
             return ""
         if isinstance(value, (str, int, float)):
@@ -286,14 +277,6 @@ class Reading:
         if isinstance(value, Mapping):
             return value
         raise self.error(f"it is {_kind(value)}.", field, "make it an object, or leave it out.")
-
-    def list_of(self, value: Any, field: str) -> Sequence[Any]:
-        """Return a value that has to be a list, if it is there at all."""
-        if value is None:
-            return ()
-        if isinstance(value, (list, tuple)):
-            return value
-        raise self.error(f"it is {_kind(value)}.", field, "make it a list, or leave it out.")
 
     def checked(self, value: Any, field: str, *, sent: bool = True) -> Any:
         """Return a value that JSON can carry, and bytes: the very value where nothing is wrong.
@@ -313,28 +296,14 @@ class Reading:
         stack = [iter((value,))]
         while stack:
             for item in stack[-1]:
-                kind = item.__class__
-                if kind in _PLAIN:
+                if item.__class__ in _PLAIN:
                     continue
-                if isinstance(item, (list, tuple)):
-                    inside = iter(item)
-                elif isinstance(item, (dict, Mapping)):
-                    inside = iter(item.values())
-                    if not (
-                        _STR.issuperset(map(type, item)) or all(isinstance(k, str) for k in item)
-                    ):
-                        wrong.add(_OTHER)
-                else:
-                    if kind is float:
-                        if not math.isfinite(item):
-                            wrong.add(_NUMBER)
-                    elif not isinstance(item, (str, int, float)):
-                        wrong.add(_OTHER)
-                    continue
-                if len(stack) > MAX_DEPTH:
-                    raise too_deep(self.index, field)
-                stack.append(inside)
-                break
+                inside = _look_into(item, wrong)
+                if inside is not None:
+                    if len(stack) > MAX_DEPTH:
+                        raise too_deep(self.index, field)
+                    stack.append(iter(inside))
+                    break
             else:
                 stack.pop()
         if not wrong or (not sent and _NUMBER not in wrong):
@@ -349,14 +318,14 @@ class Reading:
             self.repaired(f"{field}: the arguments were {_kind(value)}, not text")
             return arguments_text(self.checked(value, field))
         if "NaN" not in value and "Infinity" not in value:
-            return value  # type: ignore[no-any-return]
+            return value
         constants: list[str] = []
         try:
             parsed = parse_json(value, constants.append)
         except ValueError:
-            return value  # type: ignore[no-any-return]
+            return value
         if not constants:
-            return value  # type: ignore[no-any-return]
+            return value
         self.repaired(f"{field}: NaN or Infinity, which JSON has no words for")
         return arguments_text(parsed)
 
@@ -372,28 +341,24 @@ class Reading:
         """Return the arguments of a tool that takes free text: an object that holds it."""
         if not isinstance(value, str):
             self.repaired(f"{field}: the input was not text")
-            value = "" if value is None else _ENCODER.encode(self.checked(value, field))
+            value = "" if value is None else arguments_text(value)
         return json.dumps({"input": value}, ensure_ascii=False)
 
 
-def free_input(arguments: str) -> str:
-    """Return the free text that `Reading.free_text` made arguments of."""
-    given = (parse_object(arguments) or {}).get("input")
-    return given if isinstance(given, str) else ""
-
-
-def arguments_text(arguments: Any) -> str:
-    """Return arguments as JSON text; text is kept as it is, even when it is not JSON."""
-    if isinstance(arguments, str):
-        return arguments
-    if arguments is None:
-        return "{}"
-    try:
-        return _ENCODER.encode(arguments)
-    except RecursionError:
-        raise too_deep() from None
-    except (TypeError, ValueError):  # keys that JSON has no words for
-        return repr(arguments)
+def _look_into(item: Any, wrong: set[str]) -> Iterable[Any] | None:
+    """Return the items of a list or a mapping, and note in `wrong` what JSON cannot carry."""
+    if isinstance(item, (list, tuple)):
+        return item
+    if isinstance(item, (dict, Mapping)):
+        if not (_STR.issuperset(map(type, item)) or all(isinstance(key, str) for key in item)):
+            wrong.add(_OTHER)
+        return item.values()
+    if isinstance(item, float):
+        if not math.isfinite(item):
+            wrong.add(_NUMBER)
+    elif not isinstance(item, (str, int)):
+        wrong.add(_OTHER)
+    return None
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
@@ -405,100 +370,6 @@ def type_of(block: Any) -> str:
     """Return the type that a block or an item names, an empty text where it names none."""
     kind = block.get("type") if isinstance(block, Mapping) else None
     return kind if isinstance(kind, str) else ""
-
-
-def parse_json(text: str, on_constant: Callable[[str], None] | None = None) -> Any:
-    """Return what a JSON text says; NaN and the infinities are null.
-
-    The answer does not depend on the caller's stack.
-
-    Args:
-        text: the text.
-        on_constant: called with each NaN or infinity that is met.
-
-    Raises:
-        ValueError: when it is not JSON, or nested deeper than `MAX_DEPTH`.
-    """
-    decoder = _DECODER if on_constant is None else json.JSONDecoder(parse_constant=on_constant)
-    try:
-        value = decoder.decode(text)
-    except RecursionError:
-        return _parse_iteratively(text, decoder)
-    if text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value):
-        raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
-    return value
-
-
-def parse_object(text: str) -> dict[str, Any] | None:
-    """Return the object that a JSON text says; None when it says anything else."""
-    try:
-        value = parse_json(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _parse_iteratively(text: str, decoder: json.JSONDecoder) -> Any:
-    """Parse without recursion: for texts that are too deep, and callers deep in their stack."""
-
-    def skip_space(at: int) -> int:
-        found = _SPACE.match(text, at)
-        return found.end() if found else at
-
-    root: list[Any] = []
-    holders: list[Any] = [root]
-    key, at = "", skip_space(0)
-    while True:
-        opening = text[at : at + 1]
-        if opening in ("{", "["):
-            value: Any = {} if opening == "{" else []
-            at += 1
-        else:
-            value, at = decoder.raw_decode(text, at)
-        if isinstance(holders[-1], dict):
-            holders[-1][key] = value
-        else:
-            holders[-1].append(value)
-        at = skip_space(at)
-        if opening in ("{", "["):
-            holders.append(value)
-            if len(holders) > MAX_DEPTH + 1:
-                raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
-        else:
-            opening = ","
-        while len(holders) > 1 and text[at : at + 1] == (
-            "}" if isinstance(holders[-1], dict) else "]"
-        ):
-            holders.pop()
-            at, opening = skip_space(at + 1), ","
-        if len(holders) == 1:
-            if at < len(text):
-                raise json.JSONDecodeError("Extra data", text, at)
-            return root[0]
-        if opening == ",":
-            if text[at : at + 1] != ",":
-                raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
-            at = skip_space(at + 1)
-        if isinstance(holders[-1], dict):
-            if text[at : at + 1] != '"':
-                raise json.JSONDecodeError("Expecting a name in double quotes", text, at)
-            key, at = scanstring(text, at + 1)
-            at = skip_space(at)
-            if text[at : at + 1] != ":":
-                raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
-            at = skip_space(at + 1)
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        holders = [item for item in level if isinstance(item, (dict, list))]
-        if not holders:
-            return False
-        level = [
-            item for each in holders for item in (each if isinstance(each, list) else each.values())
-        ]
-    return True
 
 
 def _as_json(value: Any) -> Any:

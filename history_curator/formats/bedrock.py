@@ -13,9 +13,10 @@ from history_curator.entries import (
     Reasoning,
     ToolCall,
 )
-from history_curator.formats.base import Reading, as_mapping, parse_object
+from history_curator.formats.base import Reading, as_mapping
 from history_curator.formats.blocks import inline_size, join_text, update_text
 from history_curator.formats.gemini import BlockFormat
+from history_curator.formats.json_text import parse_object
 
 BEDROCK_BLOCKS = frozenset(
     (

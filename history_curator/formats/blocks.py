@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from history_curator.entries import (
@@ -15,7 +15,8 @@ from history_curator.entries import (
     Reasoning,
     ToolCall,
 )
-from history_curator.formats.base import Reading, parse_object, type_of
+from history_curator.formats.base import Reading, type_of
+from history_curator.formats.json_text import parse_object
 
 _TEXT = {"text", "input_text", "output_text", "refusal"}
 _KINDS: dict[str, PartKind] = {
@@ -47,13 +48,6 @@ def read_part(
 
     Where a `reading` is given, what no provider takes is repaired and noted there: bare text in a
     list, a block without a type, numbers JSON cannot carry.
-
-    Args:
-        block: the block.
-        index: position of its message.
-        field: where it stands.
-        reading: the message it is part of.
-        untyped: by field, the type of a block that has none.
 
     Raises:
         ConversionError: when the block is neither text nor a mapping with a type.
@@ -321,7 +315,7 @@ class BlockReader:
         reasoning: Sequence[Reasoning],
     ) -> list[Any]:
         """Write an entry into the blocks it was read from."""
-        write = {
+        write: dict[str, Callable[[Any], Any]] = {
             "part": self.write_part,
             "reasoning": self.write_reasoning,
             "call": self.write_call,

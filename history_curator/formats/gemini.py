@@ -24,9 +24,9 @@ from history_curator.formats.base import (
     as_mapping,
     copy_value,
     count_untouched,
-    parse_object,
 )
 from history_curator.formats.blocks import BlockReader, entry_fields, inline_size, update_text
+from history_curator.formats.json_text import parse_object
 
 _TOOL, _ASSISTANT, _USER = MessageRole.TOOL, MessageRole.ASSISTANT, MessageRole.USER
 _CALL = ("functionCall", "function_call")

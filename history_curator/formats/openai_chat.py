@@ -13,13 +13,14 @@ from history_curator.entries import (
     ToolCall,
 )
 from history_curator.errors import a_type, named
-from history_curator.formats.base import Reading, as_mapping, free_input
+from history_curator.formats.base import Reading, as_mapping
 from history_curator.formats.blocks import (
     TypedBlocks,
     read_thinking,
     update_text,
     write_part,
 )
+from history_curator.formats.json_text import free_input
 
 ROLES: dict[str, MessageRole] = {
     "system": MessageRole.SYSTEM,
@@ -144,18 +145,17 @@ def build_entry(
     role: MessageRole,
     reading: Reading,
     content: str | None,
+    *,
     parts: tuple[ContentPart, ...] | None = None,
     tool_calls: tuple[ToolCall, ...] | None = None,
     reasoning: tuple[Reasoning, ...] | None = None,
-    *,
     known: frozenset[str] = KNOWN_KEYS,
     span: tuple[int, int] | None = None,
     barrier: bool = False,
 ) -> ConversationEntry:
     """Return the entry of a message whose content was read; its other fields are read here.
 
-    Args:
-        known: the keys a provider takes; others become metadata.
+    Keys that are not `known`, those a provider takes, become metadata.
     """
     name = message.get("name") if "name" in known else None
     if name is not None and not isinstance(name, str):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from history_curator.formats import says_the_same
+from history_curator.formats.reread import says_the_same
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.rules import (
     Invariant,

@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from operator import is_
 
-from history_curator.formats import MessageFormat, reread
+from history_curator.formats import MessageFormat
+from history_curator.formats.reread import reread
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
 from history_curator.rules import ProviderProfile
 from history_curator.rules._invariant import remembered

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from history_curator.formats import DictFormat, openai_chat as _chat
+from history_curator.formats import DictFormat
+from history_curator.formats import openai_chat as _chat
 from history_curator.formats.base import Reading
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
