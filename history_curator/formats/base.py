@@ -186,12 +186,7 @@ class MappingFormat:
         """Return a copy that shares its texts."""
         if message.__class__ is MessageGroup or not isinstance(message, Mapping):
             return copy_value(message)
-        try:
-            return copy_value(dict(message))
-        except HistoryCuratorError:
-            raise
-        except Exception as error:
-            raise unreadable(error, None, None) from error
+        return copy_value(dict(message))
 
     # Aliases until all rooms have landed.
     def twin(self, message: Any) -> Any:  # noqa: D102

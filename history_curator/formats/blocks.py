@@ -31,6 +31,8 @@ _KINDS: dict[str, PartKind] = {
     "document": "file",
     "input_file": "file",
 }
+_TEXT_BLOCK: Mapping[str, Any] = {"type": "text"}
+_TEXT_KEYS = frozenset(("type", "text", "refusal"))
 _UNTYPED = {
     name: name for name in ("text", "image_url", "input_audio", "file", "refusal", "video_url")
 }
@@ -99,13 +101,16 @@ def _add_type(
     return {"type": kind, **{key: block[key] for key in block if key != "type"}}
 
 
-def write_part(part: ContentPart) -> Any:
-    """Return the block of a part: the one it was read from, patched where the text is another."""
+def write_part(part: ContentPart, new: Mapping[str, Any] = _TEXT_BLOCK) -> Any:
+    """Return the block of a part: the one it was read from, patched where the text is another.
+
+    A text that was read from no block of text becomes a block like `new`.
+    """
     raw = part.raw
-    if part.kind == "text" and (raw is None or (isinstance(raw, str) and raw != part.text)):
-        return {"type": "text", "text": part.text or ""}
-    if part.kind != "text" or isinstance(raw, str):
+    if part.kind != "text" or (isinstance(raw, str) and raw == part.text):
         return raw
+    if not isinstance(raw, Mapping) or raw.keys().isdisjoint(_TEXT_KEYS):
+        return {**new, "text": part.text or ""}
     key = "refusal" if "text" not in raw and "refusal" in raw else "text"
     return raw if raw.get(key) == part.text else {**raw, key: part.text or ""}
 
@@ -222,108 +227,6 @@ def _find_end(
     return end
 
 
-class BlockReader:
-    """Reads and writes lists of blocks; a format says what its blocks are, each by itself."""
-
-    def kind_of(self, block: Any) -> Literal["call", "result", "reasoning", "part"]:
-        """Return what a block is."""
-        raise NotImplementedError
-
-    def is_mark(self, block: Any) -> bool:
-        """Return whether a block only marks a place, and stays with the block before it."""
-        return False
-
-    def read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
-        """Read a call."""
-        raise NotImplementedError
-
-    def read_reasoning(
-        self, block: Mapping[str, Any], reading: Reading, field: str
-    ) -> Reasoning | None:
-        """Read reasoning; None where nothing of it can be sent."""
-        raise NotImplementedError
-
-    def read_part(self, block: Any, reading: Reading, field: str) -> ContentPart:
-        """Read anything else."""
-        raise NotImplementedError
-
-    def write_call(self, call: ToolCall) -> dict[str, Any]:
-        """Write a call."""
-        raise NotImplementedError
-
-    def write_part(self, part: ContentPart) -> Any:
-        """Write anything else."""
-        raise NotImplementedError
-
-    def write_reasoning(self, reasoning: Reasoning) -> Any:
-        """Write reasoning: as it was read."""
-        return reasoning.raw
-
-    def split(self, blocks: Sequence[Any], role: MessageRole) -> list[tuple[bool, int, list[Any]]]:
-        """Split the blocks of a message: every result is a group, as is what lies between results.
-
-        Returns:
-            For each group: whether it is a result, where it starts, and its blocks.
-        """
-        groups: list[tuple[bool, int, list[Any]]] = []
-        for place, block in enumerate(blocks):
-            result = role is not MessageRole.ASSISTANT and self.kind_of(block) == "result"
-            if not (groups and self.is_mark(block)) and (result or not groups or groups[-1][0]):
-                groups.append((result, place, [block]))
-            else:
-                groups[-1][2].append(block)
-        return groups
-
-    def split_source(self, root: ConversationEntry) -> list[tuple[bool, int, list[Any]]]:
-        """Split the blocks of the message an entry was read from, if it has any."""
-        raise NotImplementedError
-
-    def own_blocks(self, root: ConversationEntry, last: list[Any]) -> Sequence[Any]:
-        """Return the blocks an entry was read from.
-
-        Args:
-            root: the entry as it was read.
-            last: holds the message that was split last, as entries of one message come in a row.
-        """
-        if not last or last[0] is not root.source:
-            last[:] = [root.source, self.split_source(root)]
-        place = root.span[0] if root.span else 0
-        return last[1][place][2] if place < len(last[1]) else ()
-
-    def read_slots(
-        self, blocks: Sequence[Any], reading: Reading, key: str, start: int, *, calls: bool = True
-    ) -> Slots:
-        """Read blocks in order; without `calls`, calls and reasoning are parts like any other."""
-        slots: Slots = []
-        for place, block in enumerate(blocks, start):
-            kind, field = self.kind_of(block), f"{key}[{place}]"
-            if kind == "call" and calls:
-                slots.append(("call", self.read_call(block, reading, field)))
-            elif kind == "reasoning" and calls:
-                thought = self.read_reasoning(block, reading, field)
-                if thought is not None:
-                    slots.append(("reasoning", thought))
-            else:
-                slots.append(("part", self.read_part(block, reading, field)))
-        return slots
-
-    def write_slots(
-        self,
-        entry: ConversationEntry,
-        recorded: Slots,
-        calls: Sequence[ToolCall],
-        reasoning: Sequence[Reasoning],
-    ) -> list[Any]:
-        """Write an entry into the blocks it was read from."""
-        write: dict[str, Callable[[Any], Any]] = {
-            "part": self.write_part,
-            "reasoning": self.write_reasoning,
-            "call": self.write_call,
-        }
-        ordered = restore_order(entry, recorded, calls, reasoning)
-        return [write[kind](item) for kind, item, _ in ordered]
-
-
 _REASONING = frozenset(("thinking", "redacted_thinking", "reasoning"))
 _OWN = frozenset(
     (
@@ -340,8 +243,11 @@ _CALL: Mapping[str, Any] = {"anthropic": {}}
 """The `extra` of a call that has nothing beside it: whose call it is."""
 
 
-class TypedBlocks(BlockReader):
-    """Blocks that name their type: those of Anthropic, and the plain ones of Chat Completions."""
+class TypedBlocks:
+    """Reads and writes lists of blocks that name their type, as Anthropic and OpenAI have them.
+
+    Other formats say what their blocks are, each by itself; see `BlockFormat`.
+    """
 
     def kind_of(self, block: Any) -> Literal["call", "result", "reasoning", "part"]:
         """Return what a block is."""
@@ -351,6 +257,10 @@ class TypedBlocks(BlockReader):
         if kind == "tool_result":
             return "result"
         return "reasoning" if kind in _REASONING else "part"
+
+    def is_mark(self, block: Any) -> bool:
+        """Return whether a block only marks a place, and stays with the block before it."""
+        return False
 
     def split_source(self, root: ConversationEntry) -> list[tuple[bool, int, list[Any]]]:
         """Split the content of the message an entry was read from."""
@@ -405,6 +315,64 @@ class TypedBlocks(BlockReader):
     def write_reasoning(self, reasoning: Reasoning) -> Any:
         """Write a thinking block, as it was read."""
         return reasoning.raw or {"type": "thinking", "thinking": reasoning.text}
+
+    def split(self, blocks: Sequence[Any], role: MessageRole) -> list[tuple[bool, int, list[Any]]]:
+        """Split the blocks of a message: every result is a group, as is what lies between results.
+
+        Returns:
+            For each group: whether it is a result, where it starts, and its blocks.
+        """
+        groups: list[tuple[bool, int, list[Any]]] = []
+        for place, block in enumerate(blocks):
+            result = role is not MessageRole.ASSISTANT and self.kind_of(block) == "result"
+            if not (groups and self.is_mark(block)) and (result or not groups or groups[-1][0]):
+                groups.append((result, place, [block]))
+            else:
+                groups[-1][2].append(block)
+        return groups
+
+    def own_blocks(self, root: ConversationEntry, last: list[Any]) -> Sequence[Any]:
+        """Return the blocks an entry was read from.
+
+        The message that was split last is held in `last`: entries of one come in a row.
+        """
+        if not last or last[0] is not root.source:
+            last[:] = [root.source, self.split_source(root)]
+        place = root.span[0] if root.span else 0
+        return last[1][place][2] if place < len(last[1]) else ()
+
+    def read_slots(
+        self, blocks: Sequence[Any], reading: Reading, key: str, start: int, *, calls: bool = True
+    ) -> Slots:
+        """Read blocks in order; without `calls`, calls and reasoning are parts like any other."""
+        slots: Slots = []
+        for place, block in enumerate(blocks, start):
+            kind, field = self.kind_of(block), f"{key}[{place}]"
+            if kind == "call" and calls:
+                slots.append(("call", self.read_call(block, reading, field)))
+            elif kind == "reasoning" and calls:
+                thought = self.read_reasoning(block, reading, field)
+                if thought is not None:
+                    slots.append(("reasoning", thought))
+            else:
+                slots.append(("part", self.read_part(block, reading, field)))
+        return slots
+
+    def write_slots(
+        self,
+        entry: ConversationEntry,
+        recorded: Slots,
+        calls: Sequence[ToolCall],
+        reasoning: Sequence[Reasoning],
+    ) -> list[Any]:
+        """Write an entry into the blocks it was read from."""
+        write: dict[str, Callable[[Any], Any]] = {
+            "part": self.write_part,
+            "reasoning": self.write_reasoning,
+            "call": self.write_call,
+        }
+        ordered = restore_order(entry, recorded, calls, reasoning)
+        return [write[kind](item) for kind, item, _ in ordered]
 
 
 def speaks_anthropic(message: Any) -> bool:

@@ -25,7 +25,13 @@ from history_curator.formats.base import (
     copy_value,
     count_untouched,
 )
-from history_curator.formats.blocks import BlockReader, entry_fields, inline_size, update_text
+from history_curator.formats.blocks import (
+    TypedBlocks,
+    entry_fields,
+    inline_size,
+    update_text,
+    write_part,
+)
 from history_curator.formats.json_text import parse_object
 
 _TOOL, _ASSISTANT, _USER = MessageRole.TOOL, MessageRole.ASSISTANT, MessageRole.USER
@@ -37,7 +43,7 @@ _LONGEST_NAME = 40
 _MEDIA: dict[str, PartKind] = {"image": "image", "audio": "audio", "video": "video"}
 
 
-class BlockFormat(BlockReader, MappingFormat):
+class BlockFormat(TypedBlocks, MappingFormat):
     """A format whose messages are a role and a list of blocks.
 
     Every result is an entry, as is what lies between results. Results are written together, in
@@ -65,12 +71,7 @@ class BlockFormat(BlockReader, MappingFormat):
 
     def write_part(self, part: ContentPart) -> Any:
         """Write anything else: the block it was read from, patched where the text is another."""
-        raw = part.raw
-        if part.kind != "text":
-            return raw
-        if isinstance(raw, Mapping) and "text" in raw:
-            return raw if raw["text"] == part.text else {**raw, "text": part.text or ""}
-        return {"text": part.text or ""}
+        return write_part(part, {})
 
     def gather(self, messages: Sequence[Any]) -> Sequence[Any]:
         """Group results in messages of their own: the API wants them in one."""

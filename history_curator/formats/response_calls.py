@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, ToolCall
 from history_curator.formats.base import Reading, as_mapping, type_of
-from history_curator.formats.blocks import join_text, read_part, update_text
+from history_curator.formats.blocks import join_text, read_part, update_text, write_part
 from history_curator.formats.json_text import free_input, parse_object
 
 
@@ -88,16 +89,13 @@ def read_parts(blocks: Sequence[Any], reading: Reading, field: str) -> tuple[Con
 
 def write_block(part: ContentPart, kind: str) -> Any:
     """Write a block; one without a type of this format is text of this kind."""
-    raw = part.raw
-    if part.kind != "text":
-        return raw
-    if not isinstance(raw, Mapping) or not ("text" in raw or "refusal" in raw):
-        noted: dict[str, Any] = {"annotations": []} if kind == "output_text" else {}
-        return {"type": kind, "text": part.text or "", **noted}
-    key = "refusal" if raw.get("type") == "refusal" else "text"
-    if raw.get("type") == "text":
-        raw = {**raw, "type": kind}
-    return raw if raw.get(key) == part.text else {**raw, key: part.text or ""}
+    if isinstance(part.raw, str):
+        part = replace(part, raw=None)
+    elif type_of(part.raw) == "text":
+        part = replace(part, raw={**part.raw, "type": kind})
+    return write_part(
+        part, {"type": kind, **({"annotations": []} if kind == "output_text" else {})}
+    )
 
 
 def read_call(item: Mapping[str, Any], name: str, reading: Reading) -> ToolCall:
