@@ -93,9 +93,8 @@ def write_block(part: ContentPart, kind: str) -> Any:
         part = replace(part, raw=None)
     elif type_of(part.raw) == "text":
         part = replace(part, raw={**part.raw, "type": kind})
-    return write_part(
-        part, {"type": kind, **({"annotations": []} if kind == "output_text" else {})}
-    )
+    new: dict[str, Any] = {"type": kind, "text": ""}
+    return write_part(part, new | {"annotations": []} if kind == "output_text" else new)
 
 
 def read_call(item: Mapping[str, Any], name: str, reading: Reading) -> ToolCall:
