@@ -60,6 +60,11 @@ class Unit:
         return self._entries
 
     @property
+    def results(self) -> tuple[ConversationEntry | None, ...]:
+        """One result or None per call of the head."""
+        return tuple([self._record[at] if at >= 0 else None for at in self.indexes[1:]])
+
+    @property
     def waiting(self) -> tuple[int, ...]:
         """Places of the calls that have no result yet."""
         return tuple([place for place, index in enumerate(self.indexes[1:]) if index < 0])

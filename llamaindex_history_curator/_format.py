@@ -21,7 +21,7 @@ from llama_index.core.base.llms.types import MessageRole as LlamaRole
 from pydantic import BaseModel
 
 from history_curator.formats import freeze, image_size
-from history_curator.formats._fields import MAX_DEPTH, too_deep
+from history_curator.formats import MAX_DEPTH, too_deep
 from history_curator.errors import ConversionError, named
 from history_curator.entries import (
     ContentPart,

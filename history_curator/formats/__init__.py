@@ -1,112 +1,443 @@
-"""Wire formats: messages of any format become entries, and entries become messages again."""
+"""Wire formats: find the format of a list of messages, and which format an entry was read from."""
 
 from __future__ import annotations
 
-from history_curator.formats._bedrock import BedrockFormat
-from history_curator.formats._chat import ROLES, sendable, write_message
-from history_curator.formats._dicts import DictFormat, whole_source
-from history_curator.formats._entries import EntryFormat
-from history_curator.formats._fields import arguments_text, parse_json, parse_object
-from history_curator.formats._formats import format_of
-from history_curator.formats._gemini import GeminiFormat
-from history_curator.formats._parts import image_size, join_text, read_part, text_first, write_part
-from history_curator.formats._protocol import (
-    MessageFormat,
-    Gathered,
-    GatheringFormat,
-    copied,
-    differ,
-    freeze,
-)
-from history_curator.formats._one_message import (
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
+from history_curator.errors import ConversionError
+from history_curator.formats.anthropic import (
+    DictFormat,
     entry_to_provider_message,
     provider_message_to_entry,
 )
-from history_curator.formats._provider import (
+from history_curator.formats.base import (
+    MessageFormat,
+    MessageGroup,
+    copy_value,
+    count_untouched,
+    freeze,
+    is_different,
+)
+from history_curator.formats.bedrock import BEDROCK_BLOCKS, BedrockFormat
+from history_curator.formats.blocks import image_size, join_text, read_part, update_text, write_part
+from history_curator.formats.gemini import GeminiFormat
+from history_curator.formats.json_text import (
+    MAX_DEPTH,
+    arguments_text,
+    parse_json,
+    parse_object,
+    too_deep,
+)
+from history_curator.formats.models import (
     is_same_model,
     model_of,
     provider_for,
     takes_later_system,
 )
-from history_curator.formats._registry import (
-    adapter_of,
-    adapters,
-    detect,
-    gathered,
-    read_entries,
-    read_placed,
-    register_format,
-    scattered,
-)
-from history_curator.formats._reread import reread, says_the_same
-from history_curator.formats._response_answers import (
+from history_curator.formats.openai_chat import ROLES, mend_fields, write_message
+from history_curator.formats.openai_responses import (
     ANONYMOUS,
+    ResponsesFormat,
+    count_trailing_reasoning,
     item_ids,
-    sent_parts,
-    spoken,
-    unfollowed,
+    parts_as_written,
 )
-from history_curator.formats._responses import RESPONSE_ITEMS, ResponsesFormat
-from history_curator.formats._wire import (
-    Wire,
-    answers_in_kind,
-    keeps_objects,
-    names_its_calls,
-    wire_of,
+from history_curator.formats.response_calls import (
+    RESPONSE_BLOCKS,
+    RESPONSE_ITEMS,
+    answers,
+    fit_call,
+    has_object,
 )
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = [
     "ANONYMOUS",
+    "MAX_DEPTH",
     "RESPONSE_ITEMS",
     "ROLES",
     "BedrockFormat",
-    "MessageFormat",
     "DictFormat",
     "EntryFormat",
-    "Gathered",
-    "GatheringFormat",
     "GeminiFormat",
+    "MessageFormat",
+    "MessageGroup",
     "ResponsesFormat",
-    "Wire",
     "adapter_of",
     "adapters",
-    "answers_in_kind",
     "arguments_text",
-    "copied",
-    "detect",
-    "differ",
+    "copy_value",
+    "count_trailing_reasoning",
+    "count_untouched",
     "entry_to_provider_message",
+    "find_format",
+    "fit_call",
     "format_of",
     "freeze",
-    "gathered",
+    "group_response_items",
+    "has_call_ids",
+    "has_object_arguments",
     "image_size",
+    "is_answered_in_kind",
+    "is_different",
     "is_same_model",
     "item_ids",
     "join_text",
-    "keeps_objects",
+    "mend_fields",
     "model_of",
-    "names_its_calls",
     "parse_json",
     "parse_object",
+    "parts_as_written",
     "provider_for",
     "provider_message_to_entry",
     "read_entries",
     "read_part",
     "read_placed",
     "register_format",
-    "reread",
-    "says_the_same",
-    "scattered",
-    "sendable",
-    "sent_parts",
-    "spoken",
     "takes_later_system",
-    "text_first",
-    "unfollowed",
-    "whole_source",
+    "too_deep",
+    "ungroup_items",
+    "update_text",
     "wire_of",
     "write_message",
     "write_part",
 ]
 
-find_format, group_items, ungroup_items = detect, gathered, scattered
+Wire = Literal["chat", "anthropic", "responses", "gemini", "bedrock"]
+_CHAT_BLOCKS = frozenset(
+    ("text", "image_url", "input_audio", "file", "image", "document", "tool_use", "tool_result")
+)
+"""Blocks of Chat Completions and Anthropic; any other may be new in any format."""
+_CHAT_KEYS = frozenset(("tool_calls", "tool_call_id", "function_call"))
+_NOT_BEDROCK = frozenset(("openai", "openai-responses", "anthropic", "mistral"))
+_OBJECTS: tuple[Wire, ...] = ("anthropic", "gemini", "bedrock")
+"""Formats in which the arguments of a call are an object."""
+
+
+class _Same:
+    """A key that is equal for one and the same entry only: equal ones may differ in metadata."""
+
+    __slots__ = ("entry",)
+
+    def __init__(self, entry: Any) -> None:
+        self.entry = entry
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.entry is self.entry
+
+    def __hash__(self) -> int:
+        return object.__hash__(self.entry)
+
+
+class EntryFormat:
+    """Messages that are entries already."""
+
+    name = "entries"
+
+    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+        """Return the entry itself."""
+        if not isinstance(message, ConversationEntry):
+            raise ConversionError(
+                f"expected a ConversationEntry, got {type(message).__name__}.",
+                index=index,
+                fix="one list holds one kind of message.",
+            )
+        return (message,)
+
+    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+        """Return the entries."""
+        return list(entries)
+
+    def key_of(self, message: Any) -> Hashable:
+        """Return a key that holds the entry itself: entries are frozen."""
+        return _Same(message)
+
+    def snapshot(self, message: Any) -> Any:
+        """Return the entry: entries are frozen."""
+        return message
+
+    # Aliases until all rooms have landed.
+    immutable = True
+
+    def peek(self, messages: Sequence[Any]) -> list[Any]:  # noqa: D102
+        return [(id(message), message, message.content) for message in messages]
+
+    def typed(self, seen: Any) -> Any:  # noqa: D102
+        return None
+
+
+_FORMATS: dict[str, MessageFormat] = {
+    "dicts": DictFormat(),
+    "responses": ResponsesFormat(),
+    "gemini": GeminiFormat(),
+    "bedrock": BedrockFormat(),
+}
+_ENTRIES = EntryFormat()
+_registered: dict[type, MessageFormat] = {}
+
+
+@lru_cache(maxsize=1)
+def adapters() -> Mapping[str, EntryPoint]:
+    """Return the installed adapters, by the root module of their framework's message classes.
+
+    An adapter says so itself, by an entry point of the group ``history_curator.formats``. It names
+    a module with a ``DIALECT``, and with ``to_json``, ``from_json``, ``load`` and ``dump`` for
+    messages in files and in tables. It is loaded when one of its messages shows up.
+    """
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group="history_curator.formats")}
+
+
+def adapter_of(message: Any) -> EntryPoint | None:
+    """Return the adapter that knows the class of a message, if one is installed."""
+    known = adapters()
+    roots = (base.__module__.partition(".")[0] for base in type(message).__mro__)
+    return next((known[root] for root in roots if root in known), None)
+
+
+def register_format(message_type: type, format: MessageFormat) -> None:
+    """Teach the curator to read a message class of your own."""
+    _registered[message_type] = format
+
+
+def read_entries(
+    messages: Iterable[Any], format: MessageFormat | None = None, *, start: int = 0
+) -> list[ConversationEntry]:
+    """Return messages of any format as entries; entries, and a session's, as they are.
+
+    Args:
+        messages: a conversation.
+        format: how to read it; found from the messages when not given.
+        start: the index of the first message, where others come before it.
+    """
+    given = list(getattr(messages, "entries", messages))
+    if format is None:
+        if given and isinstance(given[0], ConversationEntry):
+            return given
+        format = find_format(given)
+    return [entry for _, entry in read_placed(given, format, start=start)]
+
+
+def read_placed(
+    messages: Sequence[Any], format: MessageFormat, *, start: int = 0
+) -> list[tuple[int, ConversationEntry]]:
+    """Return the entries of a conversation, each with the index of its message."""
+    placed: list[tuple[int, ConversationEntry]] = []
+    index = start
+    for message in group_response_items(messages, format):
+        placed += [(index, entry) for entry in format.read(message, index)]
+        index += len(message) if message.__class__ is MessageGroup else 1
+    return placed
+
+
+def group_response_items(messages: Sequence[Any], format: MessageFormat) -> Sequence[Any]:
+    """Return the messages with those that a format reads as one in a `MessageGroup`.
+
+    The very list that was given where there are none.
+    """
+    gather = getattr(format, "gather", None)
+    grouped: Sequence[Any] = messages if gather is None else gather(messages)
+    return grouped
+
+
+def ungroup_items(messages: Sequence[Any]) -> list[Any]:
+    """Return messages with every group as the single messages it is made of."""
+    out: list[Any] = []
+    for message in messages:
+        if message.__class__ is MessageGroup:
+            out += message
+        else:
+            out.append(message)
+    return out
+
+
+def find_format(messages: Sequence[Any], provider: str | None = None) -> MessageFormat:
+    """Return the format that reads these messages.
+
+    Objects are known by the class of the first one. Dicts are told apart by fields that only one
+    format has, wherever they stand in the conversation.
+
+    Args:
+        messages: a conversation.
+        provider: the name of the profile they are for, where it is known; it decides where the
+            messages could be of two formats.
+
+    Raises:
+        ConversionError: when the messages are not a list, or of no known kind.
+    """
+    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
+        raise ConversionError(
+            f"expected a list of messages, got {type(messages).__name__}.",
+            fix="pass a list; wrap a single message in one.",
+        )
+    if not messages:
+        return _FORMATS["dicts"]
+    first = messages[0]
+    kind = type(first)
+    known = _registered.get(kind)
+    if known is not None:
+        return known
+    if isinstance(first, Mapping):
+        return _FORMATS[format_of(messages, provider)]
+    if isinstance(first, ConversationEntry):
+        return _ENTRIES
+    adapter = adapter_of(first)
+    if adapter is not None:
+        format: MessageFormat = adapter.load().DIALECT
+        register_format(kind, format)
+        return format
+    raise ConversionError(
+        f"cannot read a message of type {kind.__name__}.",
+        index=0,
+        fix="pass dicts as OpenAI, Anthropic, Gemini or Bedrock take them, ConversationEntry "
+        "objects, messages of a framework whose adapter is installed, or register a format.",
+    )
+
+
+def format_of(messages: Sequence[Any], provider: str | None = None) -> str:
+    """Return the name of the format of dicts, from the first message that can be of one only.
+
+    A message with a role and a text is the same in Chat Completions, Anthropic and Responses, and
+    is read the same. Where nothing else is there, texts in blocks without a type are Bedrock's,
+    unless a message of the conversation is one text, which Bedrock does not take, or the provider
+    is one that has another format: there they are texts that lack their type, which is reported.
+    Callers that know better say so, with the `format` of `Curator.curate`.
+    """
+    untyped, plain = False, provider in _NOT_BEDROCK
+    for message in messages:
+        found = _format_of_message(message)
+        if found == "untyped":
+            untyped = True
+        elif found is not None:
+            return found
+        elif not plain and isinstance(message, Mapping):
+            plain = isinstance(message.get("content"), str) and message.get("role") != "system"
+    return "bedrock" if untyped and (provider == "bedrock" or not plain) else "dicts"
+
+
+def _format_of_message(message: Any) -> str | None:
+    if not isinstance(message, Mapping):
+        return None
+    role, content, kind = message.get("role"), message.get("content"), message.get("type")
+    if content.__class__ is str:
+        if not _CHAT_KEYS.isdisjoint(message) or role in ("tool", "function"):
+            return "dicts"
+        return "responses" if role is not None and kind == "message" else None
+    if not _CHAT_KEYS.isdisjoint(message) and "type" not in message:
+        return "dicts"
+    if content is None:
+        if isinstance(message.get("parts"), (list, tuple)):
+            return "gemini"
+        is_item = isinstance(kind, str) and (role is None or kind in RESPONSE_ITEMS)
+        return "responses" if is_item else None
+    if not isinstance(content, (list, tuple)):
+        return None
+    found = _format_of_blocks(content)
+    if kind == "message" and found in (None, "untyped", "refused"):
+        # Answers of Anthropic are of this type, too.
+        return "responses" if found is not None or role != "assistant" else None
+    return None if found == "refused" else found
+
+
+def _format_of_blocks(blocks: Sequence[Any]) -> str | None:
+    """Return a format, "untyped", or "refused": both formats of OpenAI have refusals."""
+    untyped = refused = False
+    for block in blocks:
+        if not isinstance(block, Mapping):
+            continue
+        kind = block.get("type")
+        if isinstance(kind, str):
+            if kind in RESPONSE_BLOCKS:
+                return "responses"
+            if kind in _CHAT_BLOCKS:
+                return "dicts"
+            refused = refused or kind == "refusal"
+        elif not BEDROCK_BLOCKS.isdisjoint(block):
+            return "bedrock"
+        else:
+            untyped = untyped or (bool(block) and "type" not in block)
+    return "refused" if refused else "untyped" if untyped else None
+
+
+def wire_of(entry: ConversationEntry) -> Wire | None:
+    """Return the format of the message an entry was read from.
+
+    None where there is no message, where it is an object of a framework, and where the message
+    would be the same in several formats.
+    """
+    source: Any = entry.root.source
+    if source.__class__ is MessageGroup:  # of Responses where any item has a type
+        source = next((each for each in source if "type" in each), source[0])
+    if not isinstance(source, (dict, Mapping)):
+        return None
+    if "parts" in source:
+        return "gemini"
+    kind, content = source.get("type"), source.get("content")
+    is_list = isinstance(content, (list, tuple))
+    if isinstance(kind, str):
+        blocks = content if is_list else ()
+        has_items = any(
+            isinstance(each, Mapping) and str(each.get("type")) in RESPONSE_BLOCKS
+            for each in blocks or ()
+        )
+        if kind != "message" or has_items or isinstance(content, str):
+            return "responses"
+    if entry.role is MessageRole.TOOL and entry.span is None:
+        return "chat"
+    if is_list:
+        first = (content or ())[:16]
+        typed = ["type" in each for each in first if isinstance(each, (dict, Mapping))]
+        if typed and not any(typed):
+            return "bedrock"
+        if typed and entry.role is MessageRole.TOOL:
+            return "anthropic"
+    if not entry.tool_calls:
+        return None
+    extra = entry.tool_calls[0].extra or {}
+    return next((wire for wire in _OBJECTS if wire in extra), "chat")
+
+
+def has_object_arguments(call: ToolCall) -> bool:
+    """Return whether the arguments of a call are an object on the wire, and not a text."""
+    extra = call.extra or {}
+    return any(wire in extra for wire in _OBJECTS) or ("responses" in extra and has_object(call))
+
+
+def has_call_ids(call: ToolCall) -> bool:
+    """Return whether a call has its id on the wire; Gemini tells calls apart by name and order."""
+    return not ((call.extra or {}).get("gemini") or {}).get("nameless")
+
+
+def is_answered_in_kind(call: ToolCall, result: ConversationEntry) -> bool:
+    """Return whether a result, written as it was read, answers a call in the format of the call.
+
+    An edited result always does: it is written in the format of its call.
+    """
+    source = result.source
+    if result.original is not None or not isinstance(source, Mapping):
+        return True
+    is_anthropic = "anthropic" in (call.extra or ())
+    if result.span is not None:
+        return is_anthropic or wire_of(result) != "anthropic"
+    if source.get("role") in ("tool", "function"):
+        return not is_anthropic
+    return wire_of(result) != "responses" or answers(call, source)
+
+
+# Aliases until all rooms have landed.
+Gathered, detect, gathered, scattered = (
+    MessageGroup,
+    find_format,
+    group_response_items,
+    ungroup_items,
+)
+copied, differ, whole_source, text_first = copy_value, is_different, count_untouched, update_text
+sendable, sent_parts, spoken = mend_fields, parts_as_written, fit_call
+unfollowed, keeps_objects = count_trailing_reasoning, has_object_arguments
+names_its_calls, answers_in_kind = has_call_ids, is_answered_in_kind

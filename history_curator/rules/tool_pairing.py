@@ -196,7 +196,7 @@ def _convert_calls(head: ConversationEntry, results: Entries) -> ConversationEnt
 
 def _find_predecessors(entries: Entries, pairing: Pairing) -> dict[int, ConversationEntry]:
     """Return the recorded entry before each result that stays, leaving out dropped ones."""
-    dropped = {id(entry) for entry in pairing.replaced}
+    dropped = {id(entries[index]) for index in pairing.replaced}
     before: dict[int, ConversationEntry] = {}
     last: ConversationEntry | None = None
     for index, entry in enumerate(entries):

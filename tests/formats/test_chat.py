@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from history_curator.formats import DictFormat, _chat
-from history_curator.formats._fields import Reading
+from history_curator.formats import DictFormat
+from history_curator.formats import openai_chat as _chat
+from history_curator.formats.base import Reading
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 FIELDS: dict[str, list[Any]] = {

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from history_curator import BudgetUnsatisfiableError, Curator, check_conversation
-from history_curator.formats import RESPONSE_ITEMS, detect, reread
 from history_curator.errors import ConversionError
-from history_curator.tokens import get_counter
-from tests.wire.counting import count
+from history_curator.formats import RESPONSE_ITEMS, find_format
+from tests.wire.roundtrip import assert_reads_as_written, count_sent
 
 PROVIDERS = {
     "chat": ("openai", "core", "portable", "mistral"),
@@ -22,8 +21,6 @@ PROVIDERS = {
 }
 """Whose rules make sense for a format."""
 BUDGETS = (None, 2_000, 500)
-_COUNTER = get_counter("o200k_base")
-_WALKERS = {"dicts": "chat"}
 
 
 def hold(
@@ -33,7 +30,7 @@ def hold(
     before = copy.deepcopy(messages)
     curator = Curator(provider=provider, max_tokens=budget)
     try:
-        format = detect(messages, provider)
+        format = find_format(messages, provider)
         curation = curator.curate(messages, format=format, tail="request")
     except (ConversionError, BudgetUnsatisfiableError) as error:
         return error
@@ -43,8 +40,7 @@ def hold(
         assert check_conversation(view, provider) == [], label
     json.dumps(view, allow_nan=False, default=str)
     if view:
-        spoken = detect(view, provider).name
-        assert curation.tokens == count(_WALKERS.get(spoken, spoken), view), label
+        assert curation.tokens == count_sent(view, provider), label
     ids = [
         message["id"]
         for message in view
@@ -53,10 +49,9 @@ def hold(
     ]
     assert len(set(ids)) == len(ids), f"{label}: an item is in the list twice"
     assert repr(curation.report.rebuild(messages)) == repr(view), f"{label}: rebuilt differently"
-    again = reread(format, curation.entries, _COUNTER.count_entry)
-    assert again is curation.entries, f"{label}: reads differently once it is written"
+    assert_reads_as_written(format, curation.entries, label)
     repeated = Curator(provider=provider, max_tokens=budget).curate(
-        view, format=detect(view, provider), tail="request"
+        view, format=find_format(view, provider), tail="request"
     )
     assert repr(repeated.messages) == repr(view), f"{label}: not idempotent"
     return None

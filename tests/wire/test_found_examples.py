@@ -7,11 +7,11 @@ import json
 import pytest
 
 from history_curator import Curator, check_conversation, count_tokens
-from history_curator.formats import BedrockFormat, detect, read_entries, reread
-from history_curator.errors import ConversionError
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
+from history_curator.errors import ConversionError
+from history_curator.formats import BedrockFormat, detect, read_entries
 from history_curator.rules import PROVIDERS, repair_conversation
-from tests.support.messages import assistant, call, result, user
+from tests.support.messages import call, result
 
 USER = {"role": "user", "content": "hi"}
 
@@ -248,17 +248,6 @@ class TestTypesOnTheWire:
         assert (view[2]["role"], view[2]["content"]) == ("tool", "42")
 
 
-def test_the_same_depth_on_any_stack():
-    deep = '{"a":' * 101 + "1" + "}" * 101
-    given = [USER, call("c1"), result("c1")]
-    given[1]["tool_calls"][0]["function"]["arguments"] = deep
-
-    def from_below(levels):
-        return from_below(levels - 1) if levels else check_conversation(given, "core")
-
-    assert from_below(0) == from_below(700) != []
-
-
 class TestBedrockOrNot:
     """Blocks of text without a type are Bedrock's, or lack their type."""
 
@@ -327,24 +316,3 @@ def test_developer_stays_where_it_is_known(provider):
 def test_a_placeholder_says_that_the_call_may_have_run(provider):
     view = repair_conversation([USER, call("callcall1")], provider)
     assert "may have run" in view[2]["content"]
-
-
-def test_a_view_is_read_as_it_was_written_unit_by_unit():
-    format = detect([USER])
-    given = [user(), call("c1", "c2"), result("c1"), result("c2"), assistant("done")]
-    entries = [entry for at, message in enumerate(given) for entry in format.read(message, at)]
-    assert reread(format, entries) is entries
-    exchange = entries[1:4]
-    assert reread(format, exchange) is exchange
-
-
-def test_what_reads_differently_is_given_as_it_reads():
-    """A manager may write arguments that the format cannot carry as they are."""
-    format = detect([USER, use()])
-    entries = list(format.read(use(given={"a": 1}), 0))
-    asked = ToolCall("c1", "look", '{"a":1,"a":2}', entries[0].tool_calls[0].extra)
-    edited = [entries[0].evolve(tool_calls=(asked,))]
-    (as_read,) = reread(format, edited)
-    assert as_read.tool_calls[0].arguments == '{"a": 2}'
-    again = [as_read]
-    assert reread(format, again) is again

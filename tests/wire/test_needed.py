@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from history_curator import BudgetUnsatisfiableError, Curator
-from history_curator.formats import detect
 from history_curator.errors import ConversionError
+from history_curator.formats import detect
 from tests.wire.generators import FORMATS, draw
 from tests.wire.promises import PROVIDERS
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 
 from history_curator import BudgetUnsatisfiableError, Curator, check_conversation
-from history_curator.formats import detect, read_entries
 from history_curator.errors import ConversionError
+from history_curator.formats import detect, read_entries
 from history_curator.managers import SlidingWindowManager
 from history_curator.rules import get_profile, repair_conversation
 

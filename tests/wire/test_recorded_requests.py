@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from history_curator.entries import MessageRole
+from history_curator.errors import BudgetUnsatisfiableError, ConversionError
 from history_curator.formats import (
     BedrockFormat,
     DictFormat,
@@ -15,8 +17,6 @@ from history_curator.formats import (
     read_entries,
     scattered,
 )
-from history_curator.errors import BudgetUnsatisfiableError, ConversionError
-from history_curator.entries import MessageRole
 from history_curator.rules import get_profile
 from tests.support import data
 from tests.wire.promises import PROVIDERS, hold

@@ -1,0 +1,381 @@
+"""The MessageFormat protocol, and what every format needs: keys, copies, careful reading of fields."""
+
+from __future__ import annotations
+
+import json
+import marshal
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from history_curator.entries import ConversationEntry
+from history_curator.errors import ConversionError, HistoryCuratorError, a_type
+from history_curator.formats.json_text import (
+    MAX_DEPTH,
+    arguments_text,
+    parse_json,
+    parse_object,
+    too_deep,
+)
+
+_PLAIN = frozenset((str, int, bool, type(None), bytes, bytearray))
+_TEXTS = frozenset((str, type(None)))
+_STR = frozenset((str,))
+_NUMBER, _OTHER = "NaN or Infinity", "a key or a value"
+
+
+class MessageGroup(tuple[Any, ...]):
+    """Several messages that are read as one, such as the output items of one answer."""
+
+    __slots__ = ()
+
+
+class MessageFormat(Protocol):
+    """How messages of one kind become entries and come back.
+
+    A message may become several entries (an Anthropic user message with two tool results and a
+    text is three), marked by `ConversationEntry.span`. Reading never changes the message. What had
+    to be read as something else than it is, is named in `ConversationEntry.repairs`.
+
+    A format may have a method ``gather(messages)``: it returns a conversation with the messages
+    that only make sense together as one `MessageGroup` (the very list where there are none), and
+    the methods below take such a group for a message. See `group_response_items`.
+    """
+
+    name: str
+
+    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+        """Return the entries of one message, each with `source=message` and `sequence=index`.
+
+        Raises:
+            ConversionError: naming the index, the field and the fix.
+        """
+
+    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+        """Return messages; untouched entries come back as the very objects they came from.
+
+        An edited entry is written as a patch of its source, and shares nothing mutable with it.
+        """
+
+    def key_of(self, message: Any) -> Hashable:
+        """Return what a message says, exactly: equal keys read and write the same.
+
+        An edit in place gives another key. 1, 1.0 and True differ.
+        """
+
+    def snapshot(self, message: Any) -> Any:
+        """Return a copy of a message that reads as it does, and that no edit in place reaches."""
+
+
+def unreadable(error: Exception, index: int | None, field: str | None) -> ConversionError:
+    """Return the error for a value whose own methods fail, such as ``items()`` of a dict subclass."""
+    return ConversionError(
+        f"it cannot be read: {type(error).__name__}.",
+        index=index,
+        field=field,
+        fix="pass plain dicts, lists and texts.",
+    )
+
+
+def copy_value(value: Any, depth: int = 0) -> Any:
+    """Return a value with every dict, list and tuple in it copied; the rest of it is shared.
+
+    Raises:
+        ConversionError: for a value nested deeper than `MAX_DEPTH`.
+    """
+    kind = value.__class__
+    if kind is str or value is None:
+        return value
+    if depth > MAX_DEPTH:
+        raise too_deep()
+    if isinstance(value, dict):
+        copy = dict(value)
+        for key, item in copy.items():
+            if item.__class__ is not str:
+                copy[key] = copy_value(item, depth + 1)
+        return copy
+    if isinstance(value, list):
+        return [copy_value(item, depth + 1) for item in value]
+    if isinstance(value, tuple):
+        items = [copy_value(item, depth + 1) for item in value]
+        return MessageGroup(items) if kind is MessageGroup else tuple(items)
+    return bytes(value) if kind is bytearray else value
+
+
+def is_different(one: Any, other: Any) -> bool:
+    """Return whether values differ, also where comparing them is an error."""
+    try:
+        return bool(one != other)
+    except Exception:  # noqa: BLE001 - a caller's values may raise anything
+        return True
+
+
+def key_of_dict(message: Any) -> Hashable:
+    """Return the key of a message that is a mapping; see `MessageFormat.key_of`."""
+    if (
+        message.__class__ is dict
+        and _TEXTS.issuperset(map(type, message.values()))
+        and _STR.issuperset(map(type, message))
+    ):
+        return tuple(message.items())
+    try:
+        return marshal.dumps(message, 0)  # without references, so that equal values are equal bytes
+    except ValueError:
+        return freeze(message)
+
+
+def freeze(value: Any, depth: int = 0) -> Hashable:
+    """Return a hashable that is equal for equal values of equal types only.
+
+    Dicts, lists and tuples are looked into; so is the ``__dict__`` of any other object.
+
+    Raises:
+        ConversionError: for a value nested deeper than `MAX_DEPTH`, or whose methods fail.
+    """
+    kind = value.__class__
+    if kind is str or value is None:
+        return value  # type: ignore[no-any-return]
+    if depth > MAX_DEPTH:
+        raise too_deep()
+    if isinstance(value, Mapping):
+        try:
+            pairs = list(value.items())
+        except Exception as error:
+            raise unreadable(error, None, None) from error
+        return (kind, tuple([(freeze(k, depth + 1), freeze(v, depth + 1)) for k, v in pairs]))
+    if isinstance(value, (list, tuple)):
+        return (kind, tuple([freeze(item, depth + 1) for item in value]))
+    if kind in (int, float, bool, bytes):
+        return (kind, repr(value) if kind is float else value)
+    if kind is bytearray:
+        return (kind, bytes(value))
+    fields = getattr(value, "__dict__", None)
+    if isinstance(fields, dict) and not isinstance(value, type) and fields:
+        return (kind, freeze(fields, depth + 1))
+    try:
+        hash(value)
+    except TypeError:
+        return (kind, repr(value))
+    return (kind, value)
+
+
+class MappingFormat:
+    """A format whose messages are mappings: its keys, its copies and its errors."""
+
+    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+        """Return the entries of one message, or of one group."""
+        reading = Reading(index)
+        try:
+            return self.read_message(message, reading)
+        except HistoryCuratorError:
+            raise
+        except Exception as error:
+            raise unreadable(error, index, reading.field) from error
+
+    def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
+        """Read a message; an error that is not ours is turned into one."""
+        raise NotImplementedError
+
+    def key_of(self, message: Any) -> Hashable:
+        """Return what a message says, exactly."""
+        if message.__class__ is MessageGroup:
+            return (MessageGroup, *map(key_of_dict, message))
+        return key_of_dict(message)
+
+    def snapshot(self, message: Any) -> Any:
+        """Return a copy that shares its texts."""
+        if message.__class__ is MessageGroup or not isinstance(message, Mapping):
+            return copy_value(message)
+        return copy_value(dict(message))
+
+    # Aliases until all rooms have landed.
+    def twin(self, message: Any) -> Any:  # noqa: D102
+        return self.snapshot(message)
+
+    def peek(self, messages: Sequence[Any]) -> list[Any]:  # noqa: D102
+        return [m if m.__class__ in (dict, MessageGroup) else dict(m) for m in messages]
+
+
+def count_untouched(entries: Sequence[ConversationEntry], position: int) -> int:
+    """Return how many entries from a position on are exactly one untouched source message."""
+    first = entries[position]
+    if first.original is not None or first.source is None:
+        return 0
+    if first.span is None:
+        return 1
+    place, count = first.span
+    run = entries[position : position + count]
+    if place or len(run) < count:
+        return 0
+    for step, entry in enumerate(run):
+        if entry.source is not first.source or entry.original is not None:
+            return 0
+        if entry.span is None or entry.span[0] != step:
+            return 0
+    return count
+
+
+class Reading:
+    """One message being read: where it stands, and what had to be repaired to read it."""
+
+    __slots__ = ("_counts", "field", "index", "repairs")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.field: str | None = None
+        self.repairs: list[str] = []
+        self._counts: dict[tuple[str, str], int] = {}
+
+    @property
+    def note(self) -> str | None:
+        """What was repaired, in words for a person."""
+        return "; ".join(dict.fromkeys(self.repairs)) or None
+
+    def repaired(self, what: str) -> None:
+        """Remember that something was read as something else than it is."""
+        self.repairs.append(what)
+
+    def count(self, what: str, tool: str) -> int:
+        """Return how many calls, or results, of a tool came before this one in the message."""
+        before = self._counts.get((what, tool), 0)
+        self._counts[what, tool] = before + 1
+        return before
+
+    def error(self, problem: str, field: str | None, fix: str) -> ConversionError:
+        """Return an error that names the message and the field."""
+        return ConversionError(problem, index=self.index, field=field, fix=fix)
+
+    def mistyped(self, what: str, value: Any, field: str, fix: str) -> ConversionError:
+        """Return the error for a value of a type that cannot stand where it does."""
+        return self.error(f"{what} is {a_type(value)}.", field, fix)
+
+    def missing(self, value: Any, field: str, fix: str) -> ConversionError:
+        """Return the error for a field that has to be there and is not, or is of another type."""
+        return self.error(
+            f"{field} is {a_type(value) if value is not None else 'missing'}.", field, fix
+        )
+
+    def text_of(self, value: Any, field: str, what: str) -> str:
+        """Return an id or a name: a text; a number is one too, once it is written as text."""
+        if value.__class__ is str:
+            return value
+        if value is None:
+            return ""
+        if isinstance(value, (str, int, float)):
+            if not isinstance(value, str):
+                self.repaired(f"{field}: {what} was {a_type(value)}")
+            return str(value)
+        raise self.mistyped(what, value, field, "make it a string.")
+
+    def object_of(self, value: Any, field: str) -> Mapping[str, Any]:
+        """Return a value that has to be an object, such as the body of a block."""
+        if isinstance(value, Mapping):
+            return value
+        raise self.error(f"it is {_kind(value)}.", field, "make it an object, or leave it out.")
+
+    def checked(self, value: Any, field: str, *, sent: bool = True) -> Any:
+        """Return a value that JSON can carry, and bytes: the very value where nothing is wrong.
+
+        NaN and the infinities become null; keys, and values of other types, become text.
+
+        Args:
+            value: any value.
+            field: where it stands.
+            sent: whether it is sent at all; else only its numbers and its depth are looked at.
+
+        Raises:
+            ConversionError: when it is nested deeper than `MAX_DEPTH`, or holds itself.
+        """
+        self.field = field
+        wrong: set[str] = set()
+        stack = [iter((value,))]
+        while stack:
+            for item in stack[-1]:
+                if item.__class__ in _PLAIN:
+                    continue
+                inside = _look_into(item, wrong)
+                if inside is not None:
+                    if len(stack) > MAX_DEPTH:
+                        raise too_deep(self.index, field)
+                    stack.append(iter(inside))
+                    break
+            else:
+                stack.pop()
+        if not wrong or (not sent and _NUMBER not in wrong):
+            return value
+        what = _NUMBER if _NUMBER in wrong else _OTHER
+        self.repaired(f"{field}: {what}, which JSON has no words for")
+        return _as_json(value)
+
+    def arguments(self, value: Any, field: str) -> str:
+        """Return arguments that should have been JSON text as such."""
+        if value.__class__ is not str:
+            self.repaired(f"{field}: the arguments were {_kind(value)}, not text")
+            return arguments_text(self.checked(value, field))
+        if "NaN" not in value and "Infinity" not in value:
+            return value
+        constants: list[str] = []
+        try:
+            parsed = parse_json(value, constants.append)
+        except ValueError:
+            return value
+        if not constants:
+            return value
+        self.repaired(f"{field}: NaN or Infinity, which JSON has no words for")
+        return arguments_text(parsed)
+
+    def object_text(self, value: Any, field: str) -> str:
+        """Return the text of arguments that should have been an object."""
+        if not isinstance(value, Mapping):
+            self.repaired(f"{field}: the arguments were {_kind(value)}, not an object")
+            if isinstance(value, str) and (parsed := parse_object(value)) is not None:
+                value = parsed
+        return arguments_text(self.checked(value, field))
+
+    def free_text(self, value: Any, field: str) -> str:
+        """Return the arguments of a tool that takes free text: an object that holds it."""
+        if not isinstance(value, str):
+            self.repaired(f"{field}: the input was not text")
+            value = "" if value is None else arguments_text(value)
+        return json.dumps({"input": value}, ensure_ascii=False)
+
+
+def _look_into(item: Any, wrong: set[str]) -> Iterable[Any] | None:
+    """Return the items of a list or a mapping, and note in `wrong` what JSON cannot carry."""
+    if isinstance(item, (list, tuple)):
+        return item
+    if isinstance(item, (dict, Mapping)):
+        if not (_STR.issuperset(map(type, item)) or all(isinstance(key, str) for key in item)):
+            wrong.add(_OTHER)
+        return item.values()
+    if isinstance(item, float):
+        if not math.isfinite(item):
+            wrong.add(_NUMBER)
+    elif not isinstance(item, (str, int)):
+        wrong.add(_OTHER)
+    return None
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a mapping as it is, anything else as an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def type_of(block: Any) -> str:
+    """Return the type that a block or an item names, an empty text where it names none."""
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_json(item) for item in value]
+    return value if value.__class__ in _PLAIN or isinstance(value, (str, int)) else str(value)
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else a_type(value)

@@ -1,0 +1,175 @@
+"""Bedrock Converse messages: blocks that are told apart by their one key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from history_curator.entries import (
+    ContentPart,
+    ConversationEntry,
+    MessageRole,
+    Reasoning,
+    ToolCall,
+)
+from history_curator.formats.base import Reading, as_mapping
+from history_curator.formats.blocks import inline_size, join_text, update_text
+from history_curator.formats.gemini import BlockFormat
+from history_curator.formats.json_text import parse_object
+
+BEDROCK_BLOCKS = frozenset(
+    (
+        "toolUse",
+        "toolResult",
+        "cachePoint",
+        "reasoningContent",
+        "guardContent",
+        "citationsContent",
+        "searchResult",
+        "image",
+        "document",
+        "video",
+        "audio",
+        "json",
+    )
+)
+"""Blocks without a type that no other format has."""
+
+
+class BedrockFormat(BlockFormat):
+    """Messages as ``converse`` takes them, cache points and reasoning included.
+
+    A message of the role ``system`` is the system prompt: take it out before sending.
+
+    Examples:
+        >>> asked = {"toolUse": {"toolUseId": "c1", "name": "look", "input": {}}}
+        >>> BedrockFormat().read({"role": "assistant", "content": [asked]}, 0)[0].tool_calls[0].id
+        'c1'
+    """
+
+    name = "bedrock"
+    key = "content"
+    roles: ClassVar[Mapping[str, MessageRole]] = {
+        "user": MessageRole.USER,
+        "assistant": MessageRole.ASSISTANT,
+        "system": MessageRole.SYSTEM,
+    }
+    aliases: ClassVar[Mapping[str, MessageRole]] = {
+        "model": MessageRole.ASSISTANT,
+        "tool": MessageRole.USER,
+        "developer": MessageRole.SYSTEM,
+    }
+
+    def kind_of(self, block: Mapping[str, Any]) -> Literal["call", "result", "reasoning", "part"]:
+        """Return what a block is."""
+        if "toolUse" in block:
+            return "call"
+        if "toolResult" in block:
+            return "result"
+        return "reasoning" if "reasoningContent" in block else "part"
+
+    def is_mark(self, block: Mapping[str, Any]) -> bool:
+        """Return whether a block is a cache point."""
+        return block.keys() == {"cachePoint"}
+
+    def read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
+        """Read a `toolUse`."""
+        field = f"{field}.toolUse"
+        body = reading.object_of(block["toolUse"], field)
+        extra = {key: body[key] for key in body if key not in ("toolUseId", "name", "input")}
+        return ToolCall(
+            reading.text_of(body.get("toolUseId"), f"{field}.toolUseId", "the call id"),
+            reading.text_of(body.get("name"), f"{field}.name", "the name of the tool"),
+            reading.object_text(body.get("input"), f"{field}.input"),
+            {"bedrock": extra},
+        )
+
+    def read_result(self, block: Mapping[str, Any], reading: Reading, field: str) -> dict[str, Any]:
+        """Read a `toolResult`."""
+        field = f"{field}.toolResult"
+        body = reading.object_of(block["toolResult"], field)
+        call_id, given = body.get("toolUseId"), body.get("content")
+        if call_id is not None:
+            call_id = reading.text_of(call_id, f"{field}.toolUseId", "the call id")
+        if given is None or isinstance(given, str):
+            reading.repaired(f"{field}.content: not a list of blocks")
+            given = [{"text": given}] if given else []
+        if not isinstance(given, (list, tuple)):
+            fix = 'make it a list, such as [{"text": …}].'
+            raise reading.mistyped("the tool result", given, f"{field}.content", fix)
+        parts = tuple(
+            self.read_part(
+                self.read_block(item, reading, f"content[{n}]"), reading, f"{field}.content"
+            )
+            for n, item in enumerate(given)
+        )
+        status = body.get("status")
+        if status not in (None, "success", "error"):
+            reading.repaired(f"{field}.status: neither success nor error")
+        return {
+            "content": join_text(parts),
+            "parts": parts,
+            "tool_call_id": call_id,
+            "status": "error" if status == "error" else None,
+        }
+
+    def read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
+        """Read a `reasoningContent`."""
+        body = reading.object_of(block["reasoningContent"], f"{field}.reasoningContent")
+        given = body.get("reasoningText")
+        inside = reading.object_of({} if given is None else given, f"{field}.reasoningText")
+        text, signature = inside.get("text"), inside.get("signature")
+        return Reasoning(
+            text if isinstance(text, str) else None,
+            signature if isinstance(signature, str) else None,
+            block,
+            encrypted=body.get("redactedContent") is not None,
+        )
+
+    def read_part(self, block: Mapping[str, Any], reading: Reading, field: str) -> ContentPart:
+        """Read anything else."""
+        if isinstance(block.get("text"), str):
+            return ContentPart("text", block["text"], block)
+        if "json" in block:
+            return ContentPart("text", _json_text(block), block)
+        if not block:
+            raise reading.error("a block is empty.", field, 'use {"text": …} or another block.')
+        if isinstance(block.get("image"), Mapping):
+            data = as_mapping(block["image"].get("source")).get("bytes")
+            return ContentPart("image", None, block, *inline_size(data))
+        if "document" in block:
+            return ContentPart("file", None, block)
+        if "video" in block:
+            return ContentPart("video", None, block)
+        return ContentPart("other", None, block, tokens=0 if self.is_mark(block) else None)
+
+    def write_part(self, part: ContentPart) -> Any:
+        """Write anything else."""
+        raw = part.raw
+        if part.kind == "text" and isinstance(raw, Mapping) and "json" in raw:
+            return raw if _json_text(raw) == part.text else {"text": part.text or ""}
+        return super().write_part(part)
+
+    def write_call(self, call: ToolCall) -> dict[str, Any]:
+        """Write a `toolUse`."""
+        extra = (call.extra or {}).get("bedrock") or {}
+        given = parse_object(call.arguments) or {}
+        return {"toolUse": {"toolUseId": call.id, "name": call.name, "input": given, **extra}}
+
+    def write_result(
+        self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
+    ) -> dict[str, Any]:
+        """Write a `toolResult`."""
+        body = {**as_mapping(recorded.get("toolResult")), "toolUseId": entry.tool_call_id}
+        parts = update_text(entry) or (ContentPart("text", ""),)
+        body["content"] = [self.write_part(part) for part in parts]
+        if entry.status == "error" or body.get("status") not in (None, "success"):
+            body.pop("status", None)
+            if entry.status == "error":
+                body["status"] = "error"
+        return {"toolResult": body}
+
+
+def _json_text(block: Mapping[str, Any]) -> str:
+    return json.dumps(block["json"], ensure_ascii=False, default=str)

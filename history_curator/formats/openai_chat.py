@@ -1,0 +1,362 @@
+"""Chat Completions: calls stand beside the content, every result is a message of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from history_curator.entries import (
+    ContentPart,
+    ConversationEntry,
+    MessageRole,
+    Reasoning,
+    ToolCall,
+)
+from history_curator.errors import a_type, named
+from history_curator.formats.base import Reading, as_mapping
+from history_curator.formats.blocks import (
+    TypedBlocks,
+    read_thinking,
+    update_text,
+    write_part,
+)
+from history_curator.formats.json_text import free_input
+
+ROLES: dict[str, MessageRole] = {
+    "system": MessageRole.SYSTEM,
+    "developer": MessageRole.SYSTEM,
+    "user": MessageRole.USER,
+    "human": MessageRole.USER,
+    "assistant": MessageRole.ASSISTANT,
+    "ai": MessageRole.ASSISTANT,
+    "orchestrator": MessageRole.ASSISTANT,
+    "tool": MessageRole.TOOL,
+    "function": MessageRole.TOOL,
+}
+_ROLE_NAMES = {"developer", "function"}
+"""Roles that providers know beside our four."""
+_REASONING_KEYS = ("reasoning_content", "reasoning", "thinking_blocks")
+_BESIDE: dict[str, type | tuple[type, ...]] = {
+    "refusal": str,
+    "audio": Mapping,
+    "annotations": (list, tuple),
+    "reasoning_content": str,
+    "reasoning": str,
+    "thinking_blocks": (list, tuple),
+    "cache_control": Mapping,
+    "id": str,
+    "status": str,
+    "is_error": bool,
+}
+"""What may stand beside the content, and of which type it is."""
+_PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id", "tool_calls"))
+KNOWN_KEYS = _PLAIN_KEYS | {"function_call"} | _BESIDE.keys()
+"""Everything a provider is known to take; other keys are carried as `metadata`."""
+_ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
+_PLAIN_ROLES = {role.value: role for role in MessageRole}
+_CALL_KEYS = frozenset(("id", "type", "function"))
+_BLOCKS = TypedBlocks()
+
+
+def read_plain(message: Any, index: int) -> ConversationEntry | None:
+    """Read the common case, text and calls; None when there is anything else to look at."""
+    if message.__class__ is not dict or not _PLAIN_KEYS.issuperset(message):
+        return None
+    content, given, name = message.get("content"), message.get("role"), message.get("name")
+    if given.__class__ is not str or not (
+        content.__class__ is str or (content is None and given == "assistant")
+    ):
+        return None
+    if name is not None and name.__class__ is not str:
+        return None
+    role = _PLAIN_ROLES.get(given)
+    if role is _TOOL:
+        call_id = message.get("tool_call_id")
+        if "tool_calls" in message or (call_id is not None and call_id.__class__ is not str):
+            return None
+        return ConversationEntry(
+            role, content, sequence=index, source=message, tool_call_id=call_id, tool_name=name
+        )
+    listed = message.get("tool_calls")
+    calls = _read_plain_calls(listed) if listed and role is _ASSISTANT else None
+    if role is None or (listed and calls is None):
+        return None
+    return ConversationEntry(
+        role, content, sequence=index, source=message, tool_calls=calls, name=name
+    )
+
+
+def _read_plain_calls(listed: Any) -> tuple[ToolCall, ...] | None:
+    if listed.__class__ is not list:
+        return None
+    calls = []
+    for call in listed:
+        if call.__class__ is not dict or not _CALL_KEYS.issuperset(call):
+            return None
+        body, call_id = call.get("function"), call.get("id")
+        if body.__class__ is not dict or call.get("type") != "function":
+            return None
+        name, arguments = body.get("name"), body.get("arguments")
+        if not (name.__class__ is call_id.__class__ is arguments.__class__ is str):
+            return None
+        if len(body) != 2 or "NaN" in arguments or "Infinity" in arguments:
+            return None
+        calls.append(ToolCall(call_id, name, arguments))
+    return tuple(calls)
+
+
+def read_role(message: Mapping[str, Any], reading: Reading) -> MessageRole:
+    """Read the role; a name that only we know is noted."""
+    if "role" not in message:
+        raise reading.error("the message has no role.", "role", f"add one of {', '.join(ROLES)}.")
+    given = message["role"]
+    plain = given.strip().lower() if isinstance(given, str) else None
+    role = ROLES.get(plain) if plain is not None else None
+    if role is None:
+        raise reading.error(
+            f"unknown role: {named(given)}.", "role", f"use one of {', '.join(ROLES)}."
+        )
+    if plain != given or (plain not in _PLAIN_ROLES and plain not in _ROLE_NAMES):
+        reading.repaired(f"role: {given!r} is read as {role.value}")
+    if plain == "function" and message.get("tool_call_id") is not None:
+        reading.repaired("role: a function message with a tool_call_id is a tool message")
+    return role
+
+
+def read_message(
+    message: Mapping[str, Any], role: MessageRole, reading: Reading
+) -> ConversationEntry:
+    """Read a message whose content is one text, or none."""
+    content = message.get("content")
+    if content is not None and not isinstance(content, str):
+        fix = "make it a string (json.dumps for data), a list of blocks, or None."
+        raise reading.mistyped("content", content, "content", fix)
+    if "content" not in message and role in (MessageRole.USER, MessageRole.SYSTEM):
+        raise reading.error(
+            f"a {role} message has no content.",
+            "content",
+            "add the text, or leave the message out.",
+        )
+    return build_entry(message, role, reading, content)
+
+
+def build_entry(
+    message: Mapping[str, Any],
+    role: MessageRole,
+    reading: Reading,
+    content: str | None,
+    *,
+    parts: tuple[ContentPart, ...] | None = None,
+    tool_calls: tuple[ToolCall, ...] | None = None,
+    reasoning: tuple[Reasoning, ...] | None = None,
+    known: frozenset[str] = KNOWN_KEYS,
+    span: tuple[int, int] | None = None,
+    barrier: bool = False,
+) -> ConversationEntry:
+    """Return the entry of a message whose content was read; its other fields are read here.
+
+    Keys that are not `known`, those a provider takes, become metadata.
+    """
+    name = message.get("name") if "name" in known else None
+    if name is not None and not isinstance(name, str):
+        raise reading.mistyped("name", name, "name", "make it a string.")
+    given = message.get("role")
+    if role is _ASSISTANT:
+        if message.get("tool_calls") or "function_call" in message:
+            ids = {call.id for call in tool_calls or () if call.id}
+            listed = [call for call in _read_calls(message, reading) if call.id not in ids]
+            tool_calls = (*(tool_calls or ()), *listed)
+        if content is None and parts is None and isinstance(message.get("refusal"), str):
+            content = message["refusal"]
+        reasoning = reasoning or _read_reasoning(message)
+        if name is None and isinstance(given, str) and given.strip().lower() == "orchestrator":
+            name = "orchestrator"
+    call_id = message.get("tool_call_id") if role is _TOOL else None
+    if call_id is not None:
+        call_id = reading.text_of(call_id, "tool_call_id", "the call id")
+    if not _BESIDE.keys().isdisjoint(message):
+        _read_beside(message, reading)
+    extra = None
+    if not message.keys() <= known:
+        extra = {key: value for key, value in message.items() if key not in known}
+        reading.checked(extra, "metadata", sent=False)
+    status = message.get("status") if role is _TOOL else None
+    if role is _TOOL and message.get("is_error") is True:
+        status = "error"
+    has_role_name = given in _ROLE_NAMES and not (given == "function" and call_id is not None)
+    return ConversationEntry(
+        role,
+        content,
+        sequence=reading.index,
+        source=message,
+        tool_calls=tool_calls or None,
+        tool_call_id=call_id,
+        tool_name=name if role is _TOOL else None,
+        name=None if role is _TOOL else name,
+        parts=parts,
+        reasoning=reasoning or None,
+        status=status if status in ("error", "success") else None,
+        pinned=barrier or bool(extra and extra.get("pinned")),
+        metadata=extra,
+        role_name=given if has_role_name else None,
+        barrier=barrier,
+        repairs=reading.note,
+        span=span,
+    )
+
+
+def _read_beside(message: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
+    """Read what stands beside the content: left out where it is of another type."""
+    fields = {}
+    for key, kind in _BESIDE.items():
+        value = message.get(key)
+        if value is None:
+            continue
+        if isinstance(value, kind):
+            fields[key] = reading.checked(value, key)
+        else:
+            reading.repaired(f"{key}: it was {a_type(value)}, and is left out")
+    return fields
+
+
+def mend_fields(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message whose fields beside the content are as they can be sent."""
+    fields = _read_beside(message, Reading(0))
+    return {
+        key: fields.get(key, value)
+        for key, value in message.items()
+        if key in fields or key not in _BESIDE
+    }
+
+
+def _read_reasoning(message: Mapping[str, Any]) -> tuple[Reasoning, ...]:
+    blocks = message.get("thinking_blocks")
+    if isinstance(blocks, list) and blocks:
+        return tuple(read_thinking(block) for block in blocks if isinstance(block, Mapping))
+    text = message.get("reasoning_content", message.get("reasoning"))
+    return (Reasoning(text, raw=None),) if isinstance(text, str) and text else ()
+
+
+def _read_calls(message: Mapping[str, Any], reading: Reading) -> list[ToolCall]:
+    listed = message.get("tool_calls") or ()
+    if not isinstance(listed, (list, tuple)):
+        raise reading.mistyped("tool_calls", listed, "tool_calls", "make it a list of calls.")
+    calls = [_read_call(call, f"tool_calls[{n}]", reading) for n, call in enumerate(listed)]
+    legacy = message.get("function_call")
+    if isinstance(legacy, Mapping):
+        name = reading.text_of(legacy.get("name"), "function_call.name", "the name")
+        arguments = reading.arguments(legacy.get("arguments"), "function_call.arguments")
+        calls.append(ToolCall("", name, arguments))
+    return calls
+
+
+def _read_call(call: Any, field: str, reading: Reading) -> ToolCall:
+    if not isinstance(call, Mapping):
+        fix = 'use {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.'
+        raise reading.mistyped("the call", call, field, fix)
+    call = reading.checked(call, field)
+    kind = "custom" if call.get("type") == "custom" else "function"
+    body = call.get(kind)
+    if call.get("type") != kind:
+        reading.repaired(f"{field}.type: the call had no type that is known")
+    if not isinstance(body, Mapping):
+        body = as_mapping(call.get("function", call.get("custom", call)))
+        reading.repaired(f"{field}.{kind}: the call was not in its place")
+    call_id = reading.text_of(call.get("id"), f"{field}.id", "the call id")
+    name = reading.text_of(body.get("name"), f"{field}.{kind}.name", "the name of the tool")
+    if kind == "custom":
+        arguments = reading.free_text(body.get("input"), f"{field}.custom.input")
+    else:
+        given = body.get("arguments", body.get("args", body.get("input")))
+        arguments = reading.arguments(given, f"{field}.function.arguments")
+    if body is call:
+        extra, inside = {}, {}
+    else:
+        extra = {key: call[key] for key in call if key not in ("id", "type", kind)}
+        inside = {
+            key: body[key] for key in body if key not in ("name", "arguments", "args", "input")
+        }
+    if kind == "function" and not extra and not inside:
+        return ToolCall(call_id, name, arguments)
+    return ToolCall(call_id, name, arguments, {"chat": {"type": kind, **extra, "body": inside}})
+
+
+def _write_call(call: ToolCall) -> dict[str, Any]:
+    extra = dict((call.extra or {}).get("chat") or {})
+    kind, body = extra.pop("type", "function"), {**extra.pop("body", {}), "name": call.name}
+    if kind == "custom":
+        body["input"] = free_input(call.arguments)
+    else:
+        body["arguments"] = call.arguments
+    return {"id": call.id, "type": kind, kind: body, **extra}
+
+
+def is_sent(key: str, entry: ConversationEntry, known: frozenset[str]) -> bool:
+    """Return whether a key of the source is still sent: an unknown one may be taken away."""
+    return key in known or key in (entry.metadata or ())
+
+
+def write_message(entry: ConversationEntry, *, patch: bool = True) -> dict[str, Any]:
+    """Return an entry as a message of its own: its source, patched where it was edited.
+
+    Args:
+        entry: the entry.
+        patch: whether the source is of this format; else no field of it is used.
+    """
+    root = entry.root
+    source = as_mapping(entry.source) if patch else {}
+    # Without a message, or with one that was not as it should be, everything is written.
+    is_new = root is entry or root.repairs is not None or not source
+    message = {key: value for key, value in source.items() if is_sent(key, entry, KNOWN_KEYS)}
+    if root.repairs is not None:
+        message = mend_fields(message)
+    message["role"] = entry.role.value
+    if entry.role_name and ROLES.get(entry.role_name) is entry.role and not entry.tool_call_id:
+        message["role"] = entry.role_name
+    is_edited = entry.content != root.content or entry.parts != root.parts
+    if is_new or entry.span is not None or is_edited or "content" not in message:
+        if root.content is not None and root.content == message.get("refusal"):
+            message.pop("refusal", None)
+        message["content"] = _write_content(entry)
+    calls = entry.tool_calls if entry.role is _ASSISTANT else None
+    if is_new or calls != root.tool_calls:
+        message.pop("function_call", None)
+        if calls:
+            message["tool_calls"] = [_write_call(call) for call in calls]
+    if not calls:
+        message.pop("tool_calls", None)
+    is_tool = entry.role is _TOOL
+    _set_or_remove(message, "tool_call_id", entry.tool_call_id if is_tool else None)
+    _set_or_remove(message, "name", entry.tool_name if is_tool else entry.name)
+    if entry.reasoning != (root.reasoning if source else None):
+        _write_reasoning(message, entry.reasoning or ())
+    return message
+
+
+def _write_content(entry: ConversationEntry) -> Any:
+    if entry.parts is None:
+        return entry.content
+    reasoning = entry.reasoning or ()
+    if reasoning and reasoning[0].raw in (as_mapping(entry.source).get("content") or ()):
+        recorded = _BLOCKS.read_slots(_BLOCKS.own_blocks(entry.root, []), Reading(0), "content", 0)
+        return _BLOCKS.write_slots(entry, recorded, (), reasoning)
+    return [write_part(part) for part in update_text(entry)]
+
+
+def _write_reasoning(message: dict[str, Any], reasoning: Sequence[Reasoning]) -> None:
+    for key in _REASONING_KEYS:
+        message.pop(key, None)
+    blocks = [each.raw for each in reasoning if each.raw is not None]
+    content = message.get("content")
+    if blocks and not (isinstance(content, list) and blocks[0] in content):
+        message["thinking_blocks"] = blocks
+    text = "\n".join(each.text for each in reasoning if each.raw is None and each.text)
+    if text:
+        message["reasoning_content"] = text
+
+
+def _set_or_remove(message: dict[str, Any], key: str, value: Any) -> None:
+    if value is None:
+        message.pop(key, None)
+    else:
+        message[key] = value

@@ -1,0 +1,176 @@
+"""Every format: what a message says, its copies, deep values, and mappings that fail."""
+
+from __future__ import annotations
+
+import json
+import sys
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from history_curator import check_conversation
+from history_curator.errors import ConversionError
+from history_curator.formats import (
+    BedrockFormat,
+    DictFormat,
+    GeminiFormat,
+    ResponsesFormat,
+    arguments_text,
+    find_format,
+    group_response_items,
+    parse_json,
+    parse_object,
+    read_entries,
+    ungroup_items,
+)
+from tests.support.messages import call, result, user
+from tests.wire.generators import FORMATS, draw
+
+ALL = [DictFormat(), ResponsesFormat(), GeminiFormat(), BedrockFormat()]
+WRITERS = {"chat": ALL[0], "anthropic": ALL[0]} | {each.name: each for each in ALL[1:]}
+
+
+def nested(depth: int, opening: str = '{"a":', closing: str = "}") -> str:
+    return opening * depth + "1" + closing * depth
+
+
+def from_below(levels: int, function: Any) -> Any:
+    return from_below(levels - 1, function) if levels else function()
+
+
+class TestKeys:
+    @pytest.mark.parametrize("field", ["seen", "content"])
+    def test_numbers_of_other_types_give_other_keys(self, field):
+        values = [1, 1.0, True, "1", None, [1], (1,), [1.0], {"a": 1}, {"a": True}]
+        keys = {DictFormat().key_of({"role": "user", field: value}) for value in values}
+        assert len(keys) == len(values)
+
+    def test_names_of_fields_differ_by_type_too(self):
+        keys = {DictFormat().key_of({key: "x"}) for key in (1, 1.0, True, "1")}
+        assert len(keys) == 4
+
+    @pytest.mark.parametrize("wire", FORMATS)
+    def test_an_edit_in_place_gives_another_key_and_a_copy_the_same(self, wire):
+        format = WRITERS[wire]
+        for number in range(0, 60, 3):
+            for message in group_response_items(draw(wire, number), format):
+                key = format.key_of(message)
+                assert format.key_of(format.snapshot(message)) == key
+                single = message[0] if isinstance(message, tuple) else message
+                single["new"] = {"deep": []}
+                assert format.key_of(message) != key
+
+    def test_a_value_that_json_cannot_carry_has_a_key(self):
+        odd = {"role": "user", "content": object(), "x": {1, 2}}
+        assert DictFormat().key_of(odd) == DictFormat().key_of(dict(odd))
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+class TestWriting:
+    def edits(self, wire):
+        for number in range(0, 90, 3):
+            messages = draw(wire, number)
+            entries = read_entries(messages, WRITERS[wire])
+            yield messages, entries, [each.evolve(content="edited") for each in entries]
+
+    def test_an_edited_entry_shares_nothing_mutable_with_its_source(self, wire):
+        for messages, entries, edited in self.edits(wire):
+            before = deepcopy(messages)
+            for message in ungroup_items(WRITERS[wire].write(edited)):
+                for value in [message, *containers(message)]:
+                    value.clear()
+            assert messages == before
+            assert read_entries(messages, WRITERS[wire]) == entries
+
+    def test_untouched_entries_are_the_objects_they_came_from(self, wire):
+        for messages, entries, _ in self.edits(wire):
+            back = ungroup_items(WRITERS[wire].write(entries))
+            assert [id(each) for each in back] == [id(each) for each in messages]
+
+
+def containers(value: Any) -> list[Any]:
+    items = value.values() if isinstance(value, dict) else value
+    inside = [item for item in items if isinstance(item, (dict, list))]
+    return [each for item in inside for each in (item, *containers(item))]
+
+
+class TestDeepJson:
+    @pytest.mark.parametrize("depth", [101, 500, 990, 1_000, 5_000, 100_000])
+    @pytest.mark.parametrize("kind", [('{"a":', "}"), ("[", "]")], ids=["objects", "lists"])
+    def test_it_is_malformed_at_any_depth_above_the_limit(self, depth, kind):
+        with pytest.raises(ValueError, match="nested more than 100"):
+            parse_json(nested(depth, *kind))
+        assert parse_object(nested(depth, *kind)) is None
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            nested(100),
+            nested(60, "[ ", ", {}]"),
+            '{"a\\"[{": "]}", "b": [1, -2.5e3, true, null, "", [], {}], "a": "\\u00fc"}',
+            ' "text" ',
+            "7",
+            *("[1,]", "[1 2]", '{"a" 1}', '{"a": }', "{1: 2}", "[}", '["open', "[", "", "{} {}"),
+        ],
+    )
+    def test_the_answer_is_the_same_on_any_stack(self, text):
+        def read():
+            try:
+                return parse_json(text)
+            except ValueError:
+                return "malformed"
+
+        left = 0
+        try:
+            expected = json.loads(text)
+        except ValueError:
+            expected = "malformed"
+        frame = sys._getframe()
+        while frame is not None:
+            frame, left = frame.f_back, left + 1
+        for levels in (0, 500, sys.getrecursionlimit() - left - 40):
+            assert from_below(levels, read) == expected
+
+    def test_deep_arguments_are_reported_the_same_on_any_stack(self):
+        given = [user(), call("c1"), result("c1")]
+        for depth in (101, 990):
+            given[1]["tool_calls"][0]["function"]["arguments"] = nested(depth)
+            found = check_conversation(given, "core")
+            assert found
+            assert from_below(600, lambda: check_conversation(given, "core")) == found
+
+    def test_deep_arguments_that_are_no_text_are_an_error_of_ours(self):
+        deep: Any = 1
+        for _ in range(50_000):
+            deep = [deep]
+        with pytest.raises(ConversionError, match="nested more than"):
+            arguments_text({"x": deep})
+        while isinstance(deep, list):
+            deep = deep.pop()
+
+
+class Broken(dict[str, Any]):
+    def items(self) -> Any:
+        raise KeyError("out of order")
+
+    values = keys = __iter__ = items
+
+
+@pytest.mark.parametrize("format", ALL, ids=lambda each: each.name)
+def test_a_mapping_that_fails_is_an_error_that_names_the_message(format):
+    key = "parts" if format.name == "gemini" else "content"
+    whole = Broken({"role": "user", key: [{"text": "hi"}]})
+    with pytest.raises(ConversionError, match=r"messages\[3\].*cannot be read: KeyError"):
+        format.read(whole, 3)
+    with pytest.raises(ConversionError, match="cannot be read: KeyError"):
+        format.key_of(whole)
+    inside = {"role": "user", key: [Broken({"type": "image", "text": "hi", "x": 1})]}
+    with pytest.raises(ConversionError, match=rf"messages\[3\]\.{key}\[0\].*KeyError"):
+        format.read(inside, 3)
+
+
+@pytest.mark.parametrize("messages", ["hi", {"role": "user"}, 7])
+def test_a_conversation_that_is_no_list_is_an_error_that_says_so(messages):
+    with pytest.raises(ConversionError, match="expected a list of messages"):
+        find_format(messages)
