@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from history_curator.record.resilience import WriteBehind
+from history_curator.record.outbox import WriteBehind
 
 
 class Flaky:
