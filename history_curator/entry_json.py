@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from history_curator.errors import ConversionError
 from history_curator.entries import (
     ContentPart,
     ConversationEntry,
@@ -16,6 +15,7 @@ from history_curator.entries import (
     Reasoning,
     ToolCall,
 )
+from history_curator.errors import ConversionError
 
 BYTES = "__bytes__"
 """Under which bytes stand in JSON."""

@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from history_curator.errors import without_text
 from history_curator.entries import ConversationEntry
+from history_curator.errors import without_text
 from history_curator.report._deciding import absorbed
 
 if TYPE_CHECKING:

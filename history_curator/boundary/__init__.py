@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from history_curator.boundary.limits import HistoryLimits
 from history_curator.boundary.sanitize import (
     DroppedMessage,
     SanitizedHistory,
@@ -9,7 +10,6 @@ from history_curator.boundary.sanitize import (
     sanitize_history,
 )
 from history_curator.boundary.validate import (
-    HistoryLimits,
     HistoryWarning,
     ValidatedHistory,
     ValidatedMessage,

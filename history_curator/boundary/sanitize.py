@@ -227,7 +227,9 @@ def _decode(payload: Any) -> Any:
     if not isinstance(payload, (str, bytes, bytearray)):
         return payload
     try:
-        text = payload if isinstance(payload, str) else payload.decode(json.detect_encoding(payload))
+        text = (
+            payload if isinstance(payload, str) else payload.decode(json.detect_encoding(payload))
+        )
         return parse_json(text)
     except ValueError as error:
         raise HistoryValidationError("payload", f"Is not JSON: {error}") from error

@@ -411,5 +411,5 @@ def parse_timestamp(text: object) -> datetime | None:
 
 def _moment(timestamp: str) -> datetime:
     """Return a moment that can be compared with any other; no zone counts as UTC."""
-    moment = parse_timestamp(timestamp) or datetime.min
+    moment = parse_timestamp(timestamp) or datetime.fromtimestamp(0, timezone.utc)
     return moment.replace(tzinfo=moment.tzinfo or timezone.utc)

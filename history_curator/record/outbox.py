@@ -95,7 +95,7 @@ class WriteBehind(Generic[T]):
             "edit": (edit, aedit),
         }
         self._stamp = stamp or (lambda item: item)
-        self._key = key or (lambda item: None)
+        self._key = key or (lambda _: None)
         self._retry_after, self._name = retry_after, name
         self.failure: Exception | None = None
         """The store's error while it is down. It may quote the conversation."""

@@ -86,15 +86,13 @@ class PruneReport:
 
     def explain(self) -> str:
         """Return the outcome in words, with a line for each conversation that changes."""
-        lines = [
-            f"{self.store}, table {self.table} ({self.layout}): {self.rows} messages of "
-            f"{self.sessions} conversations; {self._total(self.decisions)} of {self.characters}"
-        ]
+        head = f"{self.store}, table {self.table} ({self.layout}): {self.rows} messages of "
+        head += f"{self.sessions} conversations; {self._total(self.decisions)} of {self.characters}"
         by_session: dict[str, list[PruneDecision]] = {}
         for decision in self.decisions:
             by_session.setdefault(decision.session_id, []).append(decision)
-        lines += [f"  {name}: {self._total(some)}" for name, some in by_session.items()]
-        return "\n".join(lines)
+        lines = [f"  {name}: {self._total(some)}" for name, some in by_session.items()]
+        return "\n".join([head, *lines])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""

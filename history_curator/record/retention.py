@@ -126,10 +126,12 @@ def latest_turns(
     return found[::-1]
 
 
-def entries_of(format: MessageFormat, messages: Iterable[Any]) -> list[ConversationEntry]:
+def entries_of(message_format: MessageFormat, messages: Iterable[Any]) -> list[ConversationEntry]:
     """Return messages as entries."""
     return [
-        entry for index, message in enumerate(messages) for entry in format.read(message, index)
+        entry
+        for index, message in enumerate(messages)
+        for entry in message_format.read(message, index)
     ]
 
 
@@ -141,7 +143,7 @@ class Retention:
     dealt with when the next message is added.
 
     Args:
-        format: reads and writes the messages.
+        message_format: reads and writes the messages.
         config: what to keep; None keeps everything.
         store: the kind of store, for the log line that says it is left alone.
         in_place: whether the store edits what it holds.
@@ -163,7 +165,7 @@ class Retention:
 
     def __init__(
         self,
-        format: MessageFormat,
+        message_format: MessageFormat,
         config: RetentionConfig | None,
         *,
         store: str,
@@ -171,7 +173,7 @@ class Retention:
         rewrites: bool = False,
         shadow: bool = False,
     ) -> None:
-        self._format = format
+        self._format = message_format
         self._config = config or RetentionConfig()
         self._is_on = config is not None and not shadow
         self._trims = self._is_on and self._config.persist_tool_invocations != "full"
@@ -305,7 +307,9 @@ class OlderTurns:
         if not speaking:
             if before is not None and before.role is MessageRole.USER and not is_answered:
                 self._leave_trimmed(calls[-1:], left)  # or two users would stand side by side
-        elif is_answered and after_index is not None and self._can_join(after_index, speaking):
+        elif (
+            after is not None and after_index is not None and self._can_join(after_index, speaking)
+        ):
             left[after_index] = _join_words([self._entries[index] for index in speaking], after)
         else:
             self._leave_trimmed(speaking, left)
@@ -313,8 +317,9 @@ class OlderTurns:
     def _can_join(self, index: int, speaking: Sequence[int]) -> bool:
         """Whether the words beside calls can join the words of the entry that follows."""
         entries = [self._entries[index] for index in (index, *speaking)]
-        is_plain = not (entries[0].tool_calls or entries[0].pinned)
-        return index < self._start and is_plain and not any(one.has_media for one in entries)
+        is_answer = entries[0].role is MessageRole.ASSISTANT and not entries[0].tool_calls
+        is_plain = not entries[0].pinned and not any(one.has_media for one in entries)
+        return index < self._start and is_answer and is_plain
 
     def _leave_trimmed(self, calls: Sequence[int], left: dict[int, ConversationEntry]) -> None:
         for call in calls:
@@ -371,9 +376,7 @@ def _says_something(entry: ConversationEntry) -> bool:
     return entry.has_media or bool(entry.content and not entry.content.isspace())
 
 
-def _join_words(
-    heads: Sequence[ConversationEntry], answer: ConversationEntry
-) -> ConversationEntry:
+def _join_words(heads: Sequence[ConversationEntry], answer: ConversationEntry) -> ConversationEntry:
     texts = [entry.content for entry in (*heads, answer) if entry.content]
     return answer.evolve(
         content="\n\n".join(text for text in texts if not text.isspace()),
@@ -401,9 +404,7 @@ def _trim_result(entry: ConversationEntry, tool_name: str | None) -> Conversatio
         return entry
     name = entry.tool_name or tool_name or "tool"
     return entry.evolve(
-        content=json.dumps(
-            {"name": name, "status": entry.status or "success"}, ensure_ascii=False
-        ),
+        content=json.dumps({"name": name, "status": entry.status or "success"}, ensure_ascii=False),
         parts=None,
         truncated=True,
         original_length=len(text),

@@ -155,16 +155,14 @@ class ConversationRunner:
         return _require_sync(self.call_provider(*arguments), "call_provider")
 
     def _use_tools(self, calls: Sequence[ToolCall]) -> list[Outcome]:
-        outcomes = []
-        for call in calls:
-            try:
-                returned = self._invoke(call)
-            except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
-                outcomes.append(_describe_failure(error))
-            else:
-                _require_sync(returned, f"tools[{call.name!r}]")
-                outcomes.append(Outcome(result_text(returned)))
-        return outcomes
+        return list(map(self._use_tool, calls))
+
+    def _use_tool(self, call: ToolCall) -> Outcome:
+        try:
+            returned = self._invoke(call)
+        except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
+            return _describe_failure(error)
+        return Outcome(result_text(_require_sync(returned, f"tools[{call.name!r}]")))
 
     async def _ause_tools(self, calls: Sequence[ToolCall]) -> list[Outcome]:
         return await asyncio.gather(*map(self._ause_tool, calls))

@@ -94,8 +94,8 @@ class HistorySession:
         were mixed.
         """
         entries = self.entries
-        format = _common_format([entry.source for entry in entries]) or DictFormat()
-        return scattered(format.write(entries))
+        writer = _common_format([entry.source for entry in entries]) or DictFormat()
+        return scattered(writer.write(entries))
 
     def append(self, message: Any, *, evaluation_id: UUID | None = None) -> ConversationEntry:
         """Record one message or entry and return it as recorded.
@@ -367,7 +367,7 @@ def _common_format(sources: Sequence[Any]) -> MessageFormat | None:
     flat = scattered(sources)
     if all(isinstance(message, Mapping) for message in flat):
         return detect(flat)
-    formats = {format.name: format for format in (detect([message]) for message in flat)}
+    formats = {found.name: found for found in (detect([message]) for message in flat)}
     return next(iter(formats.values())) if len(formats) == 1 else None
 
 
@@ -412,8 +412,8 @@ def _load_entry(
     if "message" not in item:
         return entry
     source = sources[item["message"]]
-    format = common or _common_format([source]) or DictFormat()
-    entries = format.read(source, entry.sequence)
+    reader = common or _common_format([source]) or DictFormat()
+    entries = reader.read(source, entry.sequence)
     if item["part"] >= len(entries):
         return entry
     recorded = entries[item["part"]]
