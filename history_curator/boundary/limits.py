@@ -24,27 +24,25 @@ logger = logging.getLogger("history_curator")
 
 ENV_PREFIX = "HISTORY_CURATOR_"
 
+_NO_LIMIT = dict.fromkeys(
+    ("hard_user_chars", "max_assistant_chars", "hard_assistant_chars", "max_total_chars")
+)
 _PRESETS: dict[str, dict[str, Any]] = {
     "assistant_first": {},
     "user_first": {
+        **_NO_LIMIT,
         "max_user_chars": 8_000,
-        "hard_user_chars": None,
         "max_assistant_chars": 150,
-        "hard_assistant_chars": None,
-        "max_total_chars": None,
         "strip_content": False,
         "user_indicator": " ... (truncated, original: {original} chars)",
         "assistant_indicator": " ... (truncated)",
         "user_indicator_room": 100,
     },
     "stateless": {
+        **_NO_LIMIT,
+        "max_user_chars": None,
         "max_messages": 20,
         "warn_messages": 15,
-        "max_user_chars": None,
-        "hard_user_chars": None,
-        "max_assistant_chars": None,
-        "hard_assistant_chars": None,
-        "max_total_chars": None,
         "min_messages": 0,
         "max_payload_bytes": 102_400,
         "warn_payload_bytes": 76_800,
@@ -69,6 +67,24 @@ class HistoryLimits(FileConfig):
     Frozen; a limit of None, or ``"none"`` where a file has no null, is no limit. Without arguments
     it is `assistant_first`.
 
+    Attributes:
+        max_messages: older messages beyond this many are left out.
+        warn_messages: more messages than this earn a warning, before the limit is reached.
+        max_user_chars, max_assistant_chars: longer messages are shortened; an orchestrator's
+            messages count as an assistant's.
+        hard_user_chars, hard_assistant_chars: longer messages are refused. Twice the limit above
+            unless set.
+        max_total_chars: the oldest messages are left out until the rest is this small.
+        min_messages: so many of the latest messages are kept whatever their total size.
+        max_payload_bytes, warn_payload_bytes: larger requests are refused, or earn a warning.
+        alternate: whether `sanitize_history` makes user and assistant take turns.
+        strip_content: whether white space around a message is removed.
+        roles: who may speak.
+        user_indicator, assistant_indicator: put after a shortened message; ``{original}`` is its
+            length before.
+        user_indicator_room: characters of `max_user_chars` given up for the indicator.
+        omission_indicator: put before the first message kept when older ones were left out.
+
     Examples:
         >>> HistoryLimits.user_first().max_user_chars
         8000
@@ -79,55 +95,22 @@ class HistoryLimits(FileConfig):
     block = ("limits",)
 
     max_messages: PositiveInt | None = 50
-    """Older messages beyond this many are left out."""
-
     warn_messages: PositiveInt | None = None
-    """More messages than this earn a warning, before the limit is reached."""
-
     max_user_chars: PositiveInt | None = 150
-    """Longer user messages are shortened."""
-
     hard_user_chars: PositiveInt | None = 300
-    """Longer user messages are refused. Twice `max_user_chars` unless set."""
-
     max_assistant_chars: PositiveInt | None = 8_192
-    """Longer assistant and orchestrator messages are shortened."""
-
     hard_assistant_chars: PositiveInt | None = 16_384
-    """Longer assistant messages are refused. Twice `max_assistant_chars` unless set."""
-
     max_total_chars: PositiveInt | None = 15_360
-    """The oldest messages are left out until the rest is this small."""
-
     min_messages: NonNegativeInt = 5
-    """So many of the latest messages are kept whatever their total size."""
-
     max_payload_bytes: PositiveInt | None = None
-    """Larger requests are refused."""
-
     warn_payload_bytes: PositiveInt | None = None
-    """Larger requests earn a warning."""
-
     alternate: bool = False
-    """Whether `sanitize_history` makes user and assistant take turns."""
-
     strip_content: bool = True
-    """Whether white space around a message is removed."""
-
     roles: tuple[str, ...] = Field(default=("user", "assistant", "orchestrator"), min_length=1)
-    """Who may speak."""
-
     user_indicator: str = "... [truncated]"
-    """Put after a shortened user message; ``{original}`` is its length before."""
-
     assistant_indicator: str = "... [truncated]"
-    """Put after a shortened assistant message; ``{original}`` is its length before."""
-
     user_indicator_room: NonNegativeInt = 0
-    """Characters of `max_user_chars` given up to make room for the indicator."""
-
     omission_indicator: str = "... (earlier messages omitted for brevity)\n\n"
-    """Put before the first message kept when older ones were left out for size."""
 
     @classmethod
     def assistant_first(cls, **changes: Any) -> HistoryLimits:

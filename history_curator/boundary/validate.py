@@ -37,15 +37,11 @@ JSON_OVERHEAD = 10
 
 @dataclass(frozen=True, slots=True)
 class HistoryWarning:
-    """One thing that was put right in a history that was handed in.
+    """One thing that was put right in a history: where, how bad, and how to avoid it.
 
-    Attributes:
-        field: path of what was changed, such as ``"conversation_history[3].timestamp"``. The
-            index is the position in the list the caller gave.
-        message: what was wrong and what was done.
-        severity: ``high`` when messages were left out, ``medium`` when text was, else ``low``.
-        suggestion: what the caller can do to avoid it.
-        code: the kind of warning, for programs.
+    `field` is a path such as ``"conversation_history[3].timestamp"``, by the caller's positions.
+    `severity` is ``high`` when messages were left out, ``medium`` when text was, else ``low``;
+    `code` is the kind of warning, for programs.
 
     Examples:
         >>> print(HistoryWarning("prompt", "is long", "low", "shorten it"))
@@ -187,8 +183,11 @@ def validate_history(
         raise HistoryValidationError(
             field, "Must be a list of message dictionaries", type(history).__name__
         )
+    most = limits.max_payload_bytes
+    if most is not None and (size := payload_bytes(history)) > most:
+        problem = f"Exceeds the payload limit of {most} bytes; send fewer or shorter messages"
+        raise HistoryValidationError(field, problem, f"{size} bytes")
     check = HistoryCheck(limits, field, now)
-    check.check_payload(history)
     first = check.find_first(len(history))
     messages = [check.read_message(index, history[index]) for index in range(first, len(history))]
     records = [message for message in messages if message is not None]
@@ -215,16 +214,6 @@ class HistoryCheck:
         """Add a warning."""
         severity, advice = _WARNINGS[code]
         self.warnings.append(HistoryWarning(field, message, severity, advice.format(**words), code))
-
-    def check_payload(self, history: list[Any]) -> None:
-        """Refuse a history that is too large to look at."""
-        most = self.limits.max_payload_bytes
-        if most is not None and (size := payload_bytes(history)) > most:
-            raise HistoryValidationError(
-                self.field,
-                f"Exceeds the payload limit of {most} bytes; send fewer or shorter messages",
-                f"{size} bytes",
-            )
 
     def find_first(self, given: int) -> int:
         """Return the index of the first message to look at."""

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from history_curator.boundary import HistoryLimits, format_history, validate_history
-from history_curator.errors import HistoryValidationError
 from history_curator.entries import MessageRole
+from history_curator.errors import HistoryValidationError
 from tests.boundary.factories import said
 
 LIMITS = HistoryLimits.user_first()

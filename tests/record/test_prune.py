@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from history_curator.config import RetentionConfig
 from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.record.prune import prune_connection, prune_store
-from history_curator.config import RetentionConfig
 
 pytest.importorskip("sqlalchemy")
 

@@ -8,13 +8,13 @@ import logging
 
 import pytest
 
+from history_curator.config import RetentionConfig
 from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.record.retention import (
     apply_retention,
     build_context,
     preserved_from,
 )
-from history_curator.config import RetentionConfig
 
 PAYLOAD = "row " * 200
 

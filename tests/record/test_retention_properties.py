@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history_curator import check_conversation
-from history_curator.formats import DictFormat, read_entries
-from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.record.retention import apply_retention, build_context
 from history_curator.config import RetentionConfig
+from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.formats import DictFormat, read_entries
+from history_curator.record.retention import apply_retention, build_context
 from history_curator.testing.strategies import broken_conversations, conversations
 from history_curator.timeline import pair
 

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from history_curator import Curator, SlidingWindowManager
-from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.record import (
     ConversationRecorded,
     EventBus,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from history_curator import Curator, RelevanceManager, SummarizingManager
-from history_curator.errors import ConfigurationError
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
+from history_curator.errors import ConfigurationError
 from history_curator.record.recall import Recall, handle_of, recall_hint, span_handle
 from history_curator.tokens import get_counter
 
