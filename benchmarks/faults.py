@@ -432,7 +432,7 @@ def _warm(stores: Sequence[str]) -> None:
 
     Curator(max_tokens=100).curate([{"role": "user", "content": "hi"}])
     for module in (
-        "sqlalchemy.formats.sqlite",
+        "sqlalchemy.dialects.sqlite",
         "aiosqlite",
         "asyncpg",
         "psycopg",

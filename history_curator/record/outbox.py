@@ -47,19 +47,11 @@ class WriteBehind(Generic[T]):
     it begins and one message when it ends, without a word of the conversation. Sync and async
     calls may be mixed. Not guaranteed: `pending` items survive the process only if they are saved.
 
-    Args:
-        load: returns everything stored, oldest first.
-        append: stores items after what is there.
-        clear: removes everything stored.
-        replace: stores items instead of what is there; without it `rewrite` clears and appends.
-        edit: edits in place what is stored.
-        aload, aappend, aclear, areplace, aedit: the same awaited; where one is missing, the plain
-            one runs in a thread.
-        stamp: returns an item with an id, called when the item is added.
-        key: returns an item's id, by which it is found again after a write that failed.
-        same: has no effect.
-        retry_after: seconds to leave a failed store alone.
-        name: the store's name in log messages.
+    The store's operations are functions: `load` all, `append`, `clear`, `replace` all, and `edit`
+    in place; the same with an ``a`` are awaited, and where one is missing the plain one runs in a
+    thread. `stamp` gives an item an id when it is added, and `key` returns it: by it an item is
+    found again after a write that failed. `retry_after` is how many seconds a failed store is left
+    alone. `same` has no effect.
 
     Examples:
         >>> rows = []
@@ -120,7 +112,7 @@ class WriteBehind(Generic[T]):
         return self._run(self._read()) or self._in_memory()
 
     async def aread(self) -> list[T]:
-        """Return every item, from the store where it answers."""
+        """Return every item; see `read`."""
         return await self._arun(self._read())
 
     def add(self, items: Sequence[T]) -> bool:
@@ -129,7 +121,7 @@ class WriteBehind(Generic[T]):
         return _check_delivery(batch, self._run(self._flush()))
 
     async def aadd(self, items: Sequence[T]) -> bool:
-        """Store items, or queue them while the store is down. True when stored."""
+        """Store items; see `add`."""
         batch = self._enqueue(items)
         return _check_delivery(batch, await self._arun(self._flush()))
 

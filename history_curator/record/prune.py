@@ -131,14 +131,14 @@ def prune_store(
         session_id: one conversation (LangChain's session, LlamaIndex's key); None is all.
         config: what to keep; by default older turns are trimmed to ``{name, status}``.
         apply: change the store; otherwise the report says what would change.
-
-    Raises:
-        ConfigurationError: the store, table or conversation is not there, or SQLAlchemy is not.
-        HistoryCuratorError: the store failed at the conversation that is named, which is as it
-            was; those before it are done.
     """
     config = config or RetentionConfig(persist_tool_invocations="trimmed")
-    sa = _import_sqlalchemy()
+    try:
+        sa = importlib.import_module("sqlalchemy")
+    except ImportError as error:
+        raise ConfigurationError(
+            "Pruning a store needs SQLAlchemy. Fix: pip install sqlalchemy."
+        ) from error
     engine = _connect(sa, url)
     decisions: list[PruneDecision] = []
     rows: list[StoredRow] = []
@@ -283,15 +283,6 @@ def _edit_results(data: Any, contents: dict[Any, str | None]) -> Any:
         elif contents[call_id] is not None:
             edited.append({**item, "content": contents[call_id]})
     return edited
-
-
-def _import_sqlalchemy() -> Any:
-    try:
-        return importlib.import_module("sqlalchemy")
-    except ImportError as error:
-        raise ConfigurationError(
-            "Pruning a store needs SQLAlchemy. Fix: pip install sqlalchemy."
-        ) from error
 
 
 def _load_adapter(layout: Layout) -> Any:

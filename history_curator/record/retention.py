@@ -38,25 +38,8 @@ def apply_retention(
     conversation that satisfies a provider's rules satisfies them afterwards.
     Applying it again changes nothing.
 
-    Args:
-        entries: a conversation, oldest first.
-        config: what to keep.
-        whole: False when these are only the latest entries of a longer conversation; results whose
-            call is not among them are then left alone.
-
-    Examples:
-        >>> entries = [
-        ...     ConversationEntry(MessageRole.USER, "weather?"),
-        ...     ConversationEntry(
-        ...         MessageRole.ASSISTANT, tool_calls=(ToolCall("c1", "weather", '{"in": "Oslo"}'),)
-        ...     ),
-        ...     ConversationEntry(MessageRole.TOOL, "rain " * 99, tool_call_id="c1"),
-        ...     ConversationEntry(MessageRole.ASSISTANT, "Rain."),
-        ...     ConversationEntry(MessageRole.USER, "thanks"),
-        ... ]
-        >>> config = RetentionConfig(preserve_turns=1, persist_tool_invocations="trimmed")
-        >>> apply_retention(entries, config)[2].content
-        '{"name": "weather", "status": "success"}'
+    `whole` is False when these are only the latest entries of a longer conversation; results whose
+    call is not among them are then left alone.
     """
     start = preserved_from(entries, config)
     mode = config.persist_tool_invocations
@@ -105,15 +88,9 @@ def latest_turns(
     config: RetentionConfig,
     aged: int,
 ) -> list[tuple[T, Sequence[ConversationEntry]]]:
-    """Return the end of a conversation, oldest first: preserved turns and those that just aged.
+    """Return the end of a conversation, oldest first: preserved turns and the `aged` ones before.
 
-    However long the conversation is, messages before them are not looked at.
-
-    Args:
-        newest_first: messages or rows, from the end.
-        read: returns the entries of one.
-        config: what is preserved.
-        aged: how many turns grew old.
+    However long the conversation is, messages or rows before them are not read.
     """
     turns = max(1, _preserved_turns(config)) + aged
     found: list[tuple[T, Sequence[ConversationEntry]]] = []
@@ -145,7 +122,7 @@ class Retention:
     Args:
         message_format: reads and writes the messages.
         config: what to keep; None keeps everything.
-        store: the kind of store, for the log line that says it is left alone.
+        store: the kind of store, for the log.
         in_place: whether the store edits what it holds.
         rewrites: whether the store may be rewritten otherwise.
         shadow: whether the store is left alone.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 from uuid import UUID, uuid4
 
 from history_curator.entries import ConversationEntry
@@ -33,8 +33,7 @@ Reducer = Callable[..., Sequence[Any]]
 _BROKEN = (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError)
 
 
-@dataclass(frozen=True, slots=True)
-class ReducerContext:
+class ReducerContext(NamedTuple):
     """Tells a reducer which session it works for."""
 
     session: HistorySession
@@ -49,11 +48,6 @@ class HistorySession:
 
     As JSON a session keeps the messages as they were given, every field of them, in their own
     format: a restored session sends the same messages as the saved one.
-
-    Args:
-        session_id: identifies the session; a new one by default.
-        evaluation_id: the run that entries belong to unless told otherwise.
-        bus: where events are published.
 
     Examples:
         >>> session = HistorySession()
@@ -98,11 +92,7 @@ class HistorySession:
         return scattered(writer.write(entries))
 
     def append(self, message: Any, *, evaluation_id: UUID | None = None) -> ConversationEntry:
-        """Record one message or entry and return it as recorded.
-
-        Raises:
-            ConversionError: when it cannot be read, or holds several entries.
-        """
+        """Record one message or entry and return it as recorded."""
         entries = self._read([message])
         if len(entries) != 1:
             raise ConversionError(
@@ -124,31 +114,12 @@ class HistorySession:
     def register_reducer(
         self, event_type: type[Any], reducer: Reducer, *, slice_type: type[Any]
     ) -> Callable[[], None]:
-        """Collect a slice of anything from this session's events, for `select_all`.
+        """Collect a slice of anything from this session's events; return a function to end it.
 
-        Whenever an event of the type is published on the session's bus, the slice becomes
-        ``reducer(slice, event, context=…)``. Events that name another session, or none though
-        they could, are ignored. A reducer that raises is logged by the bus and leaves the slice
-        as it was. Slices are not part of the session's JSON.
-
-        Args:
-            event_type: such as `ConversationRecorded` or `HistoryCurated`.
-            reducer: takes the slice so far, a tuple, and the event; returns the new slice.
-            slice_type: the type to ask `select_all` and `select_where` for.
-
-        Returns:
-            A function that ends it.
-
-        Examples:
-            >>> session = HistorySession()
-            >>> stop = session.register_reducer(
-            ...     ConversationRecorded,
-            ...     lambda known, event, *, context: (*known, event.entry.content),
-            ...     slice_type=str,
-            ... )
-            >>> entry = session.append({"role": "user", "content": "hello"})
-            >>> session.slice(str)
-            ('hello',)
+        For each event of the type that names this session, the slice becomes
+        ``reducer(slice, event, context=…)``. `select_all` returns it by the slice type. A reducer
+        that raises is logged by the bus and leaves the slice as it was. Slices are not part of
+        the session's JSON.
         """
         context = ReducerContext(self)
 
@@ -172,12 +143,8 @@ class HistorySession:
     def fork(self, at: int | ConversationEntry | None = None) -> HistorySession:
         """Start a branch that shares the entries up to a point, for an edited message.
 
-        Args:
-            at: how many entries to share (negative counts from the end), or the first entry not
-                to share; all by default.
-
-        Raises:
-            ConfigurationError: when there is no such place in this session.
+        `at` is how many entries to share (negative counts from the end), or the first entry not
+        to share; all by default.
         """
         with self._lock:
             shared = self._entries[: self._position(at)]
@@ -219,11 +186,7 @@ class HistorySession:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, bus: EventBus | None = None) -> HistorySession:
-        """Return the session that `to_dict` wrote; publishes nothing.
-
-        Raises:
-            ConversionError: when the data is not a session, or a framework is not installed.
-        """
+        """Return the session that `to_dict` wrote, or raise a `ConversionError`."""
         try:
             session = cls(
                 session_id=UUID(data["session_id"]),
@@ -246,7 +209,7 @@ class HistorySession:
 
     @classmethod
     def from_json(cls, text: str, *, bus: EventBus | None = None) -> HistorySession:
-        """Return the session that `to_json` wrote; publishes nothing."""
+        """Return the session that `to_json` wrote, or raise a `ConversionError`."""
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -312,11 +275,7 @@ class HistorySession:
 
 
 def position_of(at: int | None, count: int) -> int:
-    """Return how many of `count` messages a branch shares; negative counts from the end.
-
-    Raises:
-        ConfigurationError: when there is no such place.
-    """
+    """Return how many of `count` messages a branch shares; negative counts from the end."""
     if at is None:
         return count
     if not isinstance(at, int) or isinstance(at, bool):
