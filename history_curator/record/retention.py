@@ -334,19 +334,12 @@ def _latest_entries(
     if limit is None or len(entries) <= limit:
         return list(entries)
     start = len(entries) - limit
-    kept: set[int] = set()
-    dropped: set[int] = set()
+    loaded: set[int] = set()
     for unit in pair(entries):
-        members = [unit.head.root, *(result for result in unit.results if result is not None)]
-        is_kept = unit.start >= start or any(member.pinned for member in members)
-        (kept if is_kept else dropped).update(map(id, members))
-    return [
-        entry
-        for index, entry in enumerate(entries)
-        if entry.role is MessageRole.SYSTEM
-        or id(entry) in kept
-        or (index >= start and id(entry) not in dropped and entry.role is not MessageRole.TOOL)
-    ]
+        members = [entries[unit.start], *(one for one in unit.results if one is not None)]
+        if unit.start >= start or any(member.pinned for member in members):
+            loaded.update(map(id, members))
+    return [one for one in entries if one.role is MessageRole.SYSTEM or id(one) in loaded]
 
 
 def _says_something(entry: ConversationEntry) -> bool:
