@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from typing_extensions import Self
@@ -77,7 +77,7 @@ def _check_tool(value: Any) -> str | None:
 
 
 class Option(NamedTuple):
-    """The default of an option, its meaning, and a check of its values."""
+    """One option."""
 
     default: Any
     doc: str
@@ -167,8 +167,7 @@ def check_options(given: Mapping[str, Any], **called: str) -> None:
     `called` gives the caller's own names of options, by their names here.
     """
     for name, value in given.items():
-        option = OPTIONS.get(name)
-        wanted = None if option is None else option.check(value)
+        wanted = OPTIONS[name].check(value) if name in OPTIONS else None
         if wanted is not None:
             raise ConfigurationError(
                 f"{called.get(name, name)} is {show_value(value)}. Fix: {wanted}."
@@ -215,7 +214,6 @@ def explain_problems(
 ) -> ConfigurationError:
     """Return one error that lists every problem pydantic found, with its path, value and fix.
 
-    `prefix` is the path of the configuration in a larger file, `source` the file's name, and
     `rename` returns a path as the user wrote it, such as an environment variable.
     """
     lines = []
@@ -225,23 +223,15 @@ def explain_problems(
             path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
         where = rename(path) if path else model.__name__
         if problem["type"] == "extra_forbidden":
-            *outer, last = problem["loc"]
-            hint = suggest_name(str(last), _find_model(model, outer).model_fields)
+            is_nested = len(problem["loc"]) > 1
+            fields = (RetentionConfig if is_nested else model).model_fields
+            hint = suggest_name(str(problem["loc"][-1]), fields)
             lines.append(f"{where}: unknown setting; {hint}")
         else:
             message = problem["msg"].removeprefix("Value error, ")
             lines.append(f"{where}: {message} (got {show_value(problem['input'])})")
     head = f"{model.__name__} cannot be read" + (f" from {source}" if source else "")
     return ConfigurationError(f"{head}:\n  " + "\n  ".join(lines))
-
-
-def _find_model(model: type[BaseModel], path: Iterable[int | str]) -> type[BaseModel]:
-    """Return the model that stands at a path within another, as far as the path is known."""
-    for step in path:
-        field = model.model_fields.get(str(step))
-        kinds = () if field is None else (field.annotation, *get_args(field.annotation))
-        model = next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), model)
-    return model
 
 
 _SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json"}
@@ -274,23 +264,15 @@ def _parse_text(text: str, kind: str, source: str) -> dict[str, Any]:
 
 
 class FileConfig(BaseModel):
-    """A frozen configuration that is read from a mapping, a text or a file.
-
-    Its fields stand at the top of the mapping or in a block of a larger file.
-    """
+    """A frozen configuration, read from a mapping or a file, or from its `block` of a larger one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     block: ClassVar[tuple[str, ...]] = ()
-    """The path of the block in a larger file."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, source: str = "") -> Self:
-        """Read the fields, alone or in their block of a larger file.
-
-        Raises:
-            ConfigurationError: listing every problem with its path and fix.
-        """
+        """Read the fields, or raise an error that lists every problem with its path and fix."""
         found, path = cls._find_block(data)
         if not isinstance(found, Mapping | None):
             raise ConfigurationError(
@@ -339,15 +321,11 @@ class RetentionConfig(FileConfig):
 
     A turn is a user entry and everything up to the next user entry. The latest `preserve_turns`
     turns keep everything; older ones keep their texts, and of their tool details what
-    `persist_tool_invocations` allows. Nothing is ever summarised. Read from the fields alone or
-    from the block ``conversation.retention``. Frozen; unknown fields are refused.
+    `persist_tool_invocations` allows. Read alone or from the block ``conversation.retention``.
 
     Examples:
-        >>> config = RetentionConfig.from_dict(
-        ...     {"conversation": {"retention": {"persist_tool_invocations": False}}}
-        ... )
-        >>> config.persist_tool_invocations, config.preserve_turns
-        ('none', 2)
+        >>> RetentionConfig.from_dict({"persist_tool_invocations": False}).persist_tool_invocations
+        'none'
     """
 
     block = ("conversation", "retention")
@@ -359,15 +337,14 @@ class RetentionConfig(FileConfig):
     """The most messages read from a store for one request; None reads them all."""
 
     persist_tool_invocations: Literal["full", "trimmed", "none"] = "full"
-    """How much of older turns' tool details is stored: everything, ``{name, status}``, or nothing.
-    ``true`` means ``full``; ``false`` and ``null`` mean ``none``."""
+    """How much of older turns' tool details is stored: everything, ``{name, status}``, or nothing
+    (also ``true`` and ``false``)."""
 
     prune_tools_for_llm: bool = True
     """Whether the model sees older turns as user and assistant text only."""
 
     preserve_tools_for_latest_turns: bool = True
-    """Whether the latest turns keep their tool details. When false only a turn that is still
-    being answered does."""
+    """Whether the latest turns keep theirs; else only a turn that is still being answered does."""
 
     @field_validator("persist_tool_invocations", mode="before")
     @classmethod
@@ -413,8 +390,7 @@ class CuratorConfig(CuratorFields, FileConfig):
     `Curator.from_config` builds the curator. Managers stand in the order they run: ``passthrough``
     alone, ``sliding_window: {window_size: 40}``, or ``{name: sliding_window, window_size: 40}``.
     An option such as ``"@summarizer"`` stands for an object given to `Curator.from_config`. In a
-    larger file the settings stand under ``curator``, and the retention under
-    ``conversation.retention``. Frozen; unknown settings are refused with the closest known one.
+    larger file the settings stand under ``curator``, the retention under ``conversation``.
 
     Examples:
         >>> config = CuratorConfig.from_dict(
