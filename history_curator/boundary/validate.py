@@ -84,7 +84,11 @@ class ValidatedMessage:
     def to_dict(self, *fields: str) -> dict[str, Any]:
         """Return these fields, and ``attachments`` where there are any."""
         data = {name: getattr(self, name) for name in fields}
-        return {**data, "attachments": deepcopy([*self.attachments])} if self.attachments else data
+        return (
+            {**data, "attachments": list(map(_copy, self.attachments))}
+            if self.attachments
+            else data
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,9 +343,19 @@ def payload_bytes(data: Any) -> int:
     """Return the size of data as UTF-8 JSON; text and bytes are taken for JSON."""
     if isinstance(data, (bytes, bytearray)):
         return len(data)
-    if not isinstance(data, str):
-        data = json.dumps(data, ensure_ascii=False, default=str, separators=(",", ":"))
+    try:
+        if not isinstance(data, str):
+            data = json.dumps(data, ensure_ascii=False, default=str, separators=(",", ":"))
+    except (RecursionError, ValueError) as error:
+        raise HistoryValidationError("payload", "Is nested too deeply") from error
     return len(data.encode("utf-8", errors="surrogatepass"))
+
+
+def _copy(block: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return deepcopy(dict(block))
+    except RecursionError as error:
+        raise HistoryValidationError("payload", "Is nested too deeply") from error
 
 
 def read_blocks(blocks: list[Any]) -> tuple[str, tuple[dict[str, Any], ...]] | None:
@@ -357,7 +371,7 @@ def read_blocks(blocks: list[Any]) -> tuple[str, tuple[dict[str, Any], ...]] | N
         elif isinstance(block.get("text"), str) and kind.endswith("text"):
             texts.append(block["text"])
         else:
-            others.append(deepcopy(dict(block)))
+            others.append(_copy(block))
     return "\n".join(texts), tuple(others)
 
 
@@ -368,7 +382,7 @@ def read_attachments(message: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], 
         return (), 0
     if not isinstance(given, list):
         return (), 1
-    good = [deepcopy(dict(one)) for one in given if isinstance(one, Mapping)]
+    good = [_copy(one) for one in given if isinstance(one, Mapping)]
     return tuple(good), len(given) - len(good)
 
 

@@ -11,6 +11,7 @@ import pytest
 from history_curator.boundary import (
     HistoryLimits,
     ValidatedHistory,
+    format_history,
     sanitize_history,
     validate_history,
 )
@@ -276,6 +277,16 @@ class TestAttachments:
         result = validate([{**said("user", "a"), "attachments": wrong}])
         assert codes(result) == ["malformed_attachments"]
         assert result.records[0].attachments == ()
+
+    @pytest.mark.parametrize("check", [validate_history, sanitize_history, format_history])
+    @pytest.mark.parametrize("name", ["attachments", "content"])
+    def test_deeply_nested_data_is_refused(self, check: Any, name: str) -> None:
+        nested: list[Any] = []
+        for _ in range(5_000):
+            nested = [nested]
+        message = {**said("user", "a"), name: [{"type": "code", "content": nested}]}
+        with pytest.raises(HistoryValidationError, match="nested too deeply"):
+            check([message])
 
     def test_a_stateless_request_reports_attachments_it_leaves_out(self) -> None:
         history = [
