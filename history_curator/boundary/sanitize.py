@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from history_curator.boundary.limits import HistoryLimits
 from history_curator.boundary.validate import (
+    Findings,
     HistoryWarning,
-    Severity,
     ValidatedHistory,
     describe,
     parse_timestamp,
@@ -22,16 +22,6 @@ from history_curator.boundary.validate import (
 from history_curator.entries import one_line
 from history_curator.errors import HistoryValidationError, named
 from history_curator.formats import parse_json
-
-_WARNINGS: dict[str, tuple[Severity, str]] = {
-    "attachments": ("medium", "send what matters as text"),
-    "large_payload": ("low", "send less of the history"),
-    "malformed_history": ("high", "send a list of messages"),
-    "malformed_messages": ("medium", "send a role and text in each"),
-    "many_messages": ("low", "send less of the history"),
-    "too_many_messages": ("medium", "send less of the history"),
-}
-"""How much each omission matters, and what the client can do about it."""
 
 HISTORY_FIELDS = ("conversationHistory", "conversation_history", "history", "messages")
 """Where a history may stand in a request, first match wins."""
@@ -122,7 +112,7 @@ def sanitize_history(
             )
     sanitizer = Sanitizer(limits)
     if limits.warn_payload_bytes is not None and size > limits.warn_payload_bytes:
-        sanitizer.warn("large_payload", f"{size} bytes, the limit is {most}", "payload")
+        sanitizer.warn("large_payload", "payload", f"{size} bytes, the limit is {most}")
     history = sanitizer.take_latest(sanitizer.find_messages(given))
     if limits.alternate:
         history = sanitizer.alternate_roles(history)
@@ -140,26 +130,21 @@ def sanitize_history(
     )
 
 
-class Sanitizer:
-    """The limits, and what happened to one history so far."""
+class Sanitizer(Findings):
+    """One sanitising: the messages that were left out or joined."""
 
     def __init__(self, limits: HistoryLimits) -> None:
-        self.limits = limits
+        super().__init__(limits, "history")
         self.dropped: list[DroppedMessage] = []
         self.merged: list[int] = []
-        self.warnings: list[HistoryWarning] = []
-
-    def warn(self, code: str, message: str, field: str = "history") -> None:
-        """Add a warning."""
-        severity, suggestion = _WARNINGS[code]
-        self.warnings.append(HistoryWarning(field, message, severity, suggestion, code))
 
     def find_messages(self, given: Any) -> list[Candidate]:
         """Return the messages that are well formed."""
         if given is None:
             return []
         if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Sequence):
-            self.warn("malformed_history", f"not a list but {type(given).__name__}: left out")
+            problem = f"not a list but {type(given).__name__}: left out"
+            self.warn("malformed_history", self.field, problem)
             return []
         found: list[Candidate] = []
         for index, message in enumerate(given):
@@ -169,21 +154,16 @@ class Sanitizer:
             else:
                 found.append(read)
         if self.dropped:
-            self.warn("malformed_messages", f"malformed messages left out: {len(self.dropped)}")
+            problem = f"malformed messages left out: {len(self.dropped)}"
+            self.warn("malformed_messages", self.field, problem)
         return found
 
     def take_latest(self, history: list[Candidate]) -> list[Candidate]:
         """Return the last messages, as many as the limit allows."""
-        most, early = self.limits.max_messages, self.limits.warn_messages
-        count = len(history)
-        if most is not None and count > most:
-            self.warn("too_many_messages", f"{count} messages: only the last {most} are sent")
-            reason = f"older than the last {most} messages"
-            self.dropped += [DroppedMessage(index, reason) for index, _, _ in history[:-most]]
-            return history[-most:]
-        if early is not None and count > early:
-            self.warn("many_messages", f"{count} messages: beyond {most} the oldest are left out")
-        return history
+        first = self.find_first(len(history))
+        reason = f"older than the last {self.limits.max_messages} messages"
+        self.dropped += [DroppedMessage(index, reason) for index, _, _ in history[:first]]
+        return history[first:]
 
     def alternate_roles(self, history: list[Candidate]) -> list[Candidate]:
         """Join neighbours of one role, and drop answers before the first question."""
@@ -214,7 +194,7 @@ class Sanitizer:
         if blocks is not None:
             content, left_out = blocks[0], left_out + len(blocks[1])
         if left_out:
-            self.warn("attachments", f"attachments left out: {left_out}", f"history[{index}]")
+            self.warn("attachments", f"history[{index}]", f"attachments left out: {left_out}")
         if not isinstance(content, str):
             return f"content is not text but {type(content).__name__}"
         if not content.strip():

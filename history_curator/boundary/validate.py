@@ -19,6 +19,10 @@ from history_curator.errors import HistoryValidationError, named
 Severity = Literal["low", "medium", "high"]
 
 _WARNINGS: dict[str, tuple[Severity, str]] = {
+    "attachments": ("medium", "Send what matters as text"),
+    "large_payload": ("low", "Send less of the history"),
+    "malformed_history": ("high", "Send a list of messages"),
+    "malformed_messages": ("medium", "Send a role and text in each"),
     "all_filtered": ("high", "Send messages with text in them"),
     "empty_content": ("low", "Leave empty messages out"),
     "invalid_timestamp": ("low", "Send ISO 8601 timestamps, such as 2025-10-29T13:30:00Z"),
@@ -205,13 +209,12 @@ def validate_history(
     return ValidatedHistory(tuple(records), tuple(check.warnings), now, given=len(history))
 
 
-class HistoryCheck:
-    """One validation: the limits, and the warnings so far."""
+class Findings:
+    """The limits, and what was put right in a history so far."""
 
-    def __init__(self, limits: HistoryLimits, field: str, now: datetime) -> None:
+    def __init__(self, limits: HistoryLimits, field: str) -> None:
         self.limits = limits
         self.field = field
-        self.now = now.isoformat()
         self.warnings: list[HistoryWarning] = []
 
     def warn(self, code: str, field: str, message: str, **words: object) -> None:
@@ -219,17 +222,25 @@ class HistoryCheck:
         severity, advice = _WARNINGS[code]
         self.warnings.append(HistoryWarning(field, message, severity, advice.format(**words), code))
 
-    def find_first(self, given: int) -> int:
+    def find_first(self, count: int) -> int:
         """Return the index of the first message to look at."""
         most, early = self.limits.max_messages, self.limits.warn_messages
-        if most is not None and given > most:
-            message = f"Too many messages ({given} > {most}): truncating to most recent {most}"
+        if most is not None and count > most:
+            message = f"Too many messages ({count} > {most}): truncating to most recent {most}"
             self.warn("too_many_messages", self.field, message)
-            return given - most
-        if early is not None and given > early:
-            message = f"{given} messages, more than {early}; the oldest are left out from {most} on"
+            return count - most
+        if early is not None and count > early:
+            message = f"{count} messages, more than {early}; the oldest are left out from {most} on"
             self.warn("many_messages", self.field, message)
         return 0
+
+
+class HistoryCheck(Findings):
+    """One validation."""
+
+    def __init__(self, limits: HistoryLimits, field: str, now: datetime) -> None:
+        super().__init__(limits, field)
+        self.now = now.isoformat()
 
     def read_message(self, index: int, given: Any) -> ValidatedMessage | None:
         """Return the message as it may be used, or None when it is empty."""
