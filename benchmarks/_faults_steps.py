@@ -11,8 +11,8 @@ __all__ = ["Steps"]
 
 _WRITES = (
     ("sqlalchemy.engine.base", "Connection", "_commit_impl"),
-    ("sqlalchemy.engine.default", "DefaultFormat", "do_execute"),
-    ("sqlalchemy.engine.default", "DefaultFormat", "do_executemany"),
+    ("sqlalchemy.engine.default", "DefaultDialect", "do_execute"),
+    ("sqlalchemy.engine.default", "DefaultDialect", "do_executemany"),
     ("psycopg", "Cursor", "execute"),
     ("psycopg", "Cursor", "executemany"),
     ("psycopg", "Connection", "commit"),

@@ -33,7 +33,7 @@ from typing import Any
 from benchmarks._faults_steps import Steps
 from benchmarks._faults_talk import MARKS, Talk
 from history_curator.entries import write_private
-from tests.stores.conversations import OPENERS
+from tests.stores.conversations import OPENERS, fail_next_write
 from tests.stores.servers import PostgresServer, RedisServer, Server, SQLiteFile
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "generated" / "faults.md"
@@ -310,7 +310,7 @@ def writers(count: int) -> Callable[[str, Server], Row]:
                 settled(talk)
                 for place in range(EACH):
                     if (place + number) % 4 == 1:
-                        break_next_write(talk, after=bool(place % 2))
+                        fail_next_write(talk.adapter, after=bool(place % 2))
                     talk.say(["ok"])
                 settled(talk)
                 line.send(("stored", EACH))
@@ -332,20 +332,6 @@ def opened(store: str, server: Server, key: str) -> Talk:
             return Talk(store, server, key)
         time.sleep(0.1)
     return Talk(store, server, key)
-
-
-def break_next_write(talk: Talk, *, after: bool) -> None:
-    """Let the next write fail: before it reached the store, or after, unknown to the writer."""
-    operations = talk.adapter._buffer._store
-    append = operations._plain["append"]
-
-    def failing(items: Any) -> None:
-        operations._plain["append"] = append
-        if after:
-            append(items)
-        raise ConnectionError("the connection broke")
-
-    operations._plain["append"] = failing
 
 
 def files() -> Iterator[Row]:
@@ -446,7 +432,7 @@ def _warm(stores: Sequence[str]) -> None:
 
     Curator(max_tokens=100).curate([{"role": "user", "content": "hi"}])
     for module in (
-        "sqlalchemy.formats.sqlite",
+        "sqlalchemy.dialects.sqlite",
         "aiosqlite",
         "asyncpg",
         "psycopg",

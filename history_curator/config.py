@@ -1,48 +1,207 @@
-"""Configurations: the managers and options of a curator, and retention, read from files.
+"""Every option of a curator, and the configurations that hold them, read from files.
 
-Each is read from YAML, TOML, JSON or a mapping. The options themselves are declared in `options`.
+`OPTIONS` declares each option once: default, meaning and check. `CuratorConfig` and
+`RetentionConfig` are read from YAML, TOML, JSON or a mapping.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from typing_extensions import Self
 
-from history_curator.errors import ConfigurationError
-from history_curator.options import (
-    OPTIONS,
-    CuratorOptions,
-    Option,
-    SharedOptions,
-    ViewOptions,
-    check_names,
-    check_options,
-    show_value,
-    suggest_name,
-)
+from history_curator.entries import recall_tool_name
+from history_curator.errors import ConfigurationError, a_type
 
-__all__ = [
-    "OPTIONS",
-    "CuratorConfig",
-    "CuratorFields",
-    "CuratorOptions",
-    "FileConfig",
-    "Option",
-    "RetentionConfig",
-    "SharedOptions",
-    "ViewOptions",
-    "check_names",
-    "check_options",
-    "declare_field",
-    "explain_problems",
-    "suggest_name",
-]
+if TYPE_CHECKING:
+    from history_curator.events import EventBus
+    from history_curator.rules import ProviderProfile
+    from history_curator.tokens import TokenCounter
+    from history_curator.tokens.estimate import UsageAnchor
+
+MOST = 10**15
+"""The largest whole number an option takes; a larger one is a typing error."""
+
+
+Check = Callable[[Any], str | None]
+"""Returns what a value should be; None when it is that already."""
+
+
+def _whole_number(least: int, *, none: bool = True) -> Check:
+    def check(value: Any) -> str | None:
+        if value is None and none:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            return f"a whole number, at least {least}" + (", or None" if none else "")
+        return f"a whole number, at most {MOST}" if value > MOST else None
+
+    return check
+
+
+def _one_of(*words: object) -> Check:
+    def check(value: Any) -> str | None:
+        if any(value is word or (isinstance(value, str) and value == word) for word in words):
+            return None
+        return " or ".join(", ".join(map(repr, words)).rsplit(", ", 1))
+
+    return check
+
+
+def _number(least: float, most: float, wanted: str) -> Check:
+    def check(value: Any) -> str | None:
+        fits = isinstance(value, (int, float)) and least <= value <= most
+        return None if fits or value is None else f"{wanted}, or None"
+
+    return check
+
+
+def _check_hashable(value: Any) -> str | None:
+    try:
+        hash(value)
+    except TypeError:
+        return "something hashable, such as the id of the thread"
+    return None
+
+
+def _check_tool(value: Any) -> str | None:
+    if not isinstance(value, (bool, str)):
+        return "True, False, or a name for the tool"
+    recall_tool_name(value)  # raises an error of its own for a name no provider takes
+    return None
+
+
+class Option(NamedTuple):
+    """One option."""
+
+    default: Any
+    doc: str
+    check: Check = lambda _: None
+
+
+_SWITCH = _one_of(True, False)
+
+OPTIONS: Mapping[str, Option] = {
+    "max_tokens": Option(
+        None, "The budget of a request; None enforces the provider's rules only.", _whole_number(1)
+    ),
+    "name": Option("history", "The curator's name in reports, events and traces."),
+    "counter": Option("o200k_base", "Counts tokens: an encoding, a model, or a `TokenCounter`."),
+    "provider": Option("core", "The provider whose rules hold: a profile, or its name."),
+    "compact_to": Option(
+        None,
+        "The share of the budget that a compaction leaves; None is 0.7, 1.0 loses the prompt "
+        "cache on every call.",
+        _number(1e-9, 1.0, "above 0, at most 1"),
+    ),
+    "recap": Option(True, "Whether a note tells what is no longer shown.", _SWITCH),
+    "retrieve": Option(
+        False, "Whether earlier messages that matter to the question are brought back.", _SWITCH
+    ),
+    "calibration": Option(None, "The last reported usage; False takes the counter's word."),
+    "cache_bytes": Option(
+        64 * 2**20, "Bytes of the memory of messages.", _whole_number(0, none=False)
+    ),
+    "reasoning": Option(
+        None,
+        "How to treat reasoning that an edit unbinds; None is the provider's way.",
+        _one_of("strip", "keep", "refuse", None),
+    ),
+    "recall_tool": Option(
+        False, "Whether the model can ask for messages left out, or the tool's name.", _check_tool
+    ),
+    "mode": Option(
+        "enforce",
+        "``shadow`` reports the view and sends the full history.",
+        _one_of("enforce", "shadow"),
+    ),
+    "bus": Option(None, "An `EventBus` that receives `HistoryCurated`."),
+    "preserve_last_n": Option(None, "The last n messages are never left out.", _whole_number(0)),
+    "reserve": Option(0, "Tokens left free for the caller.", _whole_number(0, none=False)),
+    "tail": Option(
+        None,
+        "``request`` when the view is about to be sent, ``history`` when something is still "
+        "appended to it; None tells by who spoke last.",
+        _one_of("request", "history", None),
+    ),
+    "idle": Option(
+        None, "Seconds since the last request.", _number(0, MOST, "a number of seconds, at least 0")
+    ),
+    "key": Option(None, "Names the conversation of one view.", _check_hashable),
+}
+"""Every option by name."""
+
+
+class SharedOptions(TypedDict, total=False):
+    """The options that every integration takes and hands to its curator unchanged."""
+
+    counter: str | TokenCounter | Callable[..., Any]
+    provider: str | ProviderProfile
+    compact_to: float | None
+    recap: bool
+    retrieve: bool
+    calibration: UsageAnchor | bool | None
+    cache_bytes: int
+    reasoning: Literal["strip", "keep", "refuse"] | None
+    recall_tool: bool | str
+    mode: Literal["enforce", "shadow"]
+    bus: EventBus | None
+    preserve_last_n: int | None
+
+
+class CuratorOptions(SharedOptions, total=False):
+    """The options that `Curator` takes by name."""
+
+    max_tokens: int | None
+    name: str
+
+
+def check_options(given: Mapping[str, Any], **called: str) -> None:
+    """Raise a `ConfigurationError` for values that cannot work; other names are ignored.
+
+    `called` gives the caller's own names of options, by their names here.
+    """
+    for name, value in given.items():
+        wanted = OPTIONS[name].check(value) if name in OPTIONS else None
+        if wanted is not None:
+            raise ConfigurationError(
+                f"{called.get(name, name)} is {show_value(value)}. Fix: {wanted}."
+            )
+
+
+def check_names(
+    owner: str, given: Iterable[str], known: Collection[str], fixes: Mapping[str, str] | None = None
+) -> None:
+    """Raise a `ConfigurationError` for unknown argument names of a function or class.
+
+    `fixes` says what to use instead of names of other libraries.
+    """
+    for name in given:
+        if name not in known:
+            fix = (fixes or {}).get(name) or suggest_name(name, known)
+            raise ConfigurationError(f"{owner}: unknown argument {name!r}. Fix: {fix}")
+
+
+def suggest_name(name: str, known: Iterable[str]) -> str:
+    """Return a hint that names the closest known word, or all of them."""
+    names = sorted(set(known) - {name})
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}."
+
+
+def show_value(value: Any) -> str:
+    """Return a value for an error: shortened, and by its type where it has no short text."""
+    if isinstance(value, int) and abs(value) > MOST:
+        return f"{a_type(value)} of {value.bit_length()} bits"
+    if isinstance(value, (Mapping, list, tuple, set)):
+        return type(value).__name__
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def explain_problems(
@@ -55,8 +214,7 @@ def explain_problems(
 ) -> ConfigurationError:
     """Return one error that lists every problem pydantic found, with its path, value and fix.
 
-    `prefix` is the path of the configuration in a larger file, `source` the file's name, and
-    `rename` returns how the user wrote a path, such as an environment variable.
+    `rename` returns a path as the user wrote it, such as an environment variable.
     """
     lines = []
     for problem in error.errors(include_url=False):
@@ -65,8 +223,9 @@ def explain_problems(
             path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
         where = rename(path) if path else model.__name__
         if problem["type"] == "extra_forbidden":
-            *outer, last = problem["loc"]
-            hint = suggest_name(str(last), _find_model(model, outer).model_fields)
+            is_nested = len(problem["loc"]) > 1
+            fields = (RetentionConfig if is_nested else model).model_fields
+            hint = suggest_name(str(problem["loc"][-1]), fields)
             lines.append(f"{where}: unknown setting; {hint}")
         else:
             message = problem["msg"].removeprefix("Value error, ")
@@ -75,17 +234,7 @@ def explain_problems(
     return ConfigurationError(f"{head}:\n  " + "\n  ".join(lines))
 
 
-def _find_model(model: type[BaseModel], path: Iterable[int | str]) -> type[BaseModel]:
-    """Return the model that stands at a path within another, as far as the path is known."""
-    for step in path:
-        field = model.model_fields.get(str(step))
-        kinds = () if field is None else (field.annotation, *get_args(field.annotation))
-        model = next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), model)
-    return model
-
-
 _SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json"}
-
 _PARSERS = {
     "json": ("json", "loads", ""),
     "toml": ("tomllib" if sys.version_info >= (3, 11) else "tomli", "loads", "tomli"),
@@ -115,23 +264,15 @@ def _parse_text(text: str, kind: str, source: str) -> dict[str, Any]:
 
 
 class FileConfig(BaseModel):
-    """A frozen configuration that is read from a mapping, a text or a file.
-
-    Its fields stand at the top of the mapping or in a block of a larger file.
-    """
+    """A frozen configuration, read from a mapping or a file, or from its `block` of a larger one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     block: ClassVar[tuple[str, ...]] = ()
-    """The path of the block in a larger file."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, source: str = "") -> Self:
-        """Read the fields, either alone or in their block of a larger file.
-
-        Raises:
-            ConfigurationError: listing every problem with its path and fix.
-        """
+        """Read the fields, or raise an error that lists every problem with its path and fix."""
         found, path = cls._find_block(data)
         if not isinstance(found, Mapping | None):
             raise ConfigurationError(
@@ -180,15 +321,11 @@ class RetentionConfig(FileConfig):
 
     A turn is a user entry and everything up to the next user entry. The latest `preserve_turns`
     turns keep everything; older ones keep their texts, and of their tool details what
-    `persist_tool_invocations` allows. Nothing is ever summarised. Read from the fields alone or
-    from the block ``conversation.retention``. Frozen; unknown fields are refused.
+    `persist_tool_invocations` allows. Read alone or from the block ``conversation.retention``.
 
     Examples:
-        >>> config = RetentionConfig.from_dict(
-        ...     {"conversation": {"retention": {"persist_tool_invocations": False}}}
-        ... )
-        >>> config.persist_tool_invocations, config.preserve_turns
-        ('none', 2)
+        >>> RetentionConfig.from_dict({"persist_tool_invocations": False}).persist_tool_invocations
+        'none'
     """
 
     block = ("conversation", "retention")
@@ -200,15 +337,14 @@ class RetentionConfig(FileConfig):
     """The most messages read from a store for one request; None reads them all."""
 
     persist_tool_invocations: Literal["full", "trimmed", "none"] = "full"
-    """How much of older turns' tool details is stored: everything, ``{name, status}``, or nothing.
-    ``true`` means ``full``; ``false`` and ``null`` mean ``none``."""
+    """How much of older turns' tool details is stored: everything, ``{name, status}``, or nothing
+    (also ``true`` and ``false``)."""
 
     prune_tools_for_llm: bool = True
     """Whether the model sees older turns as user and assistant text only."""
 
     preserve_tools_for_latest_turns: bool = True
-    """Whether the latest turns keep their tool details. When false only a turn that is still
-    being answered does."""
+    """Whether the latest turns keep theirs; else only a turn that is still being answered does."""
 
     @field_validator("persist_tool_invocations", mode="before")
     @classmethod
@@ -251,13 +387,10 @@ class CuratorFields(BaseModel):
 class CuratorConfig(CuratorFields, FileConfig):
     """The managers and options of a `Curator`, from YAML, TOML, JSON or a mapping.
 
-    `Curator.from_config` builds the curator. Managers stand in the order they run, by name with
-    their options: ``passthrough`` alone, ``sliding_window: {window_size: 40}``, or
-    ``{name: sliding_window, window_size: 40}``. The options ``inner`` and ``managers`` hold
-    managers written the same way. An option such as ``"@summarizer"`` stands for the object of
-    that name given to `Curator.from_config`. In a larger file the settings stand under
-    ``curator``, and the retention under ``conversation.retention``. Frozen; unknown settings are
-    refused with the closest known one.
+    `Curator.from_config` builds the curator. Managers stand in the order they run: ``passthrough``
+    alone, ``sliding_window: {window_size: 40}``, or ``{name: sliding_window, window_size: 40}``.
+    An option such as ``"@summarizer"`` stands for an object given to `Curator.from_config`. In a
+    larger file the settings stand under ``curator``, the retention under ``conversation``.
 
     Examples:
         >>> config = CuratorConfig.from_dict(

@@ -13,7 +13,7 @@ from history_curator.config import CuratorConfig, CuratorOptions, check_options
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
 from history_curator.events import EventBus, HistoryCurated
-from history_curator.formats import MessageFormat, find_format, group_items, ungroup_items
+from history_curator.formats import MessageFormat, find_format, group_response_items, ungroup_items
 from history_curator.managers import apply_managers, build_managers
 from history_curator.managers.base import CurationContext, HistoryManager, Step
 from history_curator.memo import MEMO_BYTES, Memo, Record
@@ -302,7 +302,7 @@ class Curator:
         checked = ("tail", "max_tokens", "reserve", "idle", "key")
         check_options({name: getattr(options, name) for name in checked})
         format = options.format or find_format(messages, self.profile.name)
-        given = group_items(messages if type(messages) is list else list(messages), format)
+        given = group_response_items(messages if type(messages) is list else list(messages), format)
         record = self._memo.read(given, format)
         tail = options.tail or _guess_tail(record)
         budget, is_cold = self._budget(record, options), self._is_cold(options.idle)

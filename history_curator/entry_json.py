@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from history_curator.errors import ConversionError
 from history_curator.entries import (
     ContentPart,
     ConversationEntry,
@@ -16,9 +15,10 @@ from history_curator.entries import (
     Reasoning,
     ToolCall,
 )
+from history_curator.errors import ConversionError
 
 BYTES = "__bytes__"
-"""Under which bytes stand in JSON."""
+"""The key that marks bytes in JSON."""
 
 _PLAIN = (
     "content",
@@ -67,11 +67,7 @@ def entry_to_dict(entry: ConversationEntry) -> dict[str, Any]:
 
 
 def entry_from_dict(data: Mapping[str, Any]) -> ConversationEntry:
-    """Return the entry that `entry_to_dict` made this data from.
-
-    Raises:
-        ConversionError: when a field is missing or of the wrong kind.
-    """
+    """Return the entry that `entry_to_dict` wrote, or raise a `ConversionError`."""
     try:
         return ConversationEntry(
             role=MessageRole(data["role"]),
@@ -118,7 +114,7 @@ def encoded(value: Any) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """Return what `encoded` was given."""
+    """Return plain data with the bytes that `encoded` hid in it."""
     if isinstance(value, Mapping):
         if value.keys() == {BYTES}:
             return base64.b64decode(value[BYTES])

@@ -22,12 +22,7 @@ _NAME = re.compile(r"[\w.:/+-]{1,40}", re.ASCII)
 
 
 def named(value: object) -> str:
-    """Return a value for an error where it is a name, and only its kind where it may be prose.
-
-    Examples:
-        >>> named("narrator"), named("please keep this to yourself"), named(["x"])
-        ("'narrator'", 'a text of 28 characters', 'a list')
-    """
+    """Return a value for an error where it is a name, and only its kind where it may be prose."""
     if value is None or isinstance(value, (bool, int, float)):
         return repr(value)
     if isinstance(value, str):
@@ -36,28 +31,13 @@ def named(value: object) -> str:
 
 
 def a_type(value: object) -> str:
-    """Return what a value is, by the name of its type.
-
-    Examples:
-        >>> a_type([]), a_type(1)
-        ('a list', 'an int')
-    """
+    """Return the name of a value's type with its article, such as ``a list``."""
     name = type(value).__name__
     return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
 
 
 def without_text(error: BaseException) -> str:
-    """Return what kind of error this is and where it was raised, for a log line.
-
-    What an error says may quote a conversation, so it is left out.
-
-    Examples:
-        >>> try:
-        ...     {}["my secret"]
-        ... except KeyError as error:
-        ...     without_text(error).startswith("KeyError (")
-        True
-    """
+    """Return the kind of an error and where it was raised; its text may quote a conversation."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next

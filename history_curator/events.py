@@ -1,4 +1,4 @@
-"""What happened, as frozen events on a small bus."""
+"""`EventBus` and the two events: an entry was recorded, a history was curated."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from history_curator.errors import without_text
 from history_curator.entries import ConversationEntry
-from history_curator.report._deciding import absorbed
+from history_curator.errors import without_text
 
 if TYPE_CHECKING:
     from history_curator.report import CurationReport
@@ -25,13 +24,7 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class ConversationRecorded:
-    """An entry was added to a session.
-
-    Attributes:
-        entry: the entry as recorded.
-        session_id: the session that recorded it.
-        created_at: when.
-    """
+    """An entry was added to a session."""
 
     entry: ConversationEntry
     session_id: UUID | None
@@ -40,18 +33,10 @@ class ConversationRecorded:
 
 @dataclass(frozen=True, slots=True)
 class HistoryCurated:
-    """A history was curated.
+    """A history was curated, by the curator named `prompt_name` with the managers in `strategy`.
 
-    Attributes:
-        prompt_name: the name given to the curator, for telling several apart.
-        original_count, curated_count: entries before and after.
-        strategy: which managers did it.
-        session_id: the session it belongs to, where there is one.
-        created_at: when.
-        tokens: what the view costs.
-        tokens_before: what the whole record would have cost, where it was counted.
-        max_tokens: the budget, or None.
-        actions: how many entries were kept, dropped, truncated, cleared, …
+    `tokens` is the cost of the view, `tokens_before` that of the whole record where it was
+    counted; `actions` says how many entries were kept, dropped, truncated, cleared, …
     """
 
     prompt_name: str
@@ -74,14 +59,7 @@ class HistoryCurated:
         prompt_name: str = "history",
         count_before: bool = False,
     ) -> HistoryCurated:
-        """Describe a report.
-
-        Args:
-            report: the outcome of a curation.
-            session: whose ``session_id`` to name.
-            prompt_name: the name of the curator.
-            count_before: also count the whole record, which may tokenise a lot.
-        """
+        """Describe a report; `count_before` also counts the record, which may tokenise a lot."""
         return cls(
             prompt_name=prompt_name,
             original_count=report.original_count,
@@ -108,10 +86,15 @@ class HistoryCurated:
 def action_totals(
     before: Sequence[ConversationEntry], after: Sequence[ConversationEntry]
 ) -> dict[str, int]:
-    """Return how many entries met which fate, without tokenising anything."""
+    """Return how many entries were kept, dropped, cleared, …, without tokenising anything."""
     given = {id(entry) for entry in before}
     totals = Counter("kept" if id(entry) in given else entry.action or "kept" for entry in after)
-    merged = absorbed(after).keys()
+    merged = {
+        id(root)
+        for entry in after
+        if entry.original is not None
+        for root in (entry.metadata or {}).get("merged", ())
+    }
     gone = {id(entry.root) for entry in before} - {id(entry.root) for entry in after}
     totals["merged"] += len(gone & merged)
     totals["dropped"] += len(gone - merged)
@@ -140,11 +123,7 @@ class EventBus:
         self._handlers: tuple[tuple[type, Callable[[Any], object]], ...] = ()
 
     def subscribe(self, kind: type[E], handler: Callable[[E], object]) -> Callable[[], None]:
-        """Call ``handler`` with every event of a type; ``object`` means every event.
-
-        Returns:
-            A function that ends the subscription.
-        """
+        """Call ``handler`` with every event of a type; return a function that ends it."""
         subscription = (kind, handler)
         with self._lock:
             self._handlers = (*self._handlers, subscription)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from history_curator.boundary._format import format_history
-from history_curator.boundary._limits import HistoryLimits
-from history_curator.boundary._sanitize import DroppedMessage, SanitizedHistory, sanitize_history
-from history_curator.boundary._validate import validate_history
-from history_curator.boundary._validated import HistoryWarning, ValidatedHistory, ValidatedMessage
+from history_curator.boundary.limits import HistoryLimits
+from history_curator.boundary.sanitize import (
+    DroppedMessage,
+    SanitizedHistory,
+    format_history,
+    sanitize_history,
+)
+from history_curator.boundary.validate import (
+    HistoryWarning,
+    ValidatedHistory,
+    ValidatedMessage,
+    validate_history,
+)
 
 __all__ = [
     "DroppedMessage",

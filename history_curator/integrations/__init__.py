@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from history_curator._drive import Ask, Body, adrive, drive
-from history_curator.integrations._branches import Branch, Branches
 from history_curator.integrations._budget import (
     Budget,
     Window,
@@ -23,8 +22,10 @@ from history_curator.integrations._load import (
     rebuilt,
     rules_for,
 )
-from history_curator.integrations._record import Retention, entries_of, prune_connection
 from history_curator.integrations._written import written_once
+from history_curator.record.branches import Branch, Branches
+from history_curator.record.prune import prune_connection
+from history_curator.record.retention import Retention, entries_of
 
 __all__ = [
     "MOST_MARKS",

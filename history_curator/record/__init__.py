@@ -1,10 +1,10 @@
-"""The record: sessions, the events they publish, and the loop that fills them."""
+"""The record: sessions, the loop that fills them, and what a store keeps of a conversation."""
 
 from __future__ import annotations
 
 from history_curator.events import ConversationRecorded, EventBus, HistoryCurated
-from history_curator.record._runner import ConversationRunner, RunResult
-from history_curator.record._session import (
+from history_curator.record.runner import ConversationRunner, RunResult
+from history_curator.record.session import (
     HistorySession,
     get_evaluation_history,
     select_all,

@@ -1,10 +1,6 @@
-"""Cleans the tool details of older turns out of an existing SQL store.
+"""Retention for the messages that a SQL store of LangChain or LlamaIndex already holds.
 
-`prune_store` is what ``history-curator prune`` runs; `prune_session` does the same to one
-conversation over an engine that is already there, for adapters. Both know the tables of LangChain's
-``SQLChatMessageHistory`` (and ``PostgresChatMessageHistory``) and of LlamaIndex's
-``SQLAlchemyChatStore``, read a row as the framework's format does, and edit rows in place, so
-other writers lose nothing.
+Rows are edited or removed one by one, so messages that others add meanwhile stay.
 """
 
 from __future__ import annotations
@@ -12,31 +8,107 @@ from __future__ import annotations
 import importlib
 import json
 import logging
-from collections.abc import Iterable, Iterator
-from operator import is_not
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from history_curator.errors import ConfigurationError, HistoryCuratorError
-from history_curator.record._pruned import PruneDecision, PruneReport
-from history_curator.record._stored import LAYOUTS, Layout, StoredRow
-from history_curator.record.retention import apply_retention, latest_turns
 from history_curator.config import RetentionConfig
-
-__all__ = ["PruneDecision", "PruneReport", "prune_session", "prune_store"]
+from history_curator.entries import ConversationEntry
+from history_curator.errors import ConfigurationError, HistoryCuratorError
+from history_curator.formats import adapters, detect, parse_json
+from history_curator.record.retention import apply_retention, latest_turns
 
 logger = logging.getLogger("history_curator.retention")
 
-_PAGE = 32
-"""Rows read at first where only the end of a conversation matters."""
+PAGE_ROWS = 32
+"""Rows read at a time where only the end of a conversation matters."""
 
 _SYNC_DRIVERS = {
     "sqlite+aiosqlite": "sqlite",
     "postgresql+asyncpg": "postgresql+psycopg",
     "postgresql": "postgresql+psycopg",
-    "postgres": "postgresql+psycopg",
-    "mysql+aiomysql": "mysql+pymysql",
 }
+
+
+class Layout(NamedTuple):
+    """The columns of a framework's table, and the root module of its message classes."""
+
+    name: str
+    session: str
+    payload: str
+    order: tuple[str, ...]
+    module: str
+
+
+LAYOUTS = (
+    Layout("LangChain", "session_id", "message", ("id",), "langchain_core"),
+    Layout("LlamaIndex", "key", "data", ("timestamp", "id"), "llama_index"),
+)
+
+
+class StoredRow(NamedTuple):
+    """One row: its key, its message as text and as stored, and the entries read from it."""
+
+    key: Any
+    text: str
+    payload: Any
+    entries: Sequence[ConversationEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class PruneDecision:
+    """One row that is ``trimmed``, ``removed`` or ``unreadable`` (left alone).
+
+    Its size before and afterwards is in characters.
+    """
+
+    session_id: str
+    row: Any
+    role: str
+    action: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class PruneReport:
+    """The rows of a store that were cleaned, or would be, out of those that were looked at."""
+
+    store: str
+    table: str
+    layout: str
+    dry_run: bool
+    sessions: int
+    rows: int
+    characters: int
+    decisions: tuple[PruneDecision, ...]
+
+    def explain(self) -> str:
+        """Return the outcome in words, with a line for each conversation that changes."""
+        head = f"{self.store}, table {self.table} ({self.layout}): {self.rows} messages of "
+        head += f"{self.sessions} conversations; {self._total(self.decisions)} of {self.characters}"
+        by_session: dict[str, list[PruneDecision]] = {}
+        for decision in self.decisions:
+            by_session.setdefault(decision.session_id, []).append(decision)
+        lines = [f"  {name}: {self._total(some)}" for name, some in by_session.items()]
+        return "\n".join([head, *lines])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+    def _total(self, decisions: Sequence[PruneDecision]) -> str:
+        actions = [decision.action for decision in decisions]
+        verb = "would be" if self.dry_run else "were"
+        text = f"{actions.count('trimmed')} {verb} trimmed, {actions.count('removed')} removed, "
+        if "unreadable" in actions:
+            text += f"{actions.count('unreadable')} are not messages and left alone, "
+        return text + f"{sum(one.before - one.after for one in decisions)} characters saved"
+
+
+Changes = list[tuple[PruneDecision, Any]]
+"""Each row that changes, with its new payload; None removes it."""
 
 
 def prune_store(
@@ -49,9 +121,9 @@ def prune_store(
 ) -> PruneReport:
     """Apply retention to what a store already holds, or say what that would do.
 
-    Nothing is written unless `apply` is set. Each conversation is cleaned in one transaction: all
-    of it or nothing. Preserved turns and everything said in words stay. Messages added meanwhile
-    are not touched, so the store may be in use. Running it again changes nothing.
+    The store changes only if `apply` is set, each conversation in one transaction. Preserved turns
+    and everything said in words stay; messages added meanwhile are not touched, so the store may
+    be in use. Running it again changes nothing.
 
     Args:
         url: an SQLAlchemy URL, such as ``sqlite:///chat.db``; async drivers are accepted.
@@ -59,258 +131,234 @@ def prune_store(
         session_id: one conversation (LangChain's session, LlamaIndex's key); None is all.
         config: what to keep; by default older turns are trimmed to ``{name, status}``.
         apply: change the store; otherwise the report says what would change.
-
-    Raises:
-        ConfigurationError: the store, table or conversation is not there, or SQLAlchemy is not.
-        HistoryCuratorError: the store failed on the way. It names the conversation, which is as it
-            was; those before it are done.
     """
     config = config or RetentionConfig(persist_tool_invocations="trimmed")
-    sa = _sqlalchemy()
-    engine = _connect(sa, url)
     try:
-        found, layout = _find_table(sa, engine, table)
-        decisions: list[PruneDecision] = []
-        rows = characters = 0
-        sessions = _sessions(sa, engine, found, layout, session_id)
+        sa = importlib.import_module("sqlalchemy")
+    except ImportError as error:
+        raise ConfigurationError(
+            "Pruning a store needs SQLAlchemy. Fix: pip install sqlalchemy."
+        ) from error
+    engine = _connect(sa, url)
+    decisions: list[PruneDecision] = []
+    rows: list[StoredRow] = []
+    try:
+        found = _find_table(sa, engine, table)
+        sessions = _find_sessions(sa, engine, found, session_id)
         for session in sessions:
             try:
                 with engine.begin() as connection:
-                    pruning = _Pruning(sa, connection, found, layout, session)
-                    decisions += pruning.decide(config)
+                    read, changes = _plan_changes(connection, found, session, config)
                     if apply:
-                        pruning.write()
+                        _write_changes(connection, found, changes)
             except sa.exc.SQLAlchemyError as error:
                 raise HistoryCuratorError(
                     f"The store failed ({type(error).__name__}) at conversation {session!r}, which "
                     "is as it was. Fix: see that it can be written to, and run it again."
                 ) from error
-            rows += len(pruning.rows)
-            characters += sum(pruning.sizes.values())
-        report = PruneReport(
-            store=engine.url.render_as_string(hide_password=True),
-            table=found.name,
-            layout=layout.name,
-            dry_run=not apply,
-            sessions=len(sessions),
-            rows=rows,
-            characters=characters,
-            decisions=tuple(decisions),
-        )
+            rows += read
+            decisions += [decision for decision, _ in changes]
     finally:
         engine.dispose()
+    report = PruneReport(
+        store=engine.url.render_as_string(hide_password=True),
+        table=found.name,
+        layout=_layout_of(found).name,
+        dry_run=not apply,
+        sessions=len(sessions),
+        rows=len(rows),
+        characters=sum(len(row.text) for row in rows),
+        decisions=tuple(decisions),
+    )
     logger.info("%s", report.explain().splitlines()[0])
     return report
 
 
-def prune_session(
-    engine: Any, table: Any, session_id: Any, config: RetentionConfig, *, aged: int | None = None
-) -> tuple[PruneDecision, ...]:
-    """Apply retention to one conversation, in one transaction.
+def prune_connection(
+    connection: Any, table: Any, session_id: Any, retention: RetentionConfig, aged: int | None
+) -> bool:
+    """Apply retention to one conversation in an open transaction; return whether it changed.
 
-    Rows are edited and removed one by one, never rewritten, so messages that others add meanwhile
-    stay. Calling it again changes nothing.
-
-    Args:
-        engine: a sync SQLAlchemy engine, such as ``SQLChatMessageHistory.engine``.
-        table: an SQLAlchemy ``Table``, or its name.
-        session_id: the conversation.
-        config: what to keep.
-        aged: how many turns grew old since the last time. Only the preserved turns and these are
-            read then, however long the conversation is. None looks at all of it.
-
-    Raises:
-        ConfigurationError: the table does not hold conversations.
+    `aged` is how many turns grew old since the last time: only those and the preserved turns are
+    read. None looks at all of them.
     """
-    sa = _sqlalchemy()
-    if isinstance(table, str):
-        found, layout = _find_table(sa, engine, table)
+    _, changes = _plan_changes(connection, table, session_id, retention, aged)
+    _write_changes(connection, table, changes)
+    return any(decision.action != "unreadable" for decision, _ in changes)
+
+
+def _plan_changes(
+    connection: Any, table: Any, session: Any, config: RetentionConfig, aged: int | None = None
+) -> tuple[list[StoredRow], Changes]:
+    adapter = _load_adapter(_layout_of(table))
+    newest_first = _read_rows(connection, table, session, adapter, pages=aged is not None)
+    if aged is None:
+        rows = list(newest_first)[::-1]
     else:
-        found, layout = table, _layout_of(table)
-    with engine.begin() as connection:
-        pruning = _Pruning(sa, connection, found, layout, session_id)
-        decisions = tuple(pruning.decide(config, aged=aged))
-        pruning.write()
-    return decisions
+        latest = latest_turns(newest_first, lambda row: row.entries, config, aged)
+        rows = [row for row, _ in latest]
+    entries = [entry for row in rows for entry in row.entries]
+    stored = {id(one.root): one for one in apply_retention(entries, config, whole=aged is None)}
+    changes: Changes = []
+    for row in rows:
+        after = [stored[id(entry)] for entry in row.entries if id(entry) in stored]
+        action, text, payload = "removed", "", None
+        if not row.entries:
+            action, text, payload = "unreadable", row.text, row.payload
+        elif after:
+            if list(map(id, after)) == list(map(id, row.entries)):
+                continue
+            data = _edit_data(row, after, adapter)
+            action, text = "trimmed", json.dumps(data)
+            payload = text if isinstance(row.payload, str) else data
+        role = str(row.entries[0].role) if row.entries else "unknown"
+        sizes = len(row.text), len(text)
+        changes.append((PruneDecision(str(session), row.key, role, action, *sizes), payload))
+    return rows, changes
 
 
-class _Pruning:
-    """One conversation in one transaction."""
-
-    def __init__(self, sa: Any, connection: Any, table: Any, layout: Layout, session: Any) -> None:
-        self._sa = sa
-        self._connection = connection
-        self._table = table
-        self._layout = layout
-        self._session = session
-        self.rows: list[tuple[Any, StoredRow]] = []
-        self.sizes: dict[Any, int] = {}
-        self._updates: dict[Any, Any] = {}
-        self._deletes: list[Any] = []
-
-    def decide(
-        self, config: RetentionConfig, *, aged: int | None = None
-    ) -> Iterator[PruneDecision]:
-        """Work out what happens to every row."""
-        if aged is None:
-            self.rows = list(self._newest_first(pages=False))[::-1]
+def _write_changes(connection: Any, table: Any, changes: Changes) -> None:
+    column = _layout_of(table).payload
+    for decision, payload in changes:
+        if decision.action == "trimmed":
+            change = table.update().values({column: payload})
+        elif decision.action == "removed":
+            change = table.delete()
         else:
-            found = latest_turns(
-                self._newest_first(pages=True), lambda row: row[1].entries, config, aged=aged
-            )
-            self.rows = [row for row, _ in found]
-        entries = [entry for _, stored in self.rows for entry in stored.entries]
-        kept = {
-            id(entry.root): entry for entry in apply_retention(entries, config, whole=aged is None)
-        }
-        for row, stored in self.rows:
-            before = stored.entries
-            after = [kept[id(entry)] for entry in before if id(entry) in kept]
-            if not before:
-                yield self._decision(row, "unknown", "unreadable", "not a message", None)
-            elif not after:
-                self._deletes.append(row)
-                reason = "tool details of older turns are not kept"
-                yield self._decision(row, str(before[0].role), "removed", reason, 0)
-            elif len(after) < len(before) or any(map(is_not, after, before)):
-                self._updates[row] = stored.written(after)
-                size = len(_text(self._updates[row]))
-                reason = next((one.reason for one in after if one.reason), "")
-                yield self._decision(row, str(before[0].role), "trimmed", reason or "", size)
-
-    def write(self) -> None:
-        """Do what was decided."""
-        table, layout = self._table, self._layout
-        for row, stored in self._updates.items():
-            self._connection.execute(
-                table.update().where(table.c.id == row).values({layout.payload: stored})
-            )
-        for row in self._deletes:
-            self._connection.execute(table.delete().where(table.c.id == row))
-
-    def _newest_first(self, *, pages: bool) -> Iterator[tuple[Any, StoredRow]]:
-        """Read rows from the end, a few at a time where not all may be needed."""
-        table, layout, codec = self._table, self._layout, self._layout.rows
-        query = (
-            self._sa.select(table.c.id, table.c[layout.payload])
-            .where(table.c[layout.session] == self._session)
-            .order_by(*(table.c[name].desc() for name in layout.order))
-            .with_for_update()
-        )
-        start, size = 0, _PAGE
-        while True:
-            part = query.limit(size).offset(start) if pages else query
-            found: Iterable[Any] = self._connection.execute(part).fetchall()
-            count = 0
-            for count, (row, payload) in enumerate(found, 1):  # noqa: B007
-                self.sizes[row] = len(_text(payload))
-                yield row, StoredRow(payload, codec)
-            if not pages or count < size:
-                return
-            start, size = start + size, 2 * size
-
-    def _decision(
-        self, row: Any, role: str, action: str, reason: str, after: int | None
-    ) -> PruneDecision:
-        before = self.sizes[row]
-        size = before if after is None else after
-        return PruneDecision(str(self._session), row, role, action, reason, before, size)
+            continue
+        connection.execute(change.where(table.c.id == decision.row))
 
 
-def _sqlalchemy() -> Any:
+def _read_rows(
+    connection: Any, table: Any, session: Any, adapter: Any, *, pages: bool
+) -> Iterator[StoredRow]:
+    """Read rows from the end, a few at a time where not all may be needed."""
+    layout = _layout_of(table)
+    order = [table.c[name].desc() for name in layout.order]
+    query = table.select().where(table.c[layout.session] == session).order_by(*order)
+    offset, size = 0, PAGE_ROWS
+    while True:
+        page = query.limit(size).offset(offset) if pages else query
+        found = connection.execute(page.with_for_update()).mappings().fetchall()
+        for row in found:
+            payload = row[layout.payload]
+            text = payload if isinstance(payload, str) else json.dumps(payload)
+            try:
+                message = adapter.load(parse_json(text))
+                entries = detect([message]).read(message, 0)
+            except Exception:  # noqa: BLE001 - whatever a row of somebody else's raises
+                entries = ()
+            yield StoredRow(row["id"], text, payload, entries)
+        if not pages or len(found) < size:
+            return
+        offset, size = offset + size, 2 * size
+
+
+def _edit_data(row: StoredRow, after: Sequence[ConversationEntry], adapter: Any) -> Any:
+    """Return the data of a row with these entries in it."""
+    data = parse_json(row.text)
+    if len(row.entries) == 1:
+        message = detect([row.entries[0].source]).write(after)[0]
+        return {**data, **adapter.dump(message)}
+    # Several results in one message: each is edited where it is.
+    left = {one.tool_call_id: one for one in after}
+    contents: dict[Any, str | None] = {}
+    for entry in row.entries:
+        edited = left.get(entry.tool_call_id)
+        if edited is not entry:
+            contents[entry.tool_call_id] = None if edited is None else edited.content
+    return _edit_results(data, contents)
+
+
+def _edit_results(data: Any, contents: dict[Any, str | None]) -> Any:
+    if isinstance(data, dict):
+        return {key: _edit_results(value, contents) for key, value in data.items()}
+    if not isinstance(data, list):
+        return data
+    edited = []
+    for item in data:
+        call_id = str(item.get("tool_use_id")) if isinstance(item, dict) else None
+        if call_id not in contents:
+            edited.append(_edit_results(item, contents))
+        elif contents[call_id] is not None:
+            edited.append({**item, "content": contents[call_id]})
+    return edited
+
+
+def _load_adapter(layout: Layout) -> Any:
+    """Return the module that reads and writes a framework's rows: its ``load`` and ``dump``."""
     try:
-        return importlib.import_module("sqlalchemy")
-    except ImportError as error:
+        return adapters()[layout.module].load()
+    except (ImportError, KeyError) as error:
         raise ConfigurationError(
-            "Pruning a store needs SQLAlchemy. Fix: pip install sqlalchemy."
+            f"Reading the messages of a {layout.name} table needs {layout.name}. "
+            f"Fix: pip install 'history-curator[{layout.name.lower()}]'."
         ) from error
 
 
 def _connect(sa: Any, url: str) -> Any:
     scheme, separator, rest = url.partition("://")
+    url = f"{_SYNC_DRIVERS.get(scheme, scheme)}{separator}{rest}"
     try:
         # Errors of a driver quote what was written, unless they are told not to.
-        engine = sa.create_engine(
-            f"{_SYNC_DRIVERS.get(scheme, scheme)}{separator}{rest}", hide_parameters=True
-        )
+        engine = sa.create_engine(url, hide_parameters=True)
     except (sa.exc.SQLAlchemyError, ImportError) as error:
         raise ConfigurationError(
             f"The store cannot be opened: {error}. Fix: use a URL such as sqlite:///chat.db."
         ) from error
     path = engine.url.database
     is_file = path and path != ":memory:" and not path.startswith("file:")
-    if engine.format.name == "sqlite" and is_file and not Path(path).exists():
+    if engine.dialect.name == "sqlite" and is_file and not Path(path).exists():
         raise ConfigurationError(f"There is no store at {path}. Fix: check the URL.")
     return engine
 
 
-def _find_table(sa: Any, engine: Any, name: str | None) -> tuple[Any, Layout]:
+def _find_table(sa: Any, engine: Any, name: str | None) -> Any:
     try:
-        inspector = sa.inspect(engine)
-        columns = {
-            table: {column["name"] for column in inspector.get_columns(table)}
-            for table in inspector.get_table_names()
-        }
+        tables = sa.MetaData()
+        tables.reflect(engine)
     except sa.exc.SQLAlchemyError as error:
         raise ConfigurationError(f"The store cannot be read: {error}") from error
-    fitting = {
-        table: layout
-        for table, names in columns.items()
-        for layout in LAYOUTS
-        if layout.columns <= names
-    }
-    if name is not None:
-        if name not in columns:
-            raise ConfigurationError(
-                f"There is no table {name!r}; the store has {_listed(columns)}."
-            )
-        if name not in fitting:
-            raise ConfigurationError(
-                f"Table {name!r} does not hold conversations of LangChain or LlamaIndex; "
-                f"these do: {_listed(fitting)}."
-            )
-    elif len(fitting) == 1:
-        name = next(iter(fitting))
-    else:
+    fitting = [table for table in tables.tables.values() if _find_layout(table)]
+    if name is None and len(fitting) != 1:
+        names = ", ".join(table.name for table in fitting) or "none"
         raise ConfigurationError(
-            f"{len(fitting)} tables look like conversations: {_listed(fitting)}. "
-            "Fix: say which with table=."
+            f"{len(fitting)} tables look like conversations: {names}. Fix: say which with table=."
         )
-    return sa.Table(name, sa.MetaData(), autoload_with=engine), fitting[name]
+    if name is not None and name not in tables.tables:
+        raise ConfigurationError(
+            f"There is no table {name!r}; the store has {', '.join(tables.tables) or 'none'}."
+        )
+    table = fitting[0] if name is None else tables.tables[name]
+    _layout_of(table)
+    return table
+
+
+def _find_layout(table: Any) -> Layout | None:
+    names = {column.name for column in table.columns}
+    fitting = (one for one in LAYOUTS if names.issuperset({one.session, one.payload, *one.order}))
+    return next(fitting, None)
 
 
 def _layout_of(table: Any) -> Layout:
-    names = {column.name for column in table.columns}
-    for layout in LAYOUTS:
-        if layout.columns <= names:
-            return layout
-    raise ConfigurationError(
-        f"Table {table.name!r} does not hold conversations of LangChain or LlamaIndex; "
-        f"it has the columns {_listed(sorted(names))}."
-    )
+    layout = _find_layout(table)
+    if layout is None:
+        raise ConfigurationError(
+            f"Table {table.name!r} does not hold conversations of LangChain or LlamaIndex; "
+            f"it has the columns {', '.join(sorted(column.name for column in table.columns))}."
+        )
+    return layout
 
 
-def _sessions(
-    sa: Any, engine: Any, table: Any, layout: Layout, session_id: str | None
-) -> list[Any]:
-    column = table.c[layout.session]
-    query = sa.select(column).distinct().order_by(column)
+def _find_sessions(sa: Any, engine: Any, table: Any, session_id: str | None) -> list[Any]:
+    column = table.c[_layout_of(table).session]
+    query = sa.select(column).distinct().where(column.is_not(None)).order_by(column)
     with engine.connect() as connection:
-        found = [row[0] for row in connection.execute(query) if row[0] is not None]
-    if session_id is None:
-        return found
-    chosen = [session for session in found if str(session) == session_id]
-    if not chosen:
+        found = [row[0] for row in connection.execute(query)]
+    chosen = [one for one in found if session_id is None or str(one) == session_id]
+    if session_id is not None and not chosen:
         raise ConfigurationError(
             f"There is no conversation {session_id!r} in table {table.name!r}. "
-            f"Fix: use one of {_listed([str(session) for session in found[:10]])}."
+            f"Fix: use one of {', '.join(map(str, found[:10]))}."
         )
     return chosen
-
-
-def _text(payload: Any) -> str:
-    return payload if isinstance(payload, str) else json.dumps(payload)
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(map(str, names)) or "none"

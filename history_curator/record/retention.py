@@ -1,8 +1,8 @@
-"""What a store keeps of a conversation, and what is loaded of it for the model.
+"""Retention: what a store keeps of older turns, and what is loaded of them for the model.
 
-Turns and exchanges are those of the curator: messages are read by their format and paired by
-`history_curator.timeline`. A tool result inside a user message is a result, not a turn, and a
-result that comes after queued user messages still belongs to its call.
+`apply_retention` and `build_context` work on entries, `Retention` on a framework's store behind an
+outbox. Turns and exchanges are the curator's: a tool result inside a user message is a result, not
+a turn, and a result that comes after queued user messages still belongs to its call.
 """
 
 from __future__ import annotations
@@ -10,25 +10,15 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 
-from history_curator.managers import is_answered, start_of_turns
+from history_curator.config import RetentionConfig
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
-from history_curator.timeline import pair
-
-if TYPE_CHECKING:
-    from history_curator.config import RetentionConfig
-
-
-__all__ = [
-    "aged_by",
-    "apply_retention",
-    "build_context",
-    "latest_turns",
-    "preserved_from",
-    "retention_due",
-    "starts_turn",
-]
+from history_curator.formats import MessageFormat, parse_object
+from history_curator.record.outbox import WriteBehind
+from history_curator.run_steps import Call, Steps
+from history_curator.units import pair
 
 T = TypeVar("T")
 
@@ -43,44 +33,23 @@ def apply_retention(
     Preserved turns are returned as they are, and so are pinned entries, exchanges that wait for a
     result and exchanges that reach into a preserved turn. In older turns ``full`` changes nothing,
     ``trimmed`` reduces every result to ``{name, status}`` and every call to its id and name, and
-    ``none`` leaves what was said in words: words beside a call join the words that follow them,
-    and a turn in which the assistant said none keeps its last exchange trimmed, so that user and
-    assistant still take turns. What satisfies a provider's rules satisfies them afterwards.
+    ``none`` leaves the words: words beside a call join the answer that follows them. Where no
+    answer follows, or user messages would stand side by side, an exchange is kept trimmed. A
+    conversation that satisfies a provider's rules satisfies them afterwards.
     Applying it again changes nothing.
 
-    Args:
-        entries: a conversation, oldest first.
-        config: what to keep.
-        whole: False when these are only the latest entries of a longer conversation; results whose
-            call is not among them are then left alone.
-
-    Examples:
-        >>> from history_curator.entries import ToolCall
-        >>> from history_curator.config import RetentionConfig
-        >>> said = [
-        ...     ConversationEntry(MessageRole.USER, "weather?"),
-        ...     ConversationEntry(
-        ...         MessageRole.ASSISTANT, tool_calls=(ToolCall("c1", "weather", '{"in": "Oslo"}'),)
-        ...     ),
-        ...     ConversationEntry(MessageRole.TOOL, "rain " * 99, tool_call_id="c1"),
-        ...     ConversationEntry(MessageRole.ASSISTANT, "Rain."),
-        ...     ConversationEntry(MessageRole.USER, "thanks"),
-        ... ]
-        >>> kept = apply_retention(
-        ...     said, RetentionConfig(preserve_turns=1, persist_tool_invocations="trimmed")
-        ... )
-        >>> kept[2].content
-        '{"name": "weather", "status": "success"}'
+    `whole` is False when these are only the latest entries of a longer conversation; results whose
+    call is not among them are then left alone.
     """
     start = preserved_from(entries, config)
     mode = config.persist_tool_invocations
-    kept = list(entries)
+    stored = list(entries)
     if mode == "trimmed":
-        kept = _Older(entries, start, whole=whole).trimmed()
+        stored = OlderTurns(entries, start, whole=whole).trim()
     elif mode == "none":
-        kept = _Older(entries, start, whole=whole).in_words()
-    _log("persist", mode, entries, kept, len(entries) - start)
-    return kept
+        stored = OlderTurns(entries, start, whole=whole).keep_words()
+    _log(f"persist, {mode}", entries, stored, len(entries) - start)
+    return stored
 
 
 def build_context(
@@ -91,23 +60,13 @@ def build_context(
     System and pinned entries are always kept. No result is left without its call, however late it
     came. With `prune_tools_for_llm` off only the limit applies.
     """
-    loaded = _latest(entries, config.max_loaded_messages)
+    loaded = _latest_entries(entries, config.max_loaded_messages)
     start = preserved_from(loaded, config)
-    kept, shown = loaded, "full"
+    context = loaded
     if config.prune_tools_for_llm:
-        kept, shown = _Older(loaded, start, whole=True).in_words(), "text only"
-    _log("load", shown, entries, kept, len(loaded) - start)
-    return kept
-
-
-def retention_due(entries: Sequence[ConversationEntry], config: RetentionConfig) -> bool:
-    """Whether `apply_retention` would change anything."""
-    if config.persist_tool_invocations == "full":
-        return False
-    kept = apply_retention(entries, config)
-    return len(kept) != len(entries) or any(
-        new is not old for new, old in zip(kept, entries, strict=True)
-    )
+        context = OlderTurns(loaded, start, whole=True).keep_words()
+    _log("load", entries, context, len(loaded) - start)
+    return context
 
 
 def preserved_from(entries: Sequence[ConversationEntry], config: RetentionConfig) -> int:
@@ -116,230 +75,284 @@ def preserved_from(entries: Sequence[ConversationEntry], config: RetentionConfig
     Without `preserve_tools_for_latest_turns` that is where the turn still being answered starts,
     because a model cannot continue an exchange whose calls were taken away.
     """
-    return start_of_turns(entries, _preserved_turns(config))
-
-
-def aged_by(entries: Sequence[ConversationEntry], config: RetentionConfig) -> int:
-    """Return how many turns grow old when these entries are added to a conversation."""
-    turns = sum(map(starts_turn, entries))
-    if turns == 0 and _preserved_turns(config) == 0 and entries and is_answered(entries):
-        return 1
-    return turns
+    turns = _preserved_turns(config) or (0 if _is_answered(entries) else 1)
+    starts = [index for index, entry in enumerate(entries) if entry.is_real_user]
+    if not turns:
+        return len(entries)
+    return starts[-turns] if turns <= len(starts) else 0
 
 
 def latest_turns(
     newest_first: Iterable[T],
     read: Callable[[T], Sequence[ConversationEntry]],
     config: RetentionConfig,
-    *,
-    aged: int = 1,
+    aged: int,
 ) -> list[tuple[T, Sequence[ConversationEntry]]]:
-    """Return the end of a conversation: the preserved turns and those that just grew old.
+    """Return the end of a conversation, oldest first: preserved turns and the `aged` ones before.
 
-    However long the conversation is, nothing before them is looked at.
-
-    Args:
-        newest_first: messages or rows, from the end.
-        read: returns the entries of one.
-        config: what is preserved.
-        aged: how many turns grew old.
-
-    Returns:
-        What was read, oldest first, each with its entries.
+    However long the conversation is, messages or rows before them are not read.
     """
-    wanted = max(1, _preserved_turns(config)) + aged
+    turns = max(1, _preserved_turns(config)) + aged
     found: list[tuple[T, Sequence[ConversationEntry]]] = []
     for item in newest_first:
         entries = read(item)
         found.append((item, entries))
-        wanted -= sum(map(starts_turn, entries))
-        if wanted <= 0:
+        turns -= _count_turns(entries)
+        if turns <= 0:
             break
     return found[::-1]
 
 
-def starts_turn(entry: ConversationEntry) -> bool:
-    """Whether an entry begins a turn: the user says something."""
-    return entry.is_real_user
+def entries_of(message_format: MessageFormat, messages: Iterable[Any]) -> list[ConversationEntry]:
+    """Return messages as entries."""
+    return [
+        entry
+        for index, message in enumerate(messages)
+        for entry in message_format.read(message, index)
+    ]
+
+
+class Retention:
+    """Applies retention to one stored conversation, when a turn grows old.
+
+    It looks at that turn and the preserved ones only. Turns that were missed (an outage, a result
+    that came late, turns stored before retention was on) show when the record is read, and are
+    dealt with when the next message is added.
+
+    Args:
+        message_format: reads and writes the messages.
+        config: what to keep; None keeps everything.
+        store: the kind of store, for the log.
+        in_place: whether the store edits what it holds.
+        rewrites: whether the store may be rewritten otherwise.
+        shadow: whether the store is left alone.
+
+    Examples:
+        >>> from history_curator.formats import DictFormat
+        >>> from history_curator.run_steps import run_sync
+        >>> config = RetentionConfig(persist_tool_invocations="none")
+        >>> retention = Retention(DictFormat(), config, store="list", rewrites=True)
+        >>> rows = []
+        >>> outbox = WriteBehind(lambda: list(rows), rows.extend)
+        >>> run_sync(retention.add(outbox, [{"role": "user", "content": "next"}]))
+        1
+        >>> run_sync(retention.add(outbox, [{"role": "assistant", "content": "answer"}]))
+        0
+    """
+
+    def __init__(
+        self,
+        message_format: MessageFormat,
+        config: RetentionConfig | None,
+        *,
+        store: str,
+        in_place: bool = False,
+        rewrites: bool = False,
+        shadow: bool = False,
+    ) -> None:
+        self._format = message_format
+        self._config = config or RetentionConfig()
+        self._is_on = config is not None and not shadow
+        self._trims = self._is_on and self._config.persist_tool_invocations != "full"
+        self._in_place = in_place
+        self._edits_store = self._trims and (in_place or rewrites)
+        self._is_behind = False
+        if self._trims and not self._edits_store:
+            _log_view_only(store)
+
+    def add(self, buffer: WriteBehind[Any], messages: Sequence[Any]) -> Steps[int | None]:
+        """Add messages to a store, and have it keep of older turns what it should.
+
+        Returns how many turns that was: 0 where nothing is due or the store could not, None where
+        all of them were looked at.
+        """
+        stored = yield Call(buffer.add, buffer.aadd, (messages,))
+        if not self._edits_store:
+            return 0
+        if not stored:
+            self._is_behind = True
+            return 0
+        aged = None if self._is_behind else self._count_aged(messages)
+        if aged == 0:
+            return 0
+        if self._in_place:
+            done = yield Call(buffer.edit, buffer.aedit, (aged,))
+        else:
+            change = partial(self.retained, aged=aged)
+            done = yield Call(buffer.rewrite, buffer.arewrite, (change,))
+        self._is_behind = not done
+        return aged if done else 0
+
+    def context(self, messages: list[Any]) -> list[Any]:
+        """Return the messages of a record that are handed on towards the model."""
+        if not self._is_on or not messages:
+            return messages
+        entries = entries_of(self._format, messages)
+        if self._trims:
+            retained = apply_retention(entries, self._config)
+            self._is_behind = self._edits_store and retained != entries
+            entries = retained
+        return self._format.write(build_context(entries, self._config))
+
+    def retained(self, stored: Sequence[Any], aged: int | None) -> list[Any] | None:
+        """Return what a store keeps of its messages, or None when that is all of them."""
+        if aged is None:
+            entries, older = entries_of(self._format, stored), 0
+        else:
+            latest = latest_turns(
+                reversed(stored), lambda one: self._format.read(one, 0), self._config, aged
+            )
+            entries = [entry for _, some in latest for entry in some]
+            older = len(stored) - len(latest)
+        retained = apply_retention(entries, self._config, whole=aged is None)
+        return [*stored[:older], *self._format.write(retained)] if retained != entries else None
+
+    def _count_aged(self, messages: Sequence[Any]) -> int:
+        """Return how many turns grow old when these messages are added."""
+        entries = entries_of(self._format, messages)
+        turns = _count_turns(entries)
+        if not turns and not _preserved_turns(self._config) and entries and _is_answered(entries):
+            return 1
+        return turns
+
+
+class OlderTurns:
+    """The turns before a position of a conversation, and what is left of them."""
+
+    def __init__(self, entries: Sequence[ConversationEntry], start: int, *, whole: bool) -> None:
+        self._entries = entries
+        self._start = start
+        self._results_of: dict[int, list[int]] = {}  # finished exchanges: call -> results
+        self._tool_names: dict[int, str | None] = {}  # their results, and those of no call
+        indexes = {id(entry): index for index, entry in enumerate(entries)}
+        paired: set[int] = set()
+        for unit in pair(entries):
+            if unit.kind != "exchange":
+                continue
+            calls = unit.head.tool_calls or ()
+            names = {
+                indexes[id(result)]: call.name
+                for call, result in zip(calls, unit.results, strict=True)
+                if id(result) in indexes
+            }
+            paired.update(names)
+            is_older = all(
+                index < start and not entries[index].pinned for index in (unit.start, *names)
+            )
+            if None not in unit.results and is_older:
+                self._results_of[unit.start] = list(names)
+                self._tool_names.update(names)
+        if whole:
+            # A result that no call waits for, or that another one replaced.
+            for index, entry in enumerate(entries[:start]):
+                if entry.role is MessageRole.TOOL and index not in paired and not entry.pinned:
+                    self._tool_names[index] = None
+
+    def trim(self) -> list[ConversationEntry]:
+        """Return everything, finished exchanges reduced to names and outcomes."""
+        return list(map(self._trim_entry, range(len(self._entries))))
+
+    def keep_words(self) -> list[ConversationEntry]:
+        """Return everything but the finished exchanges, of which only words stay."""
+        left: dict[int, ConversationEntry] = {}
+        calls: list[int] = []
+        before: ConversationEntry | None = None
+        for index, entry in enumerate(self._entries):
+            if index in self._results_of:
+                calls.append(index)
+            elif index not in self._tool_names:
+                left[index] = entry
+                if entry.role is not MessageRole.SYSTEM:
+                    self._leave_words(calls, before, index, left)
+                    calls, before = [], entry
+        self._leave_words(calls, before, None, left)
+        return [left[index] for index in sorted(left)]
+
+    def _leave_words(
+        self,
+        calls: list[int],
+        before: ConversationEntry | None,
+        after_index: int | None,
+        left: dict[int, ConversationEntry],
+    ) -> None:
+        """Add what is left of the exchanges between two entries."""
+        if not calls:
+            return
+        after = None if after_index is None else self._entries[after_index]
+        is_answered = after is not None and after.role is MessageRole.ASSISTANT
+        speaking = [index for index in calls if _says_something(self._entries[index])]
+        if not speaking:
+            if before is not None and before.role is MessageRole.USER and not is_answered:
+                self._leave_trimmed(calls[-1:], left)  # or two users would stand side by side
+        elif (
+            after is not None and after_index is not None and self._can_join(after_index, speaking)
+        ):
+            left[after_index] = _join_words([self._entries[index] for index in speaking], after)
+        else:
+            self._leave_trimmed(speaking, left)
+
+    def _can_join(self, index: int, speaking: Sequence[int]) -> bool:
+        """Whether the words beside calls can join the words of the entry that follows."""
+        entries = [self._entries[index] for index in (index, *speaking)]
+        is_answer = entries[0].role is MessageRole.ASSISTANT and not entries[0].tool_calls
+        is_plain = not entries[0].pinned and not any(one.has_media for one in entries)
+        return index < self._start and is_answer and is_plain
+
+    def _leave_trimmed(self, calls: Sequence[int], left: dict[int, ConversationEntry]) -> None:
+        for call in calls:
+            for index in (call, *self._results_of[call]):
+                left[index] = self._trim_entry(index)
+
+    def _trim_entry(self, index: int) -> ConversationEntry:
+        entry = self._entries[index]
+        if index in self._results_of:
+            return _trim_calls(entry)
+        if index in self._tool_names:
+            return _trim_result(entry, self._tool_names[index])
+        return entry
 
 
 def _preserved_turns(config: RetentionConfig) -> int:
     return config.preserve_turns if config.preserve_tools_for_latest_turns else 0
 
 
-def _latest(entries: Sequence[ConversationEntry], limit: int | None) -> list[ConversationEntry]:
+def _count_turns(entries: Sequence[ConversationEntry]) -> int:
+    return sum(entry.is_real_user for entry in entries)
+
+
+def _is_answered(entries: Sequence[ConversationEntry]) -> bool:
+    """Whether the last turn ended with an answer in words."""
+    for entry in reversed(entries):
+        if entry.role is not MessageRole.SYSTEM:
+            return entry.role is MessageRole.ASSISTANT and not entry.tool_calls
+    return True
+
+
+def _latest_entries(
+    entries: Sequence[ConversationEntry], limit: int | None
+) -> list[ConversationEntry]:
     if limit is None or len(entries) <= limit:
         return list(entries)
     start = len(entries) - limit
-    kept: set[int] = set()
-    gone: set[int] = set()
+    loaded: set[int] = set()
     for unit in pair(entries):
-        members = [unit.head.root, *(one for one in unit.results if one is not None)]
-        if unit.start >= start or any(one.pinned for one in members):
-            kept.update(map(id, members))
-        else:
-            gone.update(map(id, members))
-    return [
-        entry
-        for place, entry in enumerate(entries)
-        if entry.role is MessageRole.SYSTEM
-        or id(entry) in kept
-        or (place >= start and id(entry) not in gone and entry.role is not MessageRole.TOOL)
-    ]
+        members = [entries[unit.start], *(one for one in unit.results if one is not None)]
+        if unit.start >= start or any(member.pinned for member in members):
+            loaded.update(map(id, members))
+    return [one for one in entries if one.role is MessageRole.SYSTEM or id(one) in loaded]
 
 
-def _log(
-    what: str,
-    mode: str,
-    before: Sequence[ConversationEntry],
-    after: Sequence[ConversationEntry],
-    preserved: int,
-) -> None:
-    if not logger.isEnabledFor(logging.INFO):
-        return
-    known = {id(entry) for entry in before}
-    logger.info(
-        "retention (%s, %s): %d entries, %d preserved, %d trimmed, %d left out",
-        what,
-        mode,
-        len(before),
-        preserved,
-        sum(1 for entry in after if id(entry) not in known),
-        len(before) - len(after),
-    )
-
-
-class _Older:
-    """The turns before a place in a conversation, and what is left of them."""
-
-    def __init__(self, entries: Sequence[ConversationEntry], start: int, *, whole: bool) -> None:
-        self._entries = entries
-        self._start = start
-        places = {id(entry): place for place, entry in enumerate(entries)}
-        # Finished exchanges of older turns: where the call stands, and where its results do.
-        self._exchanges: dict[int, list[int]] = {}
-        belongs: set[int] = set()
-        self._names: dict[int, str] = {}
-        for unit in pair(entries):
-            if unit.kind != "exchange":
-                continue
-            head = unit.start
-            results = [places[id(one)] for one in unit.results if id(one) in places]
-            belongs.update(results)
-            calls = unit.head.tool_calls or ()
-            for call, one in zip(calls, unit.results, strict=True):
-                if id(one) in places:
-                    self._names[places[id(one)]] = call.name
-            members = [head, *results]
-            if None not in unit.results and not any(
-                place >= start or entries[place].pinned for place in members
-            ):
-                self._exchanges[head] = results
-        self._results = {at for results in self._exchanges.values() for at in results}
-        if whole:
-            # A result that no call waits for, or that another one replaced.
-            self._results.update(
-                place
-                for place, entry in enumerate(entries[:start])
-                if entry.role is MessageRole.TOOL and place not in belongs and not entry.pinned
-            )
-
-    def trimmed(self) -> list[ConversationEntry]:
-        """Return everything, finished exchanges reduced to names and outcomes."""
-        return [self._trim(place, entry) for place, entry in enumerate(self._entries)]
-
-    def in_words(self) -> list[ConversationEntry]:
-        """Return everything but the finished exchanges, of which only words stay."""
-        left: dict[int, ConversationEntry] = {}
-        waiting: list[int] = []
-        before: ConversationEntry | None = None
-        for place, entry in enumerate(self._entries):
-            if place in self._exchanges:
-                waiting.append(place)
-            elif place not in self._results:
-                left[place] = entry
-                if entry.role is not MessageRole.SYSTEM:
-                    self._leave_words(waiting, before, place, left)
-                    waiting, before = [], entry
-        self._leave_words(waiting, before, None, left)
-        return [left[place] for place in sorted(left)]
-
-    def _leave_words(
-        self,
-        gone: list[int],
-        before: ConversationEntry | None,
-        place: int | None,
-        left: dict[int, ConversationEntry],
-    ) -> None:
-        """Say what is left of the exchanges between an entry and the one at `place`."""
-        heads = [self._entries[at] for at in gone]
-        if not heads:
-            return
-        after = None if place is None else self._entries[place]
-        answered = after is not None and after.role is MessageRole.ASSISTANT
-        asked = before is not None and before.role is MessageRole.USER
-        said = [entry.content for entry in heads if _speaks(entry) and entry.content]
-        if not any(map(_speaks, heads)):
-            if asked and not answered:  # or two users would stand side by side
-                self._keep_trimmed(gone[-1:], left)
-        elif answered and place is not None and after is not None and self._may_take(place, heads):
-            left[place] = _joined(after, [*said, after.content or ""])
-        elif answered or any(entry.has_media for entry in heads) or _is_answer(before):
-            self._keep_trimmed([at for at in gone if _speaks(self._entries[at])], left)
-        else:
-            left[gone[-1]] = _without_calls(heads[-1], said)
-
-    def _keep_trimmed(self, exchanges: Sequence[int], left: dict[int, ConversationEntry]) -> None:
-        for head in exchanges:
-            for place in (head, *self._exchanges[head]):
-                left[place] = self._trim(place, self._entries[place])
-
-    def _may_take(self, place: int, heads: Sequence[ConversationEntry]) -> bool:
-        """Whether the words of calls can be joined to those of an entry."""
-        entry = self._entries[place]
-        return (
-            place < self._start
-            and not (entry.tool_calls or entry.pinned)
-            and not any(one.has_media for one in (entry, *heads))
-        )
-
-    def _trim(self, place: int, entry: ConversationEntry) -> ConversationEntry:
-        if place in self._exchanges:
-            return _trim_calls(entry)
-        if place in self._results:
-            return _trim_result(entry, self._names.get(place))
-        return entry
-
-
-def _is_answer(entry: ConversationEntry | None) -> bool:
-    return entry is not None and entry.role is MessageRole.ASSISTANT
-
-
-def _speaks(entry: ConversationEntry) -> bool:
+def _says_something(entry: ConversationEntry) -> bool:
     return entry.has_media or bool(entry.content and not entry.content.isspace())
 
 
-def _joined(entry: ConversationEntry, texts: Sequence[str]) -> ConversationEntry:
-    words = [text for text in texts if text and not text.isspace()]
-    if words == [entry.content]:
-        return entry
-    return entry.evolve(
-        content="\n\n".join(words),
+def _join_words(heads: Sequence[ConversationEntry], answer: ConversationEntry) -> ConversationEntry:
+    texts = [entry.content for entry in (*heads, answer) if entry.content]
+    return answer.evolve(
+        content="\n\n".join(text for text in texts if not text.isspace()),
         parts=None,
         action="merged",
         reason="joined with words beside calls of an older turn, which are not kept",
-    )
-
-
-def _without_calls(entry: ConversationEntry, texts: Sequence[str]) -> ConversationEntry:
-    # Thinking is bound to the calls that follow it, so it goes with them.
-    return entry.evolve(
-        content="\n\n".join(texts),
-        parts=None if len(texts) > 1 else entry.parts,
-        tool_calls=None,
-        reasoning=None,
-        action="cleared",
-        reason="tool calls of an older turn are not kept",
     )
 
 
@@ -350,34 +363,44 @@ def _trim_calls(entry: ConversationEntry) -> ConversationEntry:
     )
     if calls == entry.tool_calls:
         return entry
-    return entry.evolve(
-        tool_calls=calls,
-        action="cleared",
-        reason="arguments of an older turn's calls are not kept",
-    )
+    reason = "arguments of an older turn's calls are not kept"
+    return entry.evolve(tool_calls=calls, action="cleared", reason=reason)
 
 
-def _trim_result(entry: ConversationEntry, called: str | None) -> ConversationEntry:
-    name = entry.tool_name or called or "tool"
-    if _is_trimmed(entry.content):
+def _trim_result(entry: ConversationEntry, tool_name: str | None) -> ConversationEntry:
+    text = entry.content or ""
+    # Trimmed before, also where the store lost the status since.
+    if text.startswith('{"name": ') and (parse_object(text) or {}).keys() == {"name", "status"}:
         return entry
-    text = json.dumps({"name": name, "status": entry.status or "success"}, ensure_ascii=False)
+    name = entry.tool_name or tool_name or "tool"
     return entry.evolve(
-        content=text,
+        content=json.dumps({"name": name, "status": entry.status or "success"}, ensure_ascii=False),
         parts=None,
         truncated=True,
-        original_length=len(entry.content or ""),
+        original_length=len(text),
         action="cleared",
         reason="results of older turns are kept as name and status",
     )
 
 
-def _is_trimmed(content: str | None) -> bool:
-    """Whether a result is already ``{name, status}``, also after the store lost the status."""
-    if not content or not content.startswith('{"name": '):
-        return False
-    try:
-        data = json.loads(content)
-    except ValueError:
-        return False
-    return isinstance(data, dict) and data.keys() == {"name", "status"}
+def _log(step: str, before: Sequence[Any], after: Sequence[Any], preserved: int) -> None:
+    known = set(map(id, before))
+    logger.info(
+        "retention (%s): %d entries, %d preserved, %d trimmed, %d left out",
+        step,
+        len(before),
+        preserved,
+        sum(id(entry) not in known for entry in after),
+        len(before) - len(after),
+    )
+
+
+@lru_cache(maxsize=256)
+def _log_view_only(store: str) -> None:
+    """Say, once per kind of store, that retention leaves the store alone."""
+    logger.warning(
+        "%s cannot edit messages in place: retention applies to what is read, and the store keeps "
+        "everything. Fix: pass rewrite=True if nothing else writes to this conversation and a "
+        "crash may lose it.",
+        store,
+    )

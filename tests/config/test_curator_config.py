@@ -93,8 +93,8 @@ def write_file(folder: Path, name: str, text: str) -> Path:
 class TestReading:
     def test_yaml_toml_and_json_files_say_the_same(self, tmp_path: Path) -> None:
         config = CuratorConfig.from_yaml(YAML)
-        text = json.dumps(config.to_dict())
-        for name, text in (("a.yml", YAML), ("a.toml", TOML), ("a.json", text)):
+        files = {"a.yml": YAML, "a.toml": TOML, "a.json": json.dumps(config.to_dict())}
+        for name, text in files.items():
             path = write_file(tmp_path, name, text)
             assert CuratorConfig.load(path) == CuratorConfig.load(str(path)) == config
         assert CuratorConfig.load(config) is config

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from history_curator.errors import ConfigurationError
 from history_curator.config import RetentionConfig
+from history_curator.errors import ConfigurationError
 
 BLOCK = """
 include_history: true

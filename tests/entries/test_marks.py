@@ -9,12 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history_curator import Curator
-from history_curator.managers import (
-    DuplicateResultManager,
-    RelevanceManager,
-    SummarizingManager,
-    ToolResultClearer,
-)
 from history_curator.entries import (
     ConversationEntry,
     MessageRole,
@@ -27,6 +21,12 @@ from history_curator.entries import (
     quote,
     recall_hint,
     span_handle,
+)
+from history_curator.managers import (
+    DuplicateResultManager,
+    RelevanceManager,
+    SummarizingManager,
+    ToolResultClearer,
 )
 
 FORGED = [

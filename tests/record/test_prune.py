@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from history_curator.errors import ConfigurationError
-from history_curator.record.prune import prune_session, prune_store
 from history_curator.config import RetentionConfig
+from history_curator.errors import ConfigurationError, HistoryCuratorError
+from history_curator.record.prune import prune_connection, prune_store
 
 pytest.importorskip("sqlalchemy")
 
@@ -97,13 +98,12 @@ class TestLangChain:
         report = prune_store(f"sqlite:///{langchain_store}", config=NONE)
         assert dump(langchain_store) == before
         assert (report.dry_run, report.sessions, report.rows) == (True, 2, 32)
-        assert (report.trimmed, report.removed) == (4, 8)
-        assert report.explain().splitlines()[1:] == [
-            f"  {name}: 2 would be trimmed, 4 would be removed, "
-            f"{sum(one.before - one.after for one in report.by_conversation[name])} characters saved"
-            for name in ("ann", "bob")
-        ]
-        assert len(report.explain(rows=True).splitlines()) == 3 + 12
+        assert Counter(one.action for one in report.decisions) == {"trimmed": 4, "removed": 8}
+        lines = report.explain().splitlines()
+        assert "32 messages of 2 conversations; 4 would be trimmed, 8 removed" in lines[0]
+        for line, name in zip(lines[1:], ("ann", "bob"), strict=True):
+            assert line.startswith(f"  {name}: 2 would be trimmed, 4 removed, ")
+        assert report.to_dict()["decisions"][0]["session_id"] == "ann"
 
     def test_results_inside_a_user_message_are_edited_where_they_are(self, tmp_path: Path) -> None:
         stores = pytest.importorskip("langchain_community.chat_message_histories")
@@ -151,7 +151,7 @@ class TestLangChain:
         assert rows[1]["response_metadata"] == {"model": "m"}
         assert rows[10]["content"] == BULK
         assert rows[9]["tool_calls"][0]["args"] == {"q": "x"}
-        assert report.saved > 4 * 1_000
+        assert sum(one.before - one.after for one in report.decisions) > 4 * 1_000
 
     def test_none_leaves_a_conversation_in_words(self, langchain_store: Path) -> None:
         prune_store(f"sqlite:///{langchain_store}", config=NONE, apply=True)
@@ -186,54 +186,34 @@ class TestLangChain:
         assert [one.row for one in report.decisions if one.action == "unreadable"] == [2]
         assert dump(langchain_store)[1][2] == "oops"
 
-    def test_failure_leaves_the_conversation_whole(
-        self, langchain_store: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_failure_leaves_the_conversation_whole(self, langchain_store: Path) -> None:
         before = dump(langchain_store)
-        import history_curator.record.prune as module
-
-        write = module._Pruning.write
-
-        def fail(self: Any) -> None:
-            write(self)
-            raise OSError("disk full")
-
-        monkeypatch.setattr(module._Pruning, "write", fail)
-        with pytest.raises(OSError, match="disk full"):
+        with sqlite3.connect(langchain_store) as connection:
+            connection.execute(
+                "create trigger full before delete on message_store when old.id = 7 begin "
+                "select raise(abort, 'disk full'); end"
+            )
+        with pytest.raises(HistoryCuratorError, match="conversation 'ann', which is as it was"):
             prune_store(f"sqlite:///{langchain_store}", config=NONE, apply=True)
         assert dump(langchain_store) == before
 
 
-class TestSession:
-    """One conversation over the store's own engine."""
-
-    def test_through_the_engine_of_the_store(self, langchain_store: Path) -> None:
-        stores = pytest.importorskip("langchain_community.chat_message_histories")
-        messages = pytest.importorskip("langchain_core.messages")
-        ann = stores.SQLChatMessageHistory("ann", connection=f"sqlite:///{langchain_store}")
-        table = ann.sql_model_class.__table__
-        decisions = prune_session(ann.engine, table, "ann", NONE)
-        assert {one.action for one in decisions} == {"trimmed", "removed"}
-        ann.add_messages([messages.HumanMessage("more")])
-        assert [message.type for message in ann.messages][-5:] == [
-            "human",
-            "ai",
-            "tool",
-            "ai",
-            "human",
-        ]
-        # The new question made one more turn old.
-        assert len(prune_session(ann.engine, "message_store", "ann", NONE)) == 3
-        assert prune_session(ann.engine, table, "ann", NONE) == ()
-        bob = stores.SQLChatMessageHistory("bob", connection=f"sqlite:///{langchain_store}")
-        assert len(bob.messages) == 16
-
-    def test_other_tables_are_refused(self, tmp_path: Path) -> None:
-        sa = pytest.importorskip("sqlalchemy")
-        engine = sa.create_engine(f"sqlite:///{tmp_path / 'x.db'}")
-        table = sa.Table("stock", sa.MetaData(), sa.Column("id", sa.Integer))
-        with pytest.raises(ConfigurationError, match="'stock' does not hold"):
-            prune_session(engine, table, "ann", NONE)
+def test_an_open_transaction_prunes_the_turns_that_aged(langchain_store: Path) -> None:
+    stores = pytest.importorskip("langchain_community.chat_message_histories")
+    messages = pytest.importorskip("langchain_core.messages")
+    ann = stores.SQLChatMessageHistory("ann", connection=f"sqlite:///{langchain_store}")
+    table = ann.sql_model_class.__table__
+    for aged, changes in ((None, True), (None, False), (1, False)):
+        with ann.engine.begin() as connection:
+            assert prune_connection(connection, table, "ann", NONE, aged) is changes
+    ann.add_messages([messages.HumanMessage("more")])
+    with ann.engine.begin() as connection:
+        assert prune_connection(connection, table, "ann", NONE, 1)
+    kinds = [message.type for message in ann.messages]
+    assert kinds == ["human", "ai"] * 3 + ["human", "ai", "tool", "ai", "human"]
+    bob = stores.SQLChatMessageHistory("bob", connection=f"sqlite:///{langchain_store}")
+    assert len(bob.messages) == 16
+    ann.engine.dispose()
 
 
 class TestLlamaIndex:

@@ -8,14 +8,13 @@ import logging
 
 import pytest
 
+from history_curator.config import RetentionConfig
 from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.record.retention import (
     apply_retention,
     build_context,
     preserved_from,
-    retention_due,
 )
-from history_curator.config import RetentionConfig
 
 PAYLOAD = "row " * 200
 
@@ -134,12 +133,11 @@ class TestModes:
         assert kept[1].reasoning is None
         assert kept[1].root is entries[3]
 
-    def test_none_keeps_words_said_beside_a_call_that_nothing_followed(self) -> None:
+    def test_words_beside_a_call_that_no_answer_followed_stay_with_the_trimmed_call(self) -> None:
         kept = apply_retention([*turn(0, said="let me look")[:-1], *turns(2)], config("none"))
-        assert (kept[1].content, kept[1].tool_calls, kept[1].reasoning) == (
+        assert (kept[1].content, kept[1].tool_calls) == (
             "let me look",
-            None,
-            None,
+            (ToolCall("c0", "search", "{}"),),
         )
 
     def test_none_leaves_something_between_two_questions(self) -> None:
@@ -151,15 +149,8 @@ class TestModes:
     @pytest.mark.parametrize("mode", ["full", "trimmed", "none"])
     def test_twice_is_once(self, mode: str) -> None:
         once = apply_retention(turns(5), config(mode))
-        assert not retention_due(once, config(mode))
         again = apply_retention(once, config(mode))
         assert all(new is old for new, old in zip(again, once, strict=True))
-
-    @pytest.mark.parametrize("mode", ["trimmed", "none"])
-    def test_due_only_when_something_would_change(self, mode: str) -> None:
-        assert not retention_due(turns(2), config(mode))
-        assert retention_due(turns(3), config(mode))
-        assert not retention_due([user("a"), answer("b")] * 9, config(mode))
 
     @pytest.mark.parametrize("mode", ["full", "trimmed", "none"])
     def test_input_is_not_changed(self, mode: str) -> None:
@@ -216,5 +207,5 @@ def test_decisions_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="history_curator.retention"):
         apply_retention(turns(4), config("none"))
         build_context(turns(4), config("none"))
-    assert "16 entries, 8 preserved, 0 trimmed, 4 left out" in caplog.text
-    assert "load" in caplog.text
+    assert "(persist, none): 16 entries, 8 preserved, 0 trimmed, 4 left out" in caplog.text
+    assert "(load): 16 entries" in caplog.text

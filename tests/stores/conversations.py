@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from inspect import iscoroutinefunction
 from typing import Any, Protocol
 
 from tests.stores.servers import Server
@@ -11,6 +12,8 @@ from tests.stores.servers import Server
 
 class Conversation(Protocol):
     """A conversation of texts behind an adapter of ours."""
+
+    adapter: Any
 
     def begin(self, texts: Sequence[str]) -> None:
         """Start with messages said elsewhere."""
@@ -41,7 +44,7 @@ class LangChainConversation:
     def __init__(self, store: Any) -> None:
         from langchain_history_curator import CuratedChatMessageHistory
 
-        self.history = CuratedChatMessageHistory(store, max_tokens=2_000)
+        self.adapter = self.history = CuratedChatMessageHistory(store, max_tokens=2_000)
 
     def begin(self, texts: Sequence[str]) -> None:
         self.say(texts)
@@ -77,7 +80,7 @@ class LlamaIndexConversation:
     def __init__(self, store: Any, key: str) -> None:
         from llamaindex_history_curator import CuratedMemory
 
-        self.memory = CuratedMemory.from_defaults(
+        self.adapter = self.memory = CuratedMemory.from_defaults(
             chat_store=store, chat_store_key=key, token_limit=2_000
         )
 
@@ -107,6 +110,52 @@ class LlamaIndexConversation:
         from llama_index.core.llms import ChatMessage
 
         return [ChatMessage(text) for text in texts]
+
+
+def turn_of(number: int, *, langchain: bool) -> list[Any]:
+    """Return a question, a call, its long result and an answer."""
+    question, answer, call_id = f"question {number}", f"answer {number}", f"c{number}"
+    result = "row " * 200
+    if langchain:
+        from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+        calls: Any = [{"name": "find", "args": {"query": "x"}, "id": call_id}]
+        found = ToolMessage(result, tool_call_id=call_id, name="find")
+        return [HumanMessage(question), AIMessage("", tool_calls=calls), found, AIMessage(answer)]
+    from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
+
+    call = ToolCallBlock(tool_call_id=call_id, tool_name="find", tool_kwargs={"query": "x"})
+    extra = {"tool_call_id": call_id, "name": "find"}
+    return [
+        ChatMessage(question),
+        ChatMessage(role="assistant", blocks=[call]),
+        ChatMessage(role="tool", content=result, additional_kwargs=extra),
+        ChatMessage(role="assistant", content=answer),
+    ]
+
+
+def fail_next_write(adapter: Any, *, after: bool) -> None:
+    """Let the next write to an adapter's store fail: before it reached the store, or after."""
+    store = adapter.store if hasattr(adapter, "store") else adapter.chat_store
+    name = "add_message" if hasattr(store, "async_add_message") else "add_messages"
+    write = getattr(type(store), name)
+    if iscoroutinefunction(write):
+
+        async def fail(*arguments: Any) -> None:
+            store.__dict__.pop(name)
+            if after:
+                await write(store, *arguments)
+            raise ConnectionError("the connection broke")
+
+    else:
+
+        def fail(*arguments: Any) -> None:  # type: ignore[misc]
+            store.__dict__.pop(name)
+            if after:
+                write(store, *arguments)
+            raise ConnectionError("the connection broke")
+
+    store.__dict__[name] = fail
 
 
 Opener = Callable[[Server, str], Conversation]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 
 import pytest
 
-from tests.stores.conversations import Conversation
+from tests.stores.conversations import Conversation, fail_next_write
 from tests.stores.servers import RedisServer, Server
 
 pytestmark = [
@@ -45,7 +47,7 @@ def down(server: Server) -> Iterator[None]:
         server.restart()
 
 
-def test_what_is_said_is_there_for_the_next_process(join: Join) -> None:
+def test_a_new_process_finds_every_message(join: Join) -> None:
     join().say(texts(0, 3))
     other = join()
     other.say(texts(3, 4))
@@ -58,34 +60,25 @@ async def test_async_and_sync_share_the_conversation(join: Join) -> None:
     assert await conversation.aheard() == texts(0, 2)
 
 
-class TestConcurrentWriters:
-    def test_none_lost_none_doubled_each_in_order(self, join: Join) -> None:
-        join().say(["start"])
-        writers, each = 4, 15
-        conversations = [join() for _ in range(writers)]
-        errors: list[BaseException] = []
+def test_concurrent_writers_lose_and_double_nothing_and_keep_their_order(join: Join) -> None:
+    join().say(["start"])
+    writers, each = 4, 15
+    conversations = [join() for _ in range(writers)]
 
-        def write(number: int) -> None:
-            try:
-                for count in range(each):
-                    conversations[number].say([f"{number}:{count}"])
-            except BaseException as error:  # noqa: BLE001
-                errors.append(error)
+    def write(number: int) -> None:
+        for count in range(each):
+            conversations[number].say([f"{number}:{count}"])
 
-        threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        for conversation in conversations:
-            settle(conversation)
-        assert errors == []
-        heard = join().heard()
-        assert heard[0] == "start"
-        assert len(heard) == 1 + writers * each
-        for number in range(writers):
-            mine = [text for text in heard if text.startswith(f"{number}:")]
-            assert mine == [f"{number}:{count}" for count in range(each)]
+    with ThreadPoolExecutor(writers) as pool:
+        list(pool.map(write, range(writers)))
+    for conversation in conversations:
+        settle(conversation)
+    heard = join().heard()
+    assert heard[0] == "start"
+    assert len(heard) == 1 + writers * each
+    for number in range(writers):
+        mine = [text for text in heard if text.startswith(f"{number}:")]
+        assert mine == [f"{number}:{count}" for count in range(each)]
 
 
 class TestKilledServer:
@@ -132,7 +125,9 @@ class TestKilledServer:
         settle(conversation)
         assert join().heard() == texts(0, 40)
 
-    def test_nothing_known_degrades_to_empty(self, join: Join, server: Server) -> None:
+    def test_an_unknown_conversation_reads_as_empty_while_the_server_is_down(
+        self, join: Join, server: Server
+    ) -> None:
         join().say(texts(0, 2))
         late = join()
         with down(server):
@@ -157,3 +152,55 @@ def test_ten_thousand_messages(join: Join, store: str, server: Server) -> None:
     assert 10 < len(view) < 1_000
     fresh.say(["one more"])
     assert join().heard() == [*texts(0, 10_000), "one more"]
+
+
+class TestFailedWrites:
+    """Several writers of equal texts, some of whose writes fail."""
+
+    @pytest.mark.parametrize("after", [False, True])
+    def test_a_failed_write_is_neither_lost_nor_doubled(self, join: Join, after: bool) -> None:
+        one, other = join(), join()
+        one.say(["start"])
+        assert other.heard() == ["start"]
+        fail_next_write(one.adapter, after=after)
+        one.say(["yes", "yes"])
+        assert one.degraded
+        other.say(["yes"])
+        other.say(["yes", "no"])
+        assert one.heard().count("yes") == 4
+        assert not one.degraded
+        for conversation in (join(), other):
+            assert Counter(conversation.heard()) == {"start": 1, "yes": 4, "no": 1}
+
+    def test_many_writers_whose_writes_fail_now_and_then(self, join: Join) -> None:
+        join().say(["start"])
+        conversations, each = [join() for _ in range(4)], 12
+
+        def write(number: int) -> None:
+            for count in range(each):
+                if (count + number) % 4 == 1:
+                    fail_next_write(conversations[number].adapter, after=bool(count % 2))
+                conversations[number].say(["ok"])
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(write, range(4)))
+        for conversation in conversations:
+            settle(conversation)
+        assert Counter(join().heard()) == {"start": 1, "ok": 4 * each}
+
+
+def test_messages_that_are_read_back_have_no_id_of_ours() -> None:
+    pytest.importorskip("llama_index.core")
+    from llama_index.core.llms import ChatMessage
+    from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+
+    from llamaindex_history_curator import CuratedMemory
+
+    store = SQLAlchemyChatStore(table_name="chat", async_database_uri="sqlite+aiosqlite://")
+    memory = CuratedMemory.from_defaults(chat_store=store, token_limit=2_000)
+    messages = [ChatMessage("hi"), ChatMessage("hi", role="assistant", additional_kwargs={"a": 1})]
+    memory.put_messages(messages)
+    assert memory.get() == memory.get_all() == messages
+    memory.set([*memory.get_all(), ChatMessage("hi")])
+    assert memory.replaced == ()
+    assert "history_curator_id" not in memory.to_string()

@@ -1,16 +1,30 @@
-"""Whatever order things happen in, a database holds what the simple model says it must."""
+"""A stored conversation driven by chance, beside a simple model of what must be in it.
+
+The model knows what was said, in order, and nothing about stores, formats or pairing by ids.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 from hypothesis import Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
-from tests.stores.machine import Item, StoredConversation, Talk
-
-pytestmark = pytest.mark.timeout(600)
+from history_curator.config import RetentionConfig
+from history_curator.record.prune import prune_store
 
 DEFAULT = settings.default or settings()
 RUN = settings(
@@ -22,9 +36,70 @@ RUN = settings(
     suppress_health_check=DEFAULT.suppress_health_check,
 )
 
+pytestmark = pytest.mark.timeout(600)
 
-class LangChainTalk(Talk):
-    name = "langchain"
+SHAPES = ("ua", "uCra", "udrra", "uDrrcra", "ucura", "uCuura", "uc", "ra", "UCra", "uPra", "uPura")
+"""Turns: u asks (U pinned), c calls (C with words, d and D twice at once, P pinned), r is a result,
+a answers. Some leave a call open, some answer one from before."""
+Kind = Literal["user", "call", "result", "answer"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One message: who spoke, what it says, and which calls it makes or answers."""
+
+    kind: Kind
+    text: str
+    calls: tuple[str, ...] = ()
+    pinned: bool = False
+    whole: bool = True  # calls only: with their arguments
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A call and its results, by their places; `done` when none is missing."""
+
+    places: tuple[int, ...]
+    done: bool
+
+
+def exchanges(said: list[Item]) -> list[Exchange]:
+    """Return who belongs to whom; ids are unique here."""
+    found = []
+    for place, item in enumerate(said):
+        if item.kind == "call":
+            results = [
+                at
+                for at, one in enumerate(said)
+                if one.kind == "result" and one.calls[0] in item.calls
+            ]
+            found.append(Exchange((place, *results), len(results) == len(item.calls)))
+    return found
+
+
+def preserved_from(said: list[Item], turns: int) -> int:
+    users = [place for place, item in enumerate(said) if item.kind == "user"]
+    return users[-turns] if len(users) >= turns else 0
+
+
+def must_stay(said: list[Item], turns: int) -> set[int]:
+    """Return the places whose message is stored as it was said, whatever happens."""
+    start = preserved_from(said, turns)
+    kept = {place for place in range(len(said)) if place >= start or said[place].pinned}
+    for each in exchanges(said):
+        if not each.done or any(place in kept for place in each.places):
+            kept.update(each.places)
+    return kept | {place for place, item in enumerate(said) if item.kind == "user"}
+
+
+class Talk:
+    """A branch of a conversation in SQLite, read back as items."""
+
+    def __init__(self, folder: Path, config: RetentionConfig) -> None:
+        self.config = config
+        self.path = folder / "talk.db"
+        self.branches: Any = self.open()
+        self.conversation: Any = self.branches.open()
 
     def open(self) -> Any:
         from langchain_community.chat_message_histories import SQLChatMessageHistory
@@ -79,82 +154,173 @@ class LangChainTalk(Talk):
         return found
 
 
-class LlamaIndexTalk(Talk):
-    name = "llamaindex"
+class StoredConversation(RuleBasedStateMachine):
+    """Record, retention, fork, switch, restart and prune, in any order."""
 
-    def open(self) -> Any:
-        from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+    mode: str = "trimmed"
+    turns: int = 1
 
-        from llamaindex_history_curator import MemoryBranches
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="machine"))
+        self.config = RetentionConfig.from_dict(
+            {"persist_tool_invocations": self.mode, "preserve_turns": self.turns}
+        )
+        self.talk = Talk(self.folder, self.config)
+        self.said: dict[str, list[Item]] = {"main": []}
+        self.branch = "main"
+        self.count = 0
 
-        uri = f"sqlite+aiosqlite:///{self.path}"
-        self.store = SQLAlchemyChatStore(table_name="chat", async_database_uri=uri)
-        return MemoryBranches("ann", self.store, token_limit=2_000, retention=self.config)
+    def teardown(self) -> None:
+        self.talk.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
-    def close(self) -> None:
-        from llamaindex_history_curator._store import bridge_for
+    # What may happen.
 
-        engine = self.store._async_engine
-        if engine is not None:
-            bridge_for(self.store).run(engine.dispose)
+    @rule(shapes=st.lists(st.sampled_from(SHAPES), min_size=2, max_size=4))
+    def talk_on(self, shapes: list[str]) -> None:
+        """Say a few turns, a message at a time."""
+        for letter in "".join(shapes):
+            item = self.next_item(letter)
+            if item is not None:
+                self.say(item)
 
-    def message(self, item: Item) -> Any:
-        from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
+    @rule()
+    def read(self) -> None:
+        """A host that reads also shows the adapter what was missed."""
+        self.talk.view()
 
-        extra: dict[str, Any] = {"pinned": True} if item.pinned else {}
-        if item.kind == "user":
-            return ChatMessage(item.text, additional_kwargs=extra)
-        if item.kind == "result":
-            extra = {**extra, "tool_call_id": item.calls[0], "name": "find"}
-            return ChatMessage(item.text, role="tool", additional_kwargs=extra)
-        blocks: list[Any] = [TextBlock(text=item.text)] if item.text else []
-        blocks += [
-            ToolCallBlock(tool_call_id=one, tool_name="find", tool_kwargs={"of": one})
-            for one in item.calls
+    @rule()
+    def restart(self) -> None:
+        self.talk.close()
+        self.talk = Talk(self.folder, self.config)
+        self.branches_are_listed()
+
+    @rule(share=st.floats(0, 1))
+    def fork(self, share: float) -> None:
+        before = self.talk.record(self.talk.conversation)
+        at = round(share * len(before))
+        name = self.words("branch")
+        self.talk.conversation = self.talk.branches.fork(name, at=at)
+        shared = self.talk.record(self.talk.conversation)
+        self.said[name] = [self.talk.item(message) for message in shared]
+        assert self.said[name] == [self.talk.item(message) for message in before[:at]]
+        self.branch = name
+        self.branches_are_listed()
+
+    @rule(data=st.data())
+    def switch(self, data: st.DataObject) -> None:
+        self.branch = data.draw(st.sampled_from(sorted(self.said)))
+        self.talk.conversation = self.talk.branches.switch(self.branch)
+        self.branches_are_listed()
+
+    @precondition(lambda self: self.talk.path.exists() and any(self.said.values()))
+    @rule()
+    def prune(self) -> None:
+        before = self.all_stored()
+        prune_store(f"sqlite:///{self.talk.path}", config=self.config)
+        assert self.all_stored() == before
+        prune_store(f"sqlite:///{self.talk.path}", config=self.config, apply=True)
+        again = prune_store(f"sqlite:///{self.talk.path}", config=self.config)
+        assert again.decisions == ()
+        for name, said in self.said.items():
+            self.everything_old_is_gone(name, said)
+
+    # What must hold.
+
+    @invariant()
+    def words_stay_and_nothing_is_invented(self) -> None:
+        said = self.said[self.branch]
+        stored = [self.talk.item(message) for message in self.talk.record(self.talk.conversation)]
+        text = "\n".join(item.text for item in stored if item.kind != "result")
+        at = 0
+        for item in said:
+            if item.kind != "result" and item.text:
+                at = text.index(item.text, at)  # there, and in order
+        stay = must_stay(said, self.turns)
+        whole = [said[place] for place in sorted(stay)]
+        left = iter(stored)
+        assert all(any(_same(one, item) for one in left) for item in whole)
+        start = preserved_from(said, self.turns)
+        assert [*map(_bare, stored[len(stored) - len(said[start:]) :])] == [
+            *map(_bare, said[start:])
         ]
-        return ChatMessage(role="assistant", blocks=blocks, additional_kwargs=extra)
+        known = {item.text for item in said}
+        known |= {part for text in known for part in text.split("\n\n")}
+        for item in stored:
+            if item.kind == "result" and item.text not in known:
+                assert set(json.loads(item.text)) == {"name", "status"}
+            else:
+                assert all(part in known for part in item.text.split("\n\n"))
 
-    def add(self, message: Any) -> None:
-        self.conversation.put(message)
+    def branches_are_listed(self) -> None:
+        found = self.talk.branches.list()
+        assert {one.name for one in found} == set(self.said)
+        assert [one.name for one in found if one.current] == [self.branch]
 
-    def record(self, conversation: Any) -> list[Any]:
-        found: list[Any] = conversation.get_all()
-        return found
+    # Inside.
 
-    def item(self, message: Any) -> Item:
-        pinned = bool(message.additional_kwargs.get("pinned"))
-        text = message.content or ""
-        if message.role.value == "user":
-            return Item("user", text, pinned=pinned)
-        if message.role.value == "tool":
-            return Item("result", text, (message.additional_kwargs["tool_call_id"],), pinned)
-        made = [block for block in message.blocks if block.block_type == "tool_call"]
-        calls = tuple(call.tool_call_id for call in made)
-        whole = all(call.tool_kwargs not in ({}, "{}") for call in made)
-        return Item("call" if calls else "answer", text, calls, pinned, whole)
+    def everything_old_is_gone(self, name: str, said: list[Item]) -> None:
+        messages = self.talk.record(self.talk.branches.open(name))
+        stored = [self.talk.item(message) for message in messages]
+        texts = {item.text for item in stored}
+        stay = must_stay(said, self.turns)
+        for each in exchanges(said):
+            if each.done and not any(place in stay for place in each.places):
+                full = [said[place].text for place in each.places[1:] if "row" in said[place].text]
+                assert not texts.intersection(full)
+        if self.mode == "trimmed":
+            assert len(stored) == len(said)
 
-    def view(self) -> list[Any]:
-        found: list[Any] = self.conversation.get()
-        return found
+    def say(self, item: Item) -> None:
+        self.said[self.branch].append(item)
+        self.talk.add(self.talk.message(item))
+
+    def next_item(self, letter: str) -> Item | None:
+        """Return what a letter of a shape stands for, or None where it makes no sense."""
+        if letter in "uU":
+            return Item("user", self.words("question"), pinned=letter == "U")
+        if letter == "a":
+            return Item("answer", self.words("answer")) if self.said[self.branch] else None
+        if letter == "r":
+            wanted = self.open_calls()
+            text = self.words("found") + " row" * 9
+            return Item("result", text, (wanted[-1],)) if wanted else None
+        text = self.words("looking") if letter in "CDP" else ""
+        self.count += 1
+        ids = tuple(f"c{self.count}x{number}" for number in range(2 if letter in "dD" else 1))
+        return Item("call", text, ids, letter == "P")
+
+    def words(self, kind: str) -> str:
+        self.count += 1
+        return f"{kind} {self.count}."
+
+    def open_calls(self) -> list[str]:
+        said = self.said[self.branch]
+        answered = {item.calls[0] for item in said if item.kind == "result"}
+        made = [one for item in said if item.kind == "call" for one in item.calls]
+        return [one for one in made if one not in answered]
+
+    def all_stored(self) -> dict[str, list[Item]]:
+        return {
+            name: [self.talk.item(one) for one in self.talk.record(self.talk.branches.open(name))]
+            for name in self.said
+        }
 
 
-TALKS = {"langchain": LangChainTalk, "llamaindex": LlamaIndexTalk}
-NEEDS = {
-    "langchain": "langchain_community.chat_message_histories",
-    "llamaindex": "llama_index.core.storage.chat_store.sql",
-}
+def _bare(item: Item) -> Item:
+    return replace(item, pinned=False)
 
 
-@pytest.mark.parametrize(
-    ("framework", "mode", "turns"),
-    [
-        ("langchain", "trimmed", 1),
-        ("langchain", "none", 2),
-        ("llamaindex", "trimmed", 2),
-        ("llamaindex", "none", 1),
-    ],
-)
-def test_any_order_of_events(framework: str, mode: str, turns: int) -> None:
-    pytest.importorskip(NEEDS[framework])
-    members: dict[str, Any] = {"talk_of": TALKS[framework], "mode": mode, "turns": turns}
+def _same(one: Item, other: Item) -> bool:
+    """Whether a stored item is one that was said; words of older calls may be joined to it."""
+    if other.kind == "answer":
+        return one.kind == "answer" and one.text.endswith(other.text)
+    return _bare(one) == _bare(other)
+
+
+@pytest.mark.parametrize(("mode", "turns"), [("trimmed", 1), ("none", 2)])
+def test_any_order_of_events(mode: str, turns: int) -> None:
+    pytest.importorskip("langchain_community.chat_message_histories")
+    members = {"mode": mode, "turns": turns}
     run_state_machine_as_test(type("Machine", (StoredConversation,), members), settings=RUN)

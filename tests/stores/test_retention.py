@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from history_curator.config import RetentionConfig
-from tests.stores.conversations import (
-    Conversation,
-    LangChainConversation,
-    LlamaIndexConversation,
-)
+from history_curator.record.prune import prune_connection, prune_store
+from tests.stores.conversations import Conversation, LangChainConversation, turn_of
 from tests.stores.servers import Server
 
 pytestmark = [
@@ -23,7 +23,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-BULK = "row " * 400
+BULK = "row " * 200
+NONE = RetentionConfig(persist_tool_invocations="none")
+TRIM = RetentionConfig(persist_tool_invocations="trimmed")
 Join = Callable[[], Conversation]
 
 
@@ -33,73 +35,55 @@ class Thread:
     It is the only writer, so it may rewrite stores that cannot be edited in place.
     """
 
-    def __init__(self, conversation: Conversation, retention: RetentionConfig) -> None:
+    def __init__(self, conversation: Any, retention: RetentionConfig, **options: Any) -> None:
         self.is_langchain = isinstance(conversation, LangChainConversation)
-        if isinstance(conversation, LangChainConversation):
+        options = {"retention": retention, "rewrite": True, **options}
+        if self.is_langchain:
             from langchain_history_curator import CuratedChatMessageHistory
 
             self.adapter: Any = CuratedChatMessageHistory(
-                conversation.history.store, max_tokens=20_000, retention=retention, rewrite=True
+                conversation.history.store, max_tokens=20_000, **options
             )
-        elif isinstance(conversation, LlamaIndexConversation):
+        else:
             from llamaindex_history_curator import CuratedMemory
 
             self.adapter = CuratedMemory.from_defaults(
                 chat_store=conversation.memory.chat_store,
                 chat_store_key=conversation.memory.chat_store_key,
                 token_limit=20_000,
-                retention=retention,
-                rewrite=True,
+                **options,
             )
 
     def turn(self, number: int) -> None:
         """Ask, call, return, answer."""
-        if self.is_langchain:
-            from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-
-            call = {"name": "find", "args": {"query": "x"}, "id": f"c{number}"}
-            for message in (
-                HumanMessage(f"question {number}"),
-                AIMessage("", tool_calls=[call]),
-                ToolMessage(BULK, tool_call_id=f"c{number}", name="find"),
-                AIMessage(f"answer {number}"),
-            ):
+        for message in turn_of(number, langchain=self.is_langchain):
+            if self.is_langchain:
                 self.adapter.add_messages([message])
-            return
-        from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
-
-        block = ToolCallBlock(
-            tool_call_id=f"c{number}", tool_name="find", tool_kwargs={"query": "x"}
-        )
-        for said in (
-            ChatMessage(f"question {number}"),
-            ChatMessage(role="assistant", blocks=[block]),
-            ChatMessage(
-                role="tool",
-                content=BULK,
-                additional_kwargs={"tool_call_id": f"c{number}", "name": "find"},
-            ),
-            ChatMessage(role="assistant", content=f"answer {number}"),
-        ):
-            self.adapter.put(said)
+            else:
+                self.adapter.put(message)
 
     def stored(self) -> list[tuple[str, str]]:
         """Return (role, text) of everything a new reader finds."""
         if self.is_langchain:
             return [(message.type, str(message.content)) for message in self.adapter.record]
-        return [
-            (message.role.value, str(message.content or "")) for message in self.adapter.get_all()
-        ]
+        return [(one.role.value, str(one.content or "")) for one in self.adapter.get_all()]
 
     def shown(self) -> list[str]:
         """Return the texts of the view."""
-        if self.is_langchain:
-            return [str(message.content) for message in self.adapter.messages]
-        return [str(message.content or "") for message in self.adapter.get()]
+        messages = self.adapter.messages if self.is_langchain else self.adapter.get()
+        return [str(message.content or "") for message in messages]
 
 
 def fresh(join: Join) -> list[tuple[str, str]]:
     return Thread(join(), RetentionConfig()).stored()
+
+
+def words_of(rows: list[tuple[str, str]]) -> list[str]:
+    return [text for _, text in rows if text.startswith(("question", "answer"))]
+
+
+def words_of_turns(count: int) -> list[str]:
+    return [f"{what} {n}" for n in range(count) for what in ("question", "answer")]
 
 
 @pytest.mark.parametrize("flag", [True, False, "trimmed"])
@@ -110,8 +94,7 @@ def test_config_flag_toggles_tool_persistence_of_older_rows(join: Join, flag: An
     rows = fresh(join)
     results = [text for role, text in rows if role == "tool"]
     assert results[-2:] == [BULK, BULK]
-    answers = [text for _, text in rows if text.startswith(("question", "answer"))]
-    assert answers == [f"{what} {n}" for n in range(4) for what in ("question", "answer")]
+    assert words_of(rows) == words_of_turns(4)
     if flag is True:
         assert results == [BULK] * 4
     elif flag is False:
@@ -155,6 +138,91 @@ def test_outage_while_turns_grow_old(join: Join, server: Server) -> None:
     thread.turn(3)
     thread.stored()
     rows = fresh(join)
-    said = [text for _, text in rows if text.startswith(("question", "answer"))]
-    assert said == [f"{what} {n}" for n in range(4) for what in ("question", "answer")]
+    assert words_of(rows) == words_of_turns(4)
     assert [text == BULK for role, text in rows if role == "tool"] == [False, False, True, True]
+
+
+def test_shadow_mode_stores_messages_as_they_are_and_edits_none(join: Join) -> None:
+    retention = RetentionConfig(persist_tool_invocations="none", preserve_turns=1)
+    thread = Thread(join(), retention, mode="shadow")
+    for number in range(4):
+        thread.turn(number)
+    given = [one for number in range(4) for one in turn_of(number, langchain=thread.is_langchain)]
+    record = thread.adapter.record if thread.is_langchain else thread.adapter.get_all()
+    assert record == given
+    assert thread.shown() == [text for _, text in thread.stored()]
+    assert fresh(join) == thread.stored()
+
+
+def test_a_message_costs_the_same_however_long_the_conversation_is(tmp_path: Path) -> None:
+    """Statements and fetched rows are counted, not time."""
+    stores = pytest.importorskip("langchain_community.chat_message_histories")
+    sa = pytest.importorskip("sqlalchemy")
+    from langchain_history_curator import CuratedChatMessageHistory
+
+    store = stores.SQLChatMessageHistory("ann", connection=f"sqlite:///{tmp_path / 'chat.db'}")
+    store.add_messages([one for turn in range(500) for one in turn_of(turn, langchain=True)])
+    history = CuratedChatMessageHistory(store, max_tokens=2_000, retention=TRIM)
+    history.messages  # noqa: B018 - a host reads before it adds
+    history.add_messages(turn_of(500, langchain=True))  # looks at all of them once
+    statements: list[str] = []
+
+    def count(_: Any, __: Any, statement: str, *more: Any) -> None:
+        statements.append(statement)
+
+    sa.event.listen(store.engine, "before_cursor_execute", count)
+    for turn in range(600, 610):
+        for message in turn_of(turn, langchain=True):
+            history.add_messages([message])
+    # A turn is four inserts; growing old, it is one page of rows read and two of them edited.
+    assert len(statements) <= 10 * (4 + 1 + 2)
+    assert all("LIMIT" in one for one in statements if one.startswith("SELECT"))
+    tools = [message.text.startswith("row") for message in store.messages if message.type == "tool"]
+    assert tools[-3:] == [False, True, True]
+    store.engine.dispose()
+
+
+def test_pruning_a_store_keeps_messages_added_meanwhile(postgres: Server) -> None:
+    from langchain_community.chat_message_histories import SQLChatMessageHistory
+
+    url = postgres.url.replace("postgresql://", "postgresql+psycopg://")
+    session = f"s-{uuid.uuid4()}"
+    history = SQLChatMessageHistory(session, connection=url)
+    history.add_messages(turn_of(0, langchain=True))
+
+    def write() -> None:
+        mine = SQLChatMessageHistory(session, connection=url)
+        for number in range(1, 30):
+            mine.add_messages(turn_of(number, langchain=True))
+
+    def prune() -> None:
+        with history.engine.begin() as connection:
+            table = history.sql_model_class.__table__
+            prune_connection(connection, table, session, NONE, None)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while writer.is_alive():
+        prune()
+    writer.join()
+    prune()
+    rows = [(message.type, message.text) for message in history.messages]
+    assert words_of(rows) == words_of_turns(30)
+    assert [kind for kind, _ in rows].count("tool") == 2
+
+
+def test_pruning_the_jsonb_of_langchain_postgres(postgres: Server) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    stores = pytest.importorskip("langchain_postgres")
+    session, table = str(uuid.uuid4()), f"chat_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(postgres.url) as connection:
+        stores.PostgresChatMessageHistory.create_tables(connection, table)
+        history = stores.PostgresChatMessageHistory(table, session, sync_connection=connection)
+        for number in range(3):
+            history.add_messages(turn_of(number, langchain=True))
+        report = prune_store(postgres.url, table=table, session_id=session, config=TRIM, apply=True)
+        assert report.rows == 12
+        assert [one.action for one in report.decisions] == ["trimmed", "trimmed"]
+        messages = history.get_messages()
+    assert json.loads(str(messages[2].content)) == {"name": "find", "status": "success"}
+    assert messages[6].content == BULK

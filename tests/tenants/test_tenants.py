@@ -1,10 +1,9 @@
-"""Nobody's words in another's view: every manager, both frameworks, threads, tasks and batches."""
+"""No conversation shows the words of another: every manager, both frameworks, threads and tasks."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
@@ -24,6 +23,7 @@ from history_curator import (
     ObservableManager,
     PassthroughManager,
     PinManager,
+    Recall,
     RelevanceManager,
     RoleTruncator,
     SlidingWindowManager,
@@ -32,11 +32,10 @@ from history_curator import (
     ToolResultClearer,
     ToolResultTruncator,
     TurnRetentionManager,
-    managers,
 )
-from history_curator.formats import read_entries
-from history_curator.recall_tool import Recall
 from history_curator.config import RetentionConfig
+from history_curator.entries import handle_of
+from history_curator.formats import read_entries
 from tests.tenants.world import (
     Listener,
     Tenant,
@@ -56,31 +55,29 @@ THREADS = 8
 
 MANAGERS: dict[str, Callable[[EventBus], tuple[Any, ...]]] = {
     "none": lambda bus: (),
-    "SummarizingManager": lambda bus: (SummarizingManager(summarise, max_tokens=90),),
-    "RelevanceManager": lambda bus: (RelevanceManager(),),
     "retrieve=True": lambda bus: (),
-    "ComposedManager": lambda bus: (
-        ComposedManager((ToolResultTruncator(max_tokens=30), RelevanceManager())),
+    "SummarizingManager": lambda bus: (SummarizingManager(summarise, max_tokens=90),),
+    "RelevanceManager": lambda bus: (ObservableManager(RelevanceManager(), bus),),
+    "selecting": lambda bus: (
+        PinManager(),
+        TurnRetentionManager(),
+        ComposedManager((PassthroughManager(), SlidingWindowManager(12))),
+        TokenBudgetManager(max_tokens=200),
     ),
-    "PassthroughManager": lambda bus: (PassthroughManager(),),
-    "SlidingWindowManager": lambda bus: (SlidingWindowManager(12),),
-    "TokenBudgetManager": lambda bus: (TokenBudgetManager(max_tokens=200),),
-    "TurnRetentionManager": lambda bus: (TurnRetentionManager(),),
-    "ToolResultTruncator": lambda bus: (ToolResultTruncator(max_tokens=20),),
-    "ToolResultClearer": lambda bus: (ToolResultClearer(keep=1),),
-    "RoleTruncator": lambda bus: (RoleTruncator(),),
-    "DuplicateResultManager": lambda bus: (DuplicateResultManager(),),
-    "PinManager": lambda bus: (PinManager(),),
-    "ObservableManager": lambda bus: (ObservableManager(RelevanceManager(), bus),),
+    "shortening": lambda bus: (
+        DuplicateResultManager(),
+        ToolResultClearer(keep=1),
+        ToolResultTruncator(max_tokens=20),
+        RoleTruncator(),
+    ),
 }
-STATEFUL = ("none", "SummarizingManager", "retrieve=True")
-"""They remember something between calls: looked at with all conversations. What `RelevanceManager`
-remembers is what ``retrieve=True`` does."""
+STATEFUL = ("none", "retrieve=True", "SummarizingManager")
+"""Where most is remembered between calls."""
 
 
 @pytest.fixture(scope="module")
 def tenants() -> list[Tenant]:
-    return make_tenants()
+    return make_tenants(300)
 
 
 @pytest.fixture(autouse=True)
@@ -99,11 +96,12 @@ def log() -> Iterator[Listener]:
 
 
 def foreign(shown: Any, tenant: Tenant) -> set[str]:
+    """Return the private words in something shown that are not this tenant's."""
     return words(shown) - tenant.own
 
 
-def seen_of(curation: Any) -> list[Any]:
-    """Everything a curation gives its caller."""
+def everything_of(curation: Any) -> list[Any]:
+    """Return everything a curation gives its caller."""
     report = curation.report
     return [curation.messages, report.explain(), [repr(one) for one in report.decisions]]
 
@@ -112,106 +110,66 @@ def options_of(name: str) -> dict[str, Any]:
     return {"retrieve": True} if name.startswith("retrieve") else {}
 
 
-SCALE = ["some", pytest.param("all", marks=pytest.mark.nightly)]
-"""How many conversations; all of them, for every manager and in both frameworks, takes long."""
-
-
-def some(tenants: list[Tenant], name: str, scale: str) -> list[tuple[Tenant, list[Any]]]:
-    """All conversations, every fourth as it was and as it is; fewer where nothing is remembered."""
-    if name == "none" or scale == "all":
-        return requests(tenants)
-    if name not in STATEFUL:
-        tenants = tenants[:60]
-    once = [(tenant, tenant.messages) for tenant in tenants if tenant.number % 4]
-    return [*requests(tenants[::4]), *once]
-
-
-def test_every_manager_is_looked_at() -> None:
-    known = {
-        name for name in managers.__all__ if name.endswith(("Manager", "Truncator", "Clearer"))
-    }
-    assert known - {"HistoryManager"} <= MANAGERS.keys()
+def run_in_threads(live: Callable[..., set[str]], given: Any) -> list[set[str]]:
+    """Return what leaked."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        return [leak for leak in pool.map(live, given) if leak]
 
 
 def test_conversations_are_told_apart_by_their_own_words_only(tenants: list[Tenant]) -> None:
-    assert len(tenants) == 1_000
     assert all(tenant.own for tenant in tenants)
     assert len({str(tenant.messages[:3]) for tenant in tenants}) == 1
-    assert sum(bool(tenant.own & tenants[tenant.number - 1].own) for tenant in tenants[1:]) > 200
+    assert sum(bool(tenant.own & tenants[tenant.number - 1].own) for tenant in tenants[1:]) > 60
 
 
-@pytest.mark.parametrize("scale", SCALE)
 @pytest.mark.parametrize("name", MANAGERS)
-def test_threads(name: str, scale: str, tenants: list[Tenant], log: Listener) -> None:
+def test_threads_that_share_a_curator(name: str, tenants: list[Tenant], log: Listener) -> None:
     bus = EventBus()
     events: list[Any] = []
     bus.subscribe(object, events.append)
-    curator = Curator(
-        *MANAGERS[name](bus), max_tokens=BUDGET, recall_tool=True, bus=bus, **options_of(name)
-    )
+    managers = MANAGERS[name](bus)
+    curator = Curator(*managers, max_tokens=BUDGET, recall_tool=True, bus=bus, **options_of(name))
 
     def ask(request: tuple[Tenant, list[Any]]) -> set[str]:
         tenant, messages = request
-        return foreign(seen_of(curator.curate(messages)), tenant)
+        return foreign(everything_of(curator.curate(messages)), tenant)
 
-    with ThreadPoolExecutor(THREADS) as pool:
-        leaks = [leak for leak in pool.map(ask, some(tenants, name, scale)) if leak]
-    assert leaks == []
+    some = tenants if name in STATEFUL else tenants[:60]
+    assert run_in_threads(ask, requests(some)) == []
     assert events
     assert words([event.to_dict() for event in events]) == set()
     assert words(log.lines) == set()
 
 
-@pytest.mark.parametrize(
-    "name", ["none", "SummarizingManager", "retrieve=True"]
-)
-async def test_tasks(name: str, tenants: list[Tenant], log: Listener) -> None:
+@pytest.mark.parametrize("name", STATEFUL)
+async def test_tasks_that_share_a_curator(name: str, tenants: list[Tenant], log: Listener) -> None:
     prompts: list[str] = []
 
-    async def slowly(prompt: str) -> str:
+    async def summarise_slowly(prompt: str) -> str:
         prompts.append(prompt)
         await asyncio.sleep(0)
         return summarise(prompt)
 
-    made = (
-        (SummarizingManager(slowly, max_tokens=90),)
-        if "Summ" in name
-        else MANAGERS[name](EventBus())
-    )
-    curator = Curator(*made, max_tokens=BUDGET, **options_of(name))
+    managers = MANAGERS[name](EventBus())
+    if name == "SummarizingManager":
+        managers = (SummarizingManager(summarise_slowly, max_tokens=90),)
+    curator = Curator(*managers, max_tokens=BUDGET, **options_of(name))
 
     async def ask(tenant: Tenant, messages: list[Any]) -> set[str]:
-        return foreign(seen_of(await curator.acurate(messages)), tenant)
+        return foreign(everything_of(await curator.acurate(messages)), tenant)
 
-    found = await asyncio.gather(*(ask(*request) for request in requests(tenants[:200], seed=1)))
+    found = await asyncio.gather(*(ask(*request) for request in requests(tenants[:150], seed=1)))
     assert [leak for leak in found if leak] == []
     # Nor was a summariser ever shown the words of two conversations.
-    owners = [tenant.own for tenant in tenants[:200]]
-    assert all(any(words(prompt) <= own for own in owners) for prompt in prompts)
+    assert all(any(words(prompt) <= tenant.own for tenant in tenants) for prompt in prompts)
     assert words(log.lines) == set()
 
 
 class TestLangChain:
     """Batches of one runnable, agents that share a middleware, and histories over one table."""
 
-    @pytest.mark.parametrize("scale", SCALE)
-    @pytest.mark.parametrize("name", MANAGERS)
-    def test_batch(self, name: str, scale: str, tenants: list[Tenant], log: Listener) -> None:
-        core = pytest.importorskip("langchain_core.messages")
-        from langchain_history_curator import HistoryCurator
-
-        made = MANAGERS[name](EventBus())
-        curator = HistoryCurator(managers=list(made), max_tokens=BUDGET, **options_of(name))
-        many = tenants if scale == "all" else tenants[: 300 if name in STATEFUL else 30]
-        for said in (requests(many)[: len(many)], requests(many)[len(many) :]):
-            given = [core.convert_to_messages(messages) for _, messages in said]
-            views = curator.batch(given, {"max_concurrency": THREADS})
-            for (tenant, _), view in zip(said, views, strict=True):
-                assert foreign([message.model_dump() for message in view], tenant) == set()
-        assert words(log.lines) == set()
-
     @pytest.mark.parametrize("name", STATEFUL)
-    async def test_abatch_and_its_events(
+    async def test_batches_and_their_events(
         self, name: str, tenants: list[Tenant], log: Listener
     ) -> None:
         core = pytest.importorskip("langchain_core.messages")
@@ -221,18 +179,19 @@ class TestLangChain:
 
         events: list[Any] = []
 
-        class Hears(AsyncCallbackHandler):
+        class Handler(AsyncCallbackHandler):
             async def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
                 if name == EVENT_NAME:
                     events.append(data)
 
-        made = MANAGERS[name](EventBus())
-        curator = HistoryCurator(managers=list(made), max_tokens=BUDGET, **options_of(name))
-        said = requests(tenants[:60], seed=2)
-        given = [core.convert_to_messages(messages) for _, messages in said]
-        views = await curator.abatch(given, {"callbacks": [Hears()]})
-        for (tenant, _), view in zip(said, views, strict=True):
-            assert foreign([message.model_dump() for message in view], tenant) == set()
+        managers = list(MANAGERS[name](EventBus()))
+        curator = HistoryCurator(managers=managers, max_tokens=BUDGET, **options_of(name))
+        asked = requests(tenants[:60], seed=2)
+        given = [core.convert_to_messages(messages) for _, messages in asked]
+        views = curator.batch(given, {"max_concurrency": THREADS})
+        again = await curator.abatch(given, {"callbacks": [Handler()]})
+        for (tenant, _), *both in zip(asked, views, again, strict=True):
+            assert foreign([one.model_dump() for view in both for one in view], tenant) == set()
         assert events
         assert words(events) == set()
         assert words(log.ours) == set()
@@ -247,29 +206,26 @@ class TestLangChain:
 
         from langchain_history_curator import HistoryCuratorMiddleware
 
-        sent: list[tuple[Any, str]] = []
+        sent: list[str] = []
 
         class Model(GenericFakeChatModel):
             def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
-                sent.append((threading.get_ident(), str([one.model_dump() for one in messages])))
+                sent.append(str([one.model_dump() for one in messages]))
                 return super()._generate(messages, *args, **kwargs)
 
-        made = MANAGERS[name](EventBus())
+        managers = MANAGERS[name](EventBus())
         agent = agents.create_agent(
             Model(messages=repeat(core.AIMessage("ok"))),
             tools=[],
-            middleware=[HistoryCuratorMiddleware(*made, max_tokens=BUDGET, **options_of(name))],
+            middleware=[HistoryCuratorMiddleware(*managers, max_tokens=BUDGET, **options_of(name))],
         )
-
-        def ask(tenant: Tenant) -> set[str]:
-            agent.invoke({"messages": core.convert_to_messages(tenant.messages)})
-            mine = [text for thread, text in sent if thread == threading.get_ident()]
-            return foreign(mine[-1:], tenant)
-
         with ThreadPoolExecutor(THREADS) as pool:
-            leaks = [leak for leak in pool.map(ask, tenants[:16]) if leak]
-        assert leaks == []
+            states = [
+                {"messages": core.convert_to_messages(tenant.messages)} for tenant in tenants[:16]
+            ]
+            list(pool.map(agent.invoke, states))
         assert len(sent) == 16
+        assert all(any(words(text) <= tenant.own for tenant in tenants[:16]) for text in sent)
         assert words(log.ours) == set()
 
     def test_histories_in_one_table(
@@ -280,7 +236,7 @@ class TestLangChain:
         from langchain_history_curator import CuratedChatMessageHistory, recall_tool
 
         url = f"sqlite:///{tmp_path / 'chat.db'}?timeout=30"
-        stores.SQLChatMessageHistory("first", connection=url)  # makes the table
+        stores.SQLChatMessageHistory("first", connection=url).engine.dispose()  # makes the table
         relevance = RelevanceManager()
         retention = RetentionConfig(persist_tool_invocations="trimmed", preserve_turns=3)
 
@@ -289,16 +245,15 @@ class TestLangChain:
             history = CuratedChatMessageHistory(
                 store, relevance, max_tokens=BUDGET, retention=retention
             )
-            history.add_messages(core.convert_to_messages(tenant.messages[: tenant.earlier]))
-            shown = [message.model_dump() for message in history.messages]
-            history.add_messages(core.convert_to_messages(tenant.messages[tenant.earlier :]))
-            shown += [message.model_dump() for message in history.messages]
+            shown = []
+            for some in (tenant.messages[: tenant.earlier], tenant.messages[tenant.earlier :]):
+                history.add_messages(core.convert_to_messages(some))
+                shown += [message.model_dump() for message in history.messages]
             shown.append(recall_tool(history).invoke({"query": "where is the order packed"}))
             store.engine.dispose()
             return foreign(shown, tenant)
 
-        with ThreadPoolExecutor(4) as pool:
-            assert [leak for leak in pool.map(live, tenants[:40]) if leak] == []
+        assert run_in_threads(live, tenants[:40]) == []
         assert words(log.ours) == set()
 
 
@@ -306,10 +261,10 @@ class TestLlamaIndex:
     """Memories that share a curator and a store, in tasks and in threads."""
 
     @staticmethod
-    def told(messages: list[Any]) -> list[Any]:
+    def to_messages(messages: list[Any]) -> list[Any]:
         from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
 
-        said: list[Any] = []
+        out: list[Any] = []
         for one in messages:
             blocks: list[Any] = [TextBlock(text=one["content"])] if one.get("content") else []
             for call in one.get("tool_calls") or ():
@@ -318,36 +273,31 @@ class TestLlamaIndex:
                     ToolCallBlock(tool_call_id=call["id"], tool_name=name, tool_kwargs=arguments)
                 )
             extra = {"tool_call_id": one["tool_call_id"]} if one["role"] == "tool" else {}
-            said.append(ChatMessage(role=one["role"], blocks=blocks, additional_kwargs=extra))
-        return said
+            out.append(ChatMessage(role=one["role"], blocks=blocks, additional_kwargs=extra))
+        return out
 
-    @pytest.mark.parametrize("scale", SCALE)
-    @pytest.mark.parametrize("name", MANAGERS)
-    async def test_memories_in_tasks(
-        self, name: str, scale: str, tenants: list[Tenant], log: Listener
-    ) -> None:
+    @pytest.mark.parametrize("name", STATEFUL)
+    async def test_memories_in_tasks(self, name: str, tenants: list[Tenant], log: Listener) -> None:
         pytest.importorskip("llama_index.core")
         from llama_index.core.storage.chat_store import SimpleChatStore
 
         from llamaindex_history_curator import CuratedMemory
 
         store = SimpleChatStore()
-        made = MANAGERS[name](EventBus())
-        curator = Curator(*made, max_tokens=BUDGET, **options_of(name))
+        curator = Curator(*MANAGERS[name](EventBus()), max_tokens=BUDGET, **options_of(name))
 
         async def live(tenant: Tenant) -> set[str]:
             memory = CuratedMemory.from_defaults(
                 chat_store=store, chat_store_key=f"t{tenant.number}", curator=curator
             )
-            await memory.aput_messages(self.told(tenant.messages[: tenant.earlier]))
-            shown = [one.model_dump() for one in await memory.aget()]
-            await memory.aput_messages(self.told(tenant.messages[tenant.earlier :]))
-            await asyncio.sleep(0)
-            shown += [one.model_dump() for one in await memory.aget("where is my order?")]
+            shown = []
+            for some in (tenant.messages[: tenant.earlier], tenant.messages[tenant.earlier :]):
+                await memory.aput_messages(self.to_messages(some))
+                shown += [one.model_dump() for one in await memory.aget()]
+                await asyncio.sleep(0)
             return foreign(shown, tenant)
 
-        many = tenants if scale == "all" else tenants[: 150 if name in STATEFUL else 20]
-        found = await asyncio.gather(*map(live, many))
+        found = await asyncio.gather(*map(live, tenants[:100]))
         assert [leak for leak in found if leak] == []
         assert words(log.lines) == set()
 
@@ -364,35 +314,34 @@ class TestLlamaIndex:
 
         events: list[Any] = []
 
-        class Hears(BaseEventHandler):
+        class Handler(BaseEventHandler):
             @classmethod
             def class_name(cls) -> str:
-                return "Hears"
+                return "Handler"
 
             def handle(self, event: Any, **_: Any) -> None:
                 if isinstance(event, HistoryCuratedEvent):
                     events.append(event.model_dump())
 
-        root, hears = get_dispatcher(), Hears()
-        root.add_event_handler(hears)
+        root, handler = get_dispatcher(), Handler()
+        root.add_event_handler(handler)
         store = SimpleChatStore()
-        made = MANAGERS[name](EventBus())
-        curator = Curator(*made, max_tokens=BUDGET, recall_tool=True, **options_of(name))
+        managers = MANAGERS[name](EventBus())
+        curator = Curator(*managers, max_tokens=BUDGET, recall_tool=True, **options_of(name))
 
         def live(tenant: Tenant) -> set[str]:
             memory = CuratedMemory.from_defaults(
                 chat_store=store, chat_store_key=f"t{tenant.number}", curator=curator
             )
-            memory.put_messages(self.told(tenant.messages))
+            memory.put_messages(self.to_messages(tenant.messages))
             shown: list[Any] = [one.model_dump() for one in memory.get()]
             shown.append(str(recall_tool(memory).call(query="where is the order packed")))
             return foreign(shown, tenant)
 
         try:
-            with ThreadPoolExecutor(THREADS) as pool:
-                assert [leak for leak in pool.map(live, tenants[:60]) if leak] == []
+            assert run_in_threads(live, tenants[:60]) == []
         finally:
-            root.event_handlers.remove(hears)
+            root.event_handlers.remove(handler)
         assert events
         assert words(events) == set()
         assert words(log.ours) == set()
@@ -406,33 +355,29 @@ def test_sessions_their_forks_and_their_events(tenants: list[Tenant], log: Liste
     bus.subscribe(HistoryCurated, curated.append)
     curator = Curator(RelevanceManager(), max_tokens=BUDGET, bus=bus)
     owners: dict[Any, Tenant] = {}
-    leaks: list[set[str]] = []
 
-    def live(tenant: Tenant) -> None:
+    def live(tenant: Tenant) -> set[str]:
         session = HistorySession(bus=bus)
         owners[session.session_id] = tenant
         session.record(tenant.messages[: tenant.earlier])
         branch = session.fork(at=tenant.earlier - 2)
         owners[branch.session_id] = tenant
         branch.record(tenant.messages[tenant.earlier :])
-        leaks.extend(
-            foreign(seen_of(curator.curate(one.messages, session=one)), tenant)
-            for one in (session, branch, HistorySession.from_json(branch.to_json()))
-        )
+        restored = HistorySession.from_json(branch.to_json())
+        views = [curator.curate(one.messages, session=one) for one in (session, branch, restored)]
+        return foreign(list(map(everything_of, views)), tenant)
 
-    with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(live, tenants[:120]))
-    assert [leak for leak in leaks if leak] == []
+    assert run_in_threads(live, tenants[:120]) == []
     for event in recorded:
         assert words(repr(event.entry)) <= owners[event.session_id].own
     assert words([event.to_dict() for event in curated]) == set()
     assert words(log.lines) == set()
 
 
-def test_numbers_reported_for_one_are_not_taken_for_another() -> None:
+def test_usage_reported_for_one_conversation_is_not_taken_for_another() -> None:
     """Both begin alike, are equally long and end on the same words; neither has a key."""
     curator = Curator(max_tokens=8_000)
-    said = [
+    conversations = [
         [
             *[{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello!"}],
             *[{"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}],
@@ -440,30 +385,22 @@ def test_numbers_reported_for_one_are_not_taken_for_another() -> None:
         ]
         for text in ("a long story " * 900, "a short one")
     ]
-    first = curator.curate(said[0])
+    first = curator.curate(conversations[0])
     first.observe({"prompt_tokens": 2 * first.tokens})
-    assert curator.curate(said[1]).tokens == Curator(max_tokens=8_000).curate(said[1]).tokens
+    alone = Curator(max_tokens=8_000).curate(conversations[1])
+    assert curator.curate(conversations[1]).tokens == alone.tokens
 
 
 def test_recall_answers_from_its_own_conversation(tenants: list[Tenant], log: Listener) -> None:
     """By query, by its own handles and by those of others, from several threads at once."""
-    handles: list[str] = []
-    lock = threading.Lock()
+    handles = [list(map(handle_of, read_entries(tenant.messages))) for tenant in tenants[:60]]
 
     def live(tenant: Tenant) -> set[str]:
-        recall = Recall(read_entries(tenant.messages), max_tokens=300)
-        curation = Curator(max_tokens=BUDGET, recall_tool=True).curate(tenant.messages)
-        mine = [entry.handle for entry in curation.report._view if entry.handle]
-        with lock:
-            others = handles[-20:]
-            handles.extend(mine)
-        asked = [
-            recall(query="where is the order packed"),
-            recall(query=f"zq{tenant.number + 3:04d}a"),
-        ]
-        asked += [recall(handle=handle) for handle in (*mine, *others)]
-        return words(asked) - tenant.own - {f"zq{tenant.number + 3:04d}a"}
+        recall = Recall(tenant.messages, max_tokens=300)
+        near = handles[tenant.number - 1 : tenant.number + 2]
+        answers = [recall(query="where is the order packed")]
+        answers += [recall(handle=handle) for some in near for handle in some]
+        return foreign(answers, tenant)
 
-    with ThreadPoolExecutor(THREADS) as pool:
-        assert [leak for leak in pool.map(live, tenants[:100]) if leak] == []
+    assert run_in_threads(live, tenants[1:30]) == []
     assert words(log.lines) == set()

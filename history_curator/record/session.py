@@ -1,45 +1,53 @@
-"""`HistorySession`: the record, and what it can be asked."""
+"""`HistorySession`: the full record of a conversation, and selectors over it."""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 from uuid import UUID, uuid4
 
-from history_curator.errors import ConfigurationError, ConversionError, a_type
 from history_curator.entries import ConversationEntry
+from history_curator.entry_json import decoded, encoded, entry_from_dict, entry_to_dict
+from history_curator.errors import ConfigurationError, ConversionError, a_type
 from history_curator.events import ConversationRecorded, EventBus
-from history_curator.record._sources import format_of, dump_entries, load_entries
+from history_curator.formats import (
+    DictFormat,
+    Gathered,
+    MessageFormat,
+    adapter_of,
+    adapters,
+    detect,
+    read_entries,
+    scattered,
+)
+
+K = TypeVar("K")
 
 Reducer = Callable[..., Sequence[Any]]
 """Called as ``reducer(slice, event, context=…)``; returns the new slice."""
 
+_BROKEN = (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError)
 
-@dataclass(frozen=True, slots=True)
-class ReducerContext:
-    """What a reducer may ask: the session it works for."""
+
+class ReducerContext(NamedTuple):
+    """Tells a reducer which session it works for."""
 
     session: HistorySession
 
 
 class HistorySession:
-    """Everything that was said, in order, for audit, replay and recall.
+    """The full record of a conversation, for audit, replay and recall.
 
     Entries are only ever added. Each gets the evaluation it belongs to, its position within it
     and the time; `ConversationRecorded` is published for each. Whatever the model was shown, the
     session holds the whole conversation. Thread-safe.
 
     As JSON a session keeps the messages as they were given, every field of them, in their own
-    format: one that is restored sends what the one that was saved would have sent.
-
-    Args:
-        session_id: identifies the session; a new one by default.
-        evaluation_id: the run that entries belong to unless told otherwise.
-        bus: where events are published.
+    format: a restored session sends the same messages as the saved one.
 
     Examples:
         >>> session = HistorySession()
@@ -62,7 +70,7 @@ class HistorySession:
         self.parent_id: UUID | None = None
         self.bus = bus or EventBus()
         self._entries: list[ConversationEntry] = []
-        self._next: dict[UUID, int] = {}
+        self._next_sequence: dict[UUID, int] = {}
         self._slices: dict[type, tuple[Any, ...]] = {}
         self._lock = threading.RLock()
 
@@ -79,24 +87,19 @@ class HistorySession:
         Entries that were recorded as such become dicts, and so does everything where formats
         were mixed.
         """
-        from history_curator.formats import DictFormat, scattered
-
         entries = self.entries
-        format = format_of([entry.source for entry in entries]) or DictFormat()
-        return scattered(format.write(entries))
+        writer = _common_format([entry.source for entry in entries]) or DictFormat()
+        return scattered(writer.write(entries))
 
     def append(self, message: Any, *, evaluation_id: UUID | None = None) -> ConversationEntry:
-        """Record one message or entry and return it as recorded.
-
-        Raises:
-            ConversionError: when it cannot be read, or holds several entries.
-        """
-        read = self._read([message])
-        if len(read) != 1:
+        """Record one message or entry and return it as recorded."""
+        entries = self._read([message])
+        if len(entries) != 1:
             raise ConversionError(
-                f"the message holds {len(read)} entries.", fix="record it with session.record([…])."
+                f"the message holds {len(entries)} entries.",
+                fix="record it with session.record([…]).",
             )
-        return self._add(read, evaluation_id)[0]
+        return self._add(entries, evaluation_id)[0]
 
     def record(
         self, messages: Sequence[Any], *, evaluation_id: UUID | None = None
@@ -109,39 +112,14 @@ class HistorySession:
         return self._add(self._read(messages), evaluation_id)
 
     def register_reducer(
-        self,
-        event_type: type[Any],
-        reducer: Reducer,
-        *,
-        slice_type: type[Any],
+        self, event_type: type[Any], reducer: Reducer, *, slice_type: type[Any]
     ) -> Callable[[], None]:
-        """Collect what this session's events say: a slice of anything, for `select_all`.
+        """Collect a slice of anything from this session's events; return a function to end it.
 
-        Whenever an event of the type is published on the session's bus, the slice becomes
-        ``reducer(slice, event, context=…)``. Events that name another session, or none though
-        they could, are not this session's. The reducer runs where the event is published, one at
-        a time; what it raises is logged by the bus and leaves the slice as it was. Registering
-        again for a slice type replaces nothing: both reducers run. Slices are not part of the
-        session's JSON.
-
-        Args:
-            event_type: such as `ConversationRecorded` or `HistoryCurated`.
-            reducer: takes the slice so far, a tuple, and the event; returns the new slice.
-            slice_type: what `select_all` and `select_where` are asked for.
-
-        Returns:
-            A function that ends it.
-
-        Examples:
-            >>> session = HistorySession()
-            >>> stop = session.register_reducer(
-            ...     ConversationRecorded,
-            ...     lambda known, event, *, context: (*known, event.entry.content),
-            ...     slice_type=str,
-            ... )
-            >>> entry = session.append({"role": "user", "content": "hello"})
-            >>> session.slice(str)
-            ('hello',)
+        For each event of the type that names this session, the slice becomes
+        ``reducer(slice, event, context=…)``. `select_all` returns it by the slice type. A reducer
+        that raises is logged by the bus and leaves the slice as it was. Slices are not part of
+        the session's JSON.
         """
         context = ReducerContext(self)
 
@@ -149,13 +127,13 @@ class HistorySession:
             if getattr(event, "session_id", self.session_id) != self.session_id:
                 return
             with self._lock:
-                made = reducer(self._slices.get(slice_type, ()), event, context=context)
-                self._slices[slice_type] = tuple(made)
+                known = self._slices.get(slice_type, ())
+                self._slices[slice_type] = tuple(reducer(known, event, context=context))
 
         return self.bus.subscribe(event_type, reduce)
 
     def slice(self, kind: type[Any]) -> tuple[Any, ...]:
-        """Return what reducers collected for a slice type; every entry for entries by default."""
+        """Return the slice that reducers collected; every entry for entries by default."""
         with self._lock:
             known = self._slices.get(kind)
         if known is None and kind is ConversationEntry:
@@ -165,28 +143,41 @@ class HistorySession:
     def fork(self, at: int | ConversationEntry | None = None) -> HistorySession:
         """Start a branch that shares the entries up to a point, for an edited message.
 
-        Args:
-            at: how many entries to share (negative counts from the end), or the first entry not
-                to share; all by default.
-
-        Raises:
-            ConfigurationError: when there is no such place in this session.
+        `at` is how many entries to share (negative counts from the end), or the first entry not
+        to share; all by default.
         """
         with self._lock:
             shared = self._entries[: self._position(at)]
         branch = HistorySession(bus=self.bus)
         branch.parent_id = self.session_id
-        branch._entries = shared
-        branch._next = _next_sequences(shared)
+        branch._restore(shared)
         return branch
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the session as plain data."""
+        """Return the session as JSON data, each message once."""
+        messages: list[Any] = []
+        indexes: dict[int, int] = {}
+        items = []
+        for entry in self.entries:
+            item = encoded(entry_to_dict(entry))
+            source = entry.source
+            if source is not None and id(source) not in indexes:
+                dumped = _dump_message(source)
+                if dumped is not None:
+                    indexes[id(source)] = len(messages)
+                    messages.append(dumped)
+            if id(source) in indexes:
+                item["message"] = indexes[id(source)]
+                item["part"] = entry.span[0] if entry.span else 0
+                if entry.original is not None:
+                    item["edited"] = True
+            items.append(item)
         return {
             "session_id": str(self.session_id),
             "evaluation_id": str(self.evaluation_id),
             "parent_id": None if self.parent_id is None else str(self.parent_id),
-            **dump_entries(self.entries),
+            "messages": messages,
+            "entries": items,
         }
 
     def to_json(self) -> str:
@@ -195,11 +186,7 @@ class HistorySession:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, bus: EventBus | None = None) -> HistorySession:
-        """Return the session that `to_dict` made this data from; publishes nothing.
-
-        Raises:
-            ConversionError: when the data is not a session.
-        """
+        """Return the session that `to_dict` wrote, or raise a `ConversionError`."""
         try:
             session = cls(
                 session_id=UUID(data["session_id"]),
@@ -208,29 +195,30 @@ class HistorySession:
             )
             parent = data.get("parent_id")
             session.parent_id = UUID(parent) if parent else None
-            data["entries"]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            sources = [_load_message(message) for message in data.get("messages") or ()]
+            common = _common_format(sources)
+            session._restore([_load_entry(item, sources, common) for item in data["entries"]])
+        except _BROKEN as error:
+            if isinstance(error, ConversionError):
+                raise
             raise ConversionError(
-                f"not a session as written by to_dict ({error!r}).", fix="pass the data unchanged."
+                f"not a session as written by to_dict ({type(error).__name__}).",
+                fix="pass the data unchanged.",
             ) from error
-        session._entries = load_entries(data)
-        session._next = _next_sequences(session._entries)
         return session
 
     @classmethod
     def from_json(cls, text: str, *, bus: EventBus | None = None) -> HistorySession:
-        """Return the session that `to_json` wrote; publishes nothing."""
+        """Return the session that `to_json` wrote, or raise a `ConversionError`."""
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConversionError(
                 f"not JSON ({error}).", fix="pass the text that to_json returned."
             ) from error
         return cls.from_dict(data, bus=bus)
 
     def _read(self, messages: Sequence[Any]) -> list[ConversationEntry]:
-        from history_curator.formats import detect, read_entries
-
         return read_entries(messages, detect(messages), start=len(self._entries))
 
     def _add(
@@ -247,10 +235,17 @@ class HistorySession:
 
     def _stamp(self, entry: ConversationEntry, evaluation_id: UUID | None) -> ConversationEntry:
         evaluation = evaluation_id or entry.evaluation_id or self.evaluation_id
-        sequence = self._next.get(evaluation, 0)
-        self._next[evaluation] = sequence + 1
-        created = entry.created_at or datetime.now(timezone.utc)
-        return replace(entry, evaluation_id=evaluation, sequence=sequence, created_at=created)
+        sequence = self._next_sequence.get(evaluation, 0)
+        self._next_sequence[evaluation] = sequence + 1
+        created_at = entry.created_at or datetime.now(timezone.utc)
+        return replace(entry, evaluation_id=evaluation, sequence=sequence, created_at=created_at)
+
+    def _restore(self, entries: list[ConversationEntry]) -> None:
+        self._entries = entries
+        for entry in entries:
+            if entry.evaluation_id is not None:
+                known = self._next_sequence.get(entry.evaluation_id, 0)
+                self._next_sequence[entry.evaluation_id] = max(known, entry.sequence + 1)
 
     def _position(self, at: int | ConversationEntry | None) -> int:
         if not isinstance(at, ConversationEntry):
@@ -272,9 +267,7 @@ class HistorySession:
         return f"HistorySession({self.session_id}, {len(self)} entries)"
 
     def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        del state["_lock"]
-        return state
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -282,15 +275,7 @@ class HistorySession:
 
 
 def position_of(at: int | None, count: int) -> int:
-    """Return how many of so many a branch shares; None is all, negative counts from the end.
-
-    Raises:
-        ConfigurationError: when there is no such place.
-
-    Examples:
-        >>> position_of(-1, 3), position_of(None, 3)
-        (2, 3)
-    """
+    """Return how many of `count` messages a branch shares; negative counts from the end."""
     if at is None:
         return count
     if not isinstance(at, int) or isinstance(at, bool):
@@ -302,18 +287,6 @@ def position_of(at: int | None, count: int) -> int:
     return at if at >= 0 else count + at
 
 
-def _next_sequences(entries: Sequence[ConversationEntry]) -> dict[UUID, int]:
-    following: dict[UUID, int] = {}
-    for entry in entries:
-        if entry.evaluation_id is not None:
-            known = following.get(entry.evaluation_id, 0)
-            following[entry.evaluation_id] = max(known, entry.sequence + 1)
-    return following
-
-
-K = TypeVar("K")
-
-
 @overload
 def select_all(session: HistorySession) -> tuple[ConversationEntry, ...]: ...
 
@@ -323,44 +296,93 @@ def select_all(session: HistorySession, kind: type[K]) -> tuple[K, ...]: ...
 
 
 def select_all(session: HistorySession, kind: type[Any] = ConversationEntry) -> tuple[Any, ...]:
-    """Return every entry of a session, oldest first, or the slice that reducers made.
-
-    Examples:
-        >>> session = HistorySession()
-        >>> _ = session.record([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
-        >>> [entry.content for entry in select_all(session)]
-        ['a', 'b']
-    """
+    """Return every entry of a session, oldest first, or the slice that reducers collected."""
     return session.slice(kind)
 
 
 def select_where(
-    session: HistorySession,
-    kind: type[K],
-    predicate: Callable[[K], bool],
+    session: HistorySession, kind: type[K], predicate: Callable[[K], bool]
 ) -> tuple[K, ...]:
-    """Return what a predicate holds for, oldest first.
-
-    Examples:
-        >>> session = HistorySession()
-        >>> _ = session.append({"role": "user", "content": "hello"})
-        >>> len(select_where(session, ConversationEntry, lambda entry: entry.content == "bye"))
-        0
-    """
-    return tuple(entry for entry in select_all(session, kind) if predicate(entry))
+    """Return the entries or slice items that a predicate holds for, oldest first."""
+    return tuple(item for item in select_all(session, kind) if predicate(item))
 
 
 def get_evaluation_history(
     session: HistorySession, evaluation_id: UUID
 ) -> tuple[ConversationEntry, ...]:
-    """Return all entries of one run, oldest first.
-
-    Examples:
-        >>> session = HistorySession()
-        >>> entry = session.append({"role": "user", "content": "hello"})
-        >>> get_evaluation_history(session, session.evaluation_id) == (entry,)
-        True
-    """
+    """Return all entries of one run, oldest first."""
     return select_where(
         session, ConversationEntry, lambda entry: entry.evaluation_id == evaluation_id
+    )
+
+
+# Recorded messages as JSON and back, in the format they were given in.
+
+
+def _common_format(sources: Sequence[Any]) -> MessageFormat | None:
+    """Return the one format that reads and writes all these messages, or None."""
+    if not sources or any(source is None for source in sources):
+        return None
+    flat = scattered(sources)
+    if all(isinstance(message, Mapping) for message in flat):
+        return detect(flat)
+    formats = {found.name: found for found in (detect([message]) for message in flat)}
+    return next(iter(formats.values())) if len(formats) == 1 else None
+
+
+def _dump_message(source: Any) -> dict[str, Any] | None:
+    if isinstance(source, Gathered):
+        return {"format": "gathered", "data": [encoded(dict(one)) for one in source]}
+    if isinstance(source, Mapping):
+        return {"format": "dicts", "data": encoded(dict(source))}
+    adapter = adapter_of(source)
+    if adapter is None:
+        return None
+    return {"format": _package_of(adapter), "data": adapter.load().to_json(source)}
+
+
+def _load_message(message: Mapping[str, Any]) -> Any:
+    kind, data = message["format"], message["data"]
+    if kind == "dicts":
+        return decoded(data)
+    if kind == "gathered":
+        return Gathered(map(decoded, data))
+    for adapter in adapters().values():
+        if _package_of(adapter) == kind:
+            try:
+                return adapter.load().from_json(data)
+            except ImportError:
+                break
+    raise ConversionError(
+        f"the session was recorded with {kind!r}, which is not installed.",
+        fix="install the extra it belongs to, and pass the data unchanged.",
+    )
+
+
+def _package_of(adapter: Any) -> str:
+    return str(adapter.module).partition(".")[0]
+
+
+def _load_entry(
+    data: Mapping[str, Any], sources: Sequence[Any], common: MessageFormat | None
+) -> ConversationEntry:
+    item = decoded(data)
+    entry = entry_from_dict(item)
+    if "message" not in item:
+        return entry
+    source = sources[item["message"]]
+    reader = common or _common_format([source]) or DictFormat()
+    entries = reader.read(source, entry.sequence)
+    if item["part"] >= len(entries):
+        return entry
+    recorded = entries[item["part"]]
+    if item.get("edited"):
+        return replace(entry, source=source, span=recorded.span, original=recorded)
+    return replace(
+        entry,
+        source=source,
+        span=recorded.span,
+        tool_calls=recorded.tool_calls,
+        parts=recorded.parts,
+        reasoning=recorded.reasoning,
     )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from history_curator.errors import HistoryCuratorError
-from history_curator.record.resilience import WriteBehind
-from history_curator.integrations import Branches
+from history_curator.record.branches import Branches
+from history_curator.record.outbox import WriteBehind
 
 
 class Rows:
@@ -71,7 +71,7 @@ def test_lines_that_make_no_sense_are_passed_over(rows: Rows) -> None:
         json.dumps({"switch": ["main"]}),
         json.dumps({"fork": made, "name": "orphan", "parent": "nobody"}),
         json.dumps({"fork": made, "name": {"x": 1}, "parent": "main"}),
-        json.dumps({"fork": made, "name": "main", "parent": "main"}),
+        json.dumps({"fork": made[1:], "name": "short", "parent": "main"}),
         json.dumps({"fork": made, "name": "good", "parent": "main", "at": "?", "created_at": 3}),
     ]
     found = rows.branches().list()
@@ -79,6 +79,15 @@ def test_lines_that_make_no_sense_are_passed_over(rows: Rows) -> None:
         ("main", 0, True),
         ("good", 0, False),
     ]
+
+
+def test_two_forks_of_one_name_at_once_are_both_listed(rows: Rows) -> None:
+    rows.stored["ann:branches"] = [
+        json.dumps({"fork": letter * 32, "name": "wanted", "parent": "main"}) for letter in "abc"
+    ]
+    found = rows.branches().list()
+    assert [one.name for one in found] == ["main", "wanted", "wanted 2", "wanted 3"]
+    assert len({one.key for one in found}) == 4
 
 
 def test_names_given_by_number_are_never_taken_twice(rows: Rows) -> None:

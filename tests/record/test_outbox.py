@@ -6,15 +6,21 @@ import asyncio
 import copy
 import logging
 import threading
+from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
 
-from history_curator.record.resilience import WriteBehind
+from history_curator.errors import HistoryCuratorError
+from history_curator.record import outbox
+from history_curator.record.outbox import WriteBehind
+
+_ids = count()
 
 
-class Flaky:
-    """A store whose operations fail on demand, before or after they took effect."""
+class FlakyStore:
+    """A store of texts whose operations fail on demand, before or after they took effect."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
@@ -31,12 +37,11 @@ class Flaky:
         self._meet("load")
         return list(self.rows)
 
-    def append(self, items: Any) -> None:
+    def append(self, items: Sequence[Any]) -> None:
         self._meet("append")
+        self.rows.extend(items[: self.after])
         if self.after is not None:
-            self.rows.extend(items[: self.after])
             raise ConnectionResetError("gone before the answer")
-        self.rows.extend(items)
 
     def clear(self) -> None:
         self._meet("clear")
@@ -44,17 +49,38 @@ class Flaky:
 
 
 @pytest.fixture
-def store() -> Flaky:
-    return Flaky()
+def store() -> FlakyStore:
+    return FlakyStore()
 
 
 @pytest.fixture
-def buffer(store: Flaky) -> WriteBehind[Any]:
+def buffer(store: FlakyStore) -> WriteBehind[Any]:
     return WriteBehind(store.load, store.append, clear=store.clear)
 
 
+def stamp(text: str) -> tuple[int, str]:
+    return next(_ids), text
+
+
+def stamped_buffer(store: FlakyStore, **options: Any) -> WriteBehind[Any]:
+    return WriteBehind(
+        store.load,
+        store.append,
+        clear=store.clear,
+        stamp=stamp,
+        key=lambda item: item[0],
+        **options,
+    )
+
+
+def texts(rows: Sequence[Any]) -> list[str]:
+    return [text for _, text in rows]
+
+
 class TestOutage:
-    def test_said_meanwhile_arrives_in_order(self, store: Flaky, buffer: WriteBehind[Any]) -> None:
+    def test_messages_of_an_outage_arrive_in_order(
+        self, store: FlakyStore, buffer: WriteBehind[Any]
+    ) -> None:
         assert buffer.add(["a", "b"])
         store.down = True
         assert not buffer.add(["c"])
@@ -66,25 +92,21 @@ class TestOutage:
         assert store.rows == ["a", "b", "c", "d", "e", "f"] == buffer.read()
         assert buffer.pending == ()
 
-    def test_reading_flushes(self, store: Flaky, buffer: WriteBehind[Any]) -> None:
-        store.down = True
-        buffer.add(["a"])
-        store.down = False
-        assert buffer.read() == ["a"] == store.rows
-
-    def test_degrades_to_empty_when_nothing_is_known(
-        self, store: Flaky, buffer: WriteBehind[Any]
+    def test_an_unknown_store_reads_as_empty_while_it_is_down(
+        self, store: FlakyStore, buffer: WriteBehind[Any]
     ) -> None:
         store.rows = ["earlier"]
         store.down = True
         assert buffer.read() == []
+        assert isinstance(buffer.failure, ConnectionError)
         assert buffer.degraded
         store.down = False
-        assert buffer.read() == ["earlier"]
+        buffer.add(["now"])
+        assert buffer.read() == ["earlier", "now"] == store.rows
         assert not buffer.degraded
 
-    def test_one_warning_per_outage(
-        self, store: Flaky, buffer: WriteBehind[Any], caplog: pytest.LogCaptureFixture
+    def test_an_outage_is_one_warning_and_one_message(
+        self, store: FlakyStore, buffer: WriteBehind[Any], caplog: pytest.LogCaptureFixture
     ) -> None:
         with caplog.at_level(logging.INFO, logger="history_curator.store"):
             for _ in range(2):
@@ -97,7 +119,7 @@ class TestOutage:
         levels = [record.levelname for record in caplog.records]
         assert levels == ["WARNING", "INFO", "WARNING", "INFO"]
 
-    def test_rests_before_trying_again(self, store: Flaky) -> None:
+    def test_a_failed_store_is_left_alone_for_a_while(self, store: FlakyStore) -> None:
         buffer = WriteBehind(store.load, store.append, retry_after=3600)
         store.down = True
         buffer.read()
@@ -107,62 +129,51 @@ class TestOutage:
         assert store.calls == []
 
 
-class TestDoubt:
-    """The write failed, but some of it may have arrived."""
+class TestFailedWrites:
+    """A write failed, but some of it may have arrived."""
 
     @pytest.mark.parametrize("arrived", [0, 1, 2, 3])
-    def test_nothing_doubled_or_lost(
-        self, store: Flaky, buffer: WriteBehind[Any], arrived: int
+    def test_items_with_ids_are_neither_doubled_nor_lost(
+        self, store: FlakyStore, arrived: int
     ) -> None:
-        store.rows = ["ok", "ok"]
+        buffer = stamped_buffer(store)
+        buffer.add(["ok", "ok"])
         store.after = arrived
         assert not buffer.add(["ok", "b", "ok"])
-        assert buffer.read() == ["ok", "ok", "ok", "b", "ok"]
+        assert texts(buffer.read()) == ["ok", "ok", "ok", "b", "ok"]
+        store.rows.append((-1, "another writer's ok"))
         store.after = None
         assert buffer.add(["d"])
-        assert store.rows == ["ok", "ok", "ok", "b", "ok", "d"]
+        ours = [text for key, text in store.rows if key >= 0]
+        assert ours == ["ok", "ok", "ok", "b", "ok", "d"]
 
-    def test_unique_keys_tell_equal_words_of_two_writers_apart(self, store: Flaky) -> None:
-        buffer = WriteBehind(store.load, store.append, key=lambda item: item[0])
-        store.after = 0
-        buffer.add([("mine", "ok")])
-        store.rows.append(("theirs", "ok"))
-        store.after = None
-        assert buffer.flush()
-        assert store.rows == [("theirs", "ok"), ("mine", "ok")]
-
-    def test_keys_spare_the_load_before_the_first_write(self, store: Flaky) -> None:
-        buffer = WriteBehind(store.load, store.append, key=lambda item: item)
-        buffer.add(["a"])
-        assert store.calls == ["append"]
-
-    def test_another_writer_between_keeps_its_place(
-        self, store: Flaky, buffer: WriteBehind[Any]
-    ) -> None:
-        buffer.add(["a"])
-        store.after = 1
-        buffer.add(["b", "c"])
-        store.after = None
-        store.rows.append("other")
-        assert buffer.flush()
-        assert store.rows == ["a", "b", "other", "c"]
+    def test_ids_are_given_when_an_item_is_added(self, store: FlakyStore) -> None:
+        buffer = stamped_buffer(store)
+        store.down = True
+        buffer.add(["one", "one"])
+        waiting = buffer.pending
+        assert len({key for key, _ in waiting}) == 2
+        store.down = False
+        assert buffer.read() == list(waiting) == store.rows
 
 
 class TestRewrite:
-    def test_replaces_what_is_stored(self, store: Flaky, buffer: WriteBehind[Any]) -> None:
+    def test_replaces_what_is_stored(self, store: FlakyStore, buffer: WriteBehind[Any]) -> None:
         buffer.add(["a", "b"])
         assert buffer.rewrite(lambda stored: [item.upper() for item in stored])
         assert store.rows == ["A", "B"] == buffer.read()
 
-    def test_unchanged_is_not_written(self, store: Flaky, buffer: WriteBehind[Any]) -> None:
+    def test_an_unchanged_list_is_not_written(
+        self, store: FlakyStore, buffer: WriteBehind[Any]
+    ) -> None:
         buffer.add(["a"])
         store.calls.clear()
         assert buffer.rewrite(list)
         assert buffer.rewrite(lambda stored: None)
         assert set(store.calls) == {"load"}
 
-    def test_failure_halfway_is_finished_later(
-        self, store: Flaky, buffer: WriteBehind[Any]
+    def test_a_rewrite_that_failed_halfway_is_finished_later(
+        self, store: FlakyStore, buffer: WriteBehind[Any]
     ) -> None:
         buffer.add(["a", "b"])
         store.after = 1
@@ -173,13 +184,15 @@ class TestRewrite:
         assert buffer.flush()
         assert store.rows == ["A", "B", "c"]
 
-    def test_does_nothing_while_down(self, store: Flaky, buffer: WriteBehind[Any]) -> None:
+    def test_nothing_is_rewritten_while_the_store_is_down(
+        self, store: FlakyStore, buffer: WriteBehind[Any]
+    ) -> None:
         store.down = True
         assert not buffer.rewrite(lambda stored: ["never"])
         store.down = False
         assert buffer.read() == []
 
-    def test_uses_replace_where_there_is_one(self, store: Flaky) -> None:
+    def test_replace_is_used_where_there_is_one(self, store: FlakyStore) -> None:
         def replace(items: Any) -> None:
             store.rows[:] = items
 
@@ -190,26 +203,29 @@ class TestRewrite:
         assert "clear" not in store.calls
 
 
-class TestClear:
-    def test_while_down_happens_later(self, store: Flaky, buffer: WriteBehind[Any]) -> None:
-        buffer.add(["a"])
-        store.down = True
-        buffer.clear()
-        buffer.add(["b"])
-        assert buffer.read() == ["b"]
-        store.down = False
-        assert buffer.flush()
-        assert store.rows == ["b"]
-
-    def test_without_a_way_to_clear_says_so(self, store: Flaky) -> None:
-        buffer = WriteBehind(store.load, store.append)
-        with pytest.raises(NotImplementedError, match="pass clear="):
-            buffer.clear()
-        assert buffer.add(["still works"])
+def test_a_store_that_is_down_is_cleared_later(store: FlakyStore, buffer: WriteBehind[Any]) -> None:
+    buffer.add(["a"])
+    store.down = True
+    buffer.clear()
+    buffer.add(["b"])
+    assert buffer.read() == ["b"]
+    store.down = False
+    assert buffer.flush()
+    assert store.rows == ["b"]
 
 
 class TestDefects:
-    def test_a_refused_item_is_raised_and_does_not_block(self, store: Flaky) -> None:
+    """Errors that waiting does not cure are raised."""
+
+    def test_an_operation_that_was_not_given_is_named(self, store: FlakyStore) -> None:
+        buffer = WriteBehind(store.load, store.append)
+        with pytest.raises(NotImplementedError, match="pass clear="):
+            buffer.clear()
+        with pytest.raises(NotImplementedError, match="pass edit="):
+            buffer.edit()
+        assert buffer.add(["still works"])
+
+    def test_a_refused_item_does_not_block_the_next(self, store: FlakyStore) -> None:
         def append(items: Any) -> None:
             if "bad" in items:
                 raise TypeError("not serialisable")
@@ -221,49 +237,36 @@ class TestDefects:
         assert buffer.add(["good"])
         assert store.rows == ["good"]
 
-    def test_an_unreadable_store_is_not_an_outage(self, store: Flaky) -> None:
-        broken = True
-
+    def test_an_unreadable_store_is_not_an_outage(self, store: FlakyStore) -> None:
         def load() -> list[Any]:
-            if broken:
-                raise ValueError("row 3 is not JSON")
-            return store.load()
+            raise ValueError("row 3 is not JSON")
 
         buffer = WriteBehind(load, store.append)
         with pytest.raises(ValueError, match="row 3"):
-            buffer.add(["a"])
-        assert buffer.pending == ("a",)
-        broken = False
-        assert buffer.flush()
-        assert store.rows == ["a"]
+            buffer.read()
+        assert not buffer.degraded
 
 
 class TestAsync:
-    async def test_same_guarantees(self, store: Flaky) -> None:
-        async def aload() -> list[Any]:
-            await asyncio.sleep(0)
-            return store.load()
-
+    async def test_sync_and_async_calls_share_the_outbox(self, store: FlakyStore) -> None:
         async def aappend(items: Any) -> None:
             await asyncio.sleep(0)
             store.append(items)
 
-        buffer: WriteBehind[Any] = WriteBehind(
-            store.load, store.append, aload=aload, aappend=aappend, clear=store.clear
-        )
+        buffer = stamped_buffer(store, aappend=aappend)
         await buffer.aadd(["a"])
         store.after = 1
         assert not await buffer.aadd(["b", "c"])
-        assert await buffer.aread() == ["a", "b", "c"]
+        assert texts(await buffer.aread()) == ["a", "b", "c"]
         store.after = None
         assert await buffer.aflush()
-        assert store.rows == ["a", "b", "c"]
+        assert texts(store.rows) == ["a", "b", "c"]
         assert await buffer.arewrite(lambda stored: stored[1:])
-        assert buffer.read() == ["b", "c"]
+        assert texts(buffer.read()) == ["b", "c"]
         await buffer.aclear()
         assert store.rows == []
 
-    async def test_concurrent_tasks_keep_the_order_of_their_calls(self, store: Flaky) -> None:
+    async def test_tasks_keep_the_order_of_their_calls(self, store: FlakyStore) -> None:
         async def aappend(items: Any) -> None:
             await asyncio.sleep(0.001)
             store.append(items)
@@ -272,9 +275,8 @@ class TestAsync:
         await asyncio.gather(*(buffer.aadd([number]) for number in range(30)))
         assert store.rows == list(range(30))
 
-    async def test_cancelled_write_is_neither_lost_nor_doubled(self, store: Flaky) -> None:
-        release = threading.Event()
-        started = asyncio.Event()
+    async def test_a_cancelled_write_is_neither_lost_nor_doubled(self, store: FlakyStore) -> None:
+        release, started = threading.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def append(items: Any) -> None:
@@ -282,7 +284,8 @@ class TestAsync:
             release.wait(5)
             store.append(items)
 
-        buffer: WriteBehind[Any] = WriteBehind(store.load, append)
+        buffer = stamped_buffer(store)
+        buffer._calls["append"] = (append, None)
         task = asyncio.create_task(buffer.aadd(["a"]))
         await started.wait()
         task.cancel()
@@ -291,10 +294,43 @@ class TestAsync:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert await buffer.aadd(["b"])
+        assert texts(store.rows) == ["a", "b"]
+
+    async def test_a_sync_call_beside_its_own_task_is_refused(self, store: FlakyStore) -> None:
+        buffer, going_on = blocked_buffer(store)
+        task = asyncio.create_task(buffer.aadd(["a"]))
+        await asyncio.sleep(0.01)
+        with pytest.raises(HistoryCuratorError, match="await"):
+            buffer.read()
+        going_on()
+        await task
+
+    async def test_a_sync_call_does_not_wait_for_a_blocked_loop(
+        self, store: FlakyStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(outbox, "LOCK_SECONDS", 0.05)
+        buffer, going_on = blocked_buffer(store)
+        task = asyncio.create_task(buffer.aadd(["a"]))
+        await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(buffer.read) == ["a"]
+        assert not await asyncio.to_thread(buffer.add, ["b"])
+        going_on()
+        await task
         assert store.rows == ["a", "b"]
 
 
-def test_threads_share_one_outbox(store: Flaky, buffer: WriteBehind[Any]) -> None:
+def blocked_buffer(store: FlakyStore) -> tuple[WriteBehind[Any], Callable[[], None]]:
+    """Return a buffer whose first async write waits, and a function that lets it go on."""
+    event = asyncio.Event()
+
+    async def aappend(items: Any) -> None:
+        await event.wait()
+        store.append(items)
+
+    return WriteBehind(store.load, store.append, aappend=aappend), event.set
+
+
+def test_threads_share_one_outbox(store: FlakyStore, buffer: WriteBehind[Any]) -> None:
     def write(writer: int) -> None:
         for number in range(50):
             if number == 20:

@@ -1,4 +1,4 @@
-"""`HistoryLimits`: how much conversation a caller may hand in."""
+"""`HistoryLimits`: how much conversation a caller may hand in, and its presets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from history_curator.config import FileConfig, explain_problems
 from history_curator.errors import ConfigurationError
@@ -17,27 +24,25 @@ logger = logging.getLogger("history_curator")
 
 ENV_PREFIX = "HISTORY_CURATOR_"
 
+_NO_LIMIT = dict.fromkeys(
+    ("hard_user_chars", "max_assistant_chars", "hard_assistant_chars", "max_total_chars")
+)
 _PRESETS: dict[str, dict[str, Any]] = {
     "assistant_first": {},
     "user_first": {
+        **_NO_LIMIT,
         "max_user_chars": 8_000,
-        "hard_user_chars": None,
         "max_assistant_chars": 150,
-        "hard_assistant_chars": None,
-        "max_total_chars": None,
         "strip_content": False,
         "user_indicator": " ... (truncated, original: {original} chars)",
         "assistant_indicator": " ... (truncated)",
         "user_indicator_room": 100,
     },
     "stateless": {
+        **_NO_LIMIT,
+        "max_user_chars": None,
         "max_messages": 20,
         "warn_messages": 15,
-        "max_user_chars": None,
-        "hard_user_chars": None,
-        "max_assistant_chars": None,
-        "hard_assistant_chars": None,
-        "max_total_chars": None,
         "min_messages": 0,
         "max_payload_bytes": 102_400,
         "warn_payload_bytes": 76_800,
@@ -47,12 +52,38 @@ _PRESETS: dict[str, dict[str, Any]] = {
 _HARD = {"max_user_chars": "hard_user_chars", "max_assistant_chars": "hard_assistant_chars"}
 """The limit that is twice a limit, unless it is set."""
 
+_ORDERED = (
+    *_HARD.items(),
+    ("min_messages", "max_messages"),
+    ("warn_messages", "max_messages"),
+    ("warn_payload_bytes", "max_payload_bytes"),
+    ("user_indicator_room", "max_user_chars"),
+)
+
 
 class HistoryLimits(FileConfig):
     """The limits `validate_history` and `sanitize_history` hold a history to.
 
     Frozen; a limit of None, or ``"none"`` where a file has no null, is no limit. Without arguments
     it is `assistant_first`.
+
+    Attributes:
+        max_messages: older messages beyond this many are left out.
+        warn_messages: more messages than this earn a warning, before the limit is reached.
+        max_user_chars, max_assistant_chars: longer messages are shortened; an orchestrator's
+            messages count as an assistant's.
+        hard_user_chars, hard_assistant_chars: longer messages are refused. Twice the limit above
+            unless set.
+        max_total_chars: the oldest messages are left out until the rest is this small.
+        min_messages: so many of the latest messages are kept whatever their total size.
+        max_payload_bytes, warn_payload_bytes: larger requests are refused, or earn a warning.
+        alternate: whether `sanitize_history` makes user and assistant take turns.
+        strip_content: whether white space around a message is removed.
+        roles: who may speak.
+        user_indicator, assistant_indicator: put after a shortened message; ``{original}`` is its
+            length before.
+        user_indicator_room: characters of `max_user_chars` given up for the indicator.
+        omission_indicator: put before the first message kept when older ones were left out.
 
     Examples:
         >>> HistoryLimits.user_first().max_user_chars
@@ -63,56 +94,23 @@ class HistoryLimits(FileConfig):
 
     block = ("limits",)
 
-    max_messages: int | None = Field(default=50, ge=1)
-    """Older messages beyond this many are left out."""
-
-    warn_messages: int | None = Field(default=None, ge=1)
-    """More messages than this earn a warning, before the limit is reached."""
-
-    max_user_chars: int | None = Field(default=150, ge=1)
-    """Longer user messages are shortened."""
-
-    hard_user_chars: int | None = Field(default=300, ge=1)
-    """Longer user messages are refused. Twice `max_user_chars` unless set."""
-
-    max_assistant_chars: int | None = Field(default=8_192, ge=1)
-    """Longer assistant and orchestrator messages are shortened."""
-
-    hard_assistant_chars: int | None = Field(default=16_384, ge=1)
-    """Longer assistant messages are refused. Twice `max_assistant_chars` unless set."""
-
-    max_total_chars: int | None = Field(default=15_360, ge=1)
-    """The oldest messages are left out until the rest is this small."""
-
-    min_messages: int = Field(default=5, ge=0)
-    """So many of the latest messages are kept whatever their total size."""
-
-    max_payload_bytes: int | None = Field(default=None, ge=1)
-    """Larger requests are refused."""
-
-    warn_payload_bytes: int | None = Field(default=None, ge=1)
-    """Larger requests earn a warning."""
-
+    max_messages: PositiveInt | None = 50
+    warn_messages: PositiveInt | None = None
+    max_user_chars: PositiveInt | None = 150
+    hard_user_chars: PositiveInt | None = 300
+    max_assistant_chars: PositiveInt | None = 8_192
+    hard_assistant_chars: PositiveInt | None = 16_384
+    max_total_chars: PositiveInt | None = 15_360
+    min_messages: NonNegativeInt = 5
+    max_payload_bytes: PositiveInt | None = None
+    warn_payload_bytes: PositiveInt | None = None
     alternate: bool = False
-    """Whether `sanitize_history` makes user and assistant take turns."""
-
     strip_content: bool = True
-    """Whether white space around a message is removed."""
-
-    roles: tuple[str, ...] = ("user", "assistant", "orchestrator")
-    """Who may speak."""
-
+    roles: tuple[str, ...] = Field(default=("user", "assistant", "orchestrator"), min_length=1)
     user_indicator: str = "... [truncated]"
-    """Put after a shortened user message; ``{original}`` is its length before."""
-
     assistant_indicator: str = "... [truncated]"
-    """Put after a shortened assistant message; ``{original}`` is its length before."""
-
-    user_indicator_room: int = Field(default=0, ge=0)
-    """Characters of `max_user_chars` given up to make room for the indicator."""
-
+    user_indicator_room: NonNegativeInt = 0
     omission_indicator: str = "... (earlier messages omitted for brevity)\n\n"
-    """Put before the first message kept when older ones were left out for size."""
 
     @classmethod
     def assistant_first(cls, **changes: Any) -> HistoryLimits:
@@ -131,11 +129,7 @@ class HistoryLimits(FileConfig):
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> HistoryLimits:
-        """Return a preset by name, with some limits changed.
-
-        Raises:
-            ConfigurationError: there is no such preset.
-        """
+        """Return a preset by name, with some limits changed."""
         if name not in _PRESETS:
             raise ConfigurationError(
                 f"There is no preset {name!r}. Fix: use one of {', '.join(_PRESETS)}."
@@ -155,27 +149,23 @@ class HistoryLimits(FileConfig):
         Raises:
             ConfigurationError: naming the variable that is wrong.
         """
-        given = os.environ if environ is None else environ
+        environ = os.environ if environ is None else environ
         known = (*cls.model_fields, "preset")
-        values = {
-            field: value
-            for field in known
-            if (value := given.get(f"{ENV_PREFIX}{field.upper()}")) is not None
-        }
+        values = {}
+        for variable, value in environ.items():
+            name = variable.removeprefix(ENV_PREFIX).lower()
+            if not variable.startswith(ENV_PREFIX):
+                continue
+            if name in known:
+                values[name] = value
+            elif close := get_close_matches(name, known, n=1, cutoff=0.8):
+                logger.warning("%s changes nothing; did you mean %s?", variable, _variable(*close))
         preset = values.pop("preset", "").strip().lower()
         limits = cls.preset(preset) if preset else (base or cls())
-        for name in given:
-            field = name.removeprefix(ENV_PREFIX).lower()
-            if name.startswith(ENV_PREFIX) and field not in known:
-                for close in get_close_matches(field, known, n=1, cutoff=0.8):
-                    meant = f"{ENV_PREFIX}{close.upper()}"
-                    logger.warning("%s changes nothing; did you mean %s?", name, meant)
         try:
             return limits.tuned(**values)
         except ValidationError as error:
-            raise explain_problems(
-                error, cls, rename=lambda field: f"{ENV_PREFIX}{field.upper()}"
-            ) from error
+            raise explain_problems(error, cls, rename=_variable) from error
 
     def tuned(self, **changes: Any) -> HistoryLimits:
         """Return a copy with some limits changed; hard limits follow the soft ones."""
@@ -205,66 +195,49 @@ class HistoryLimits(FileConfig):
         limit = self.soft_limit(role)
         if limit is None or len(content) <= limit:
             return content
-        is_user = role == "user"
-        indicator = self.user_indicator if is_user else self.assistant_indicator
-        room = self.user_indicator_room if is_user else 0
-        kept = content[: max(limit - room, 0)]
-        return kept + indicator.replace("{original}", str(len(content)))
+        indicator = self.user_indicator if role == "user" else self.assistant_indicator
+        limit -= self.user_indicator_room if role == "user" else 0
+        return content[: max(limit, 0)] + indicator.replace("{original}", str(len(content)))
 
     @field_validator("roles", mode="before")
     @classmethod
-    def _split_roles(cls, value: Any) -> Any:
-        return tuple(value.split(",")) if isinstance(value, str) else value
-
-    @field_validator("roles")
-    @classmethod
-    def _normal_roles(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        roles = tuple(dict.fromkeys(role.strip().lower() for role in value))
-        unknown = set(roles) - {"user", "assistant", "orchestrator"}
-        if unknown or not roles:
-            raise ValueError(
-                "roles must be some of user, assistant and orchestrator"
-                + (f", not {', '.join(sorted(unknown))}" if unknown else "")
-            )
-        return roles
+    def _read_roles(cls, value: Any) -> Any:
+        roles = value.split(",") if isinstance(value, str) else value
+        if not isinstance(roles, (list, tuple)):
+            return roles
+        roles = [role.strip().lower() if isinstance(role, str) else role for role in roles]
+        if not {"user", "assistant", "orchestrator"}.issuperset(roles):
+            raise ValueError("roles must be some of user, assistant and orchestrator")
+        return tuple(dict.fromkeys(roles))
 
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            return data
-        values: dict[str, Any] = {
-            field: None if _is_lifted(field, value) else value for field, value in data.items()
-        }
+        """Read ``"none"`` as no limit, and derive the hard limits that are not set."""
+        values = dict(data)
+        for name, value in values.items():
+            is_limit = isinstance(name, str) and name.startswith(("max_", "hard_", "warn_"))
+            is_text = isinstance(value, str)
+            if is_limit and is_text and value.strip().lower() in ("", "none", "null"):
+                values[name] = None
         for soft, hard in _HARD.items():
             if soft in values and hard not in values:
-                try:
-                    values[hard] = None if values[soft] is None else int(values[soft]) * 2
-                except (TypeError, ValueError):
-                    continue
+                limit = values[soft]
+                is_number = isinstance(limit, int) or (isinstance(limit, str) and limit.isdecimal())
+                values[hard] = int(limit) * 2 if is_number else None
         return values
 
     @model_validator(mode="after")
-    def _ordered(self) -> HistoryLimits:
-        pairs = (
-            *_HARD.items(),
-            ("min_messages", "max_messages"),
-            ("warn_messages", "max_messages"),
-            ("warn_payload_bytes", "max_payload_bytes"),
-            ("user_indicator_room", "max_user_chars"),
-        )
-        for low, high in pairs:
+    def _check_order(self) -> HistoryLimits:
+        for low, high in _ORDERED:
             small, large = getattr(self, low), getattr(self, high)
             if small is not None and large is not None and small > large:
                 raise ValueError(f"{low} ({small}) must not exceed {high} ({large})")
         return self
 
 
-def _is_lifted(field: str, value: Any) -> bool:
-    """Whether a text means no limit."""
-    if not isinstance(value, str) or not field.startswith(("max_", "hard_", "warn_")):
-        return False
-    return value.strip().lower() in ("", "none", "null")
+def _variable(field: str) -> str:
+    return f"{ENV_PREFIX}{field.upper()}"
 
 
 def _change(limits: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,322 @@
+"""The required cases of both documents on validation: 000 (assistant first), 001 (user first)."""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from history_curator.boundary import (
+    HistoryLimits,
+    ValidatedHistory,
+    format_history,
+    sanitize_history,
+    validate_history,
+)
+from history_curator.entries import MessageRole
+from history_curator.errors import HistoryValidationError
+from tests.boundary.factories import TIME, dialogue, said
+
+NOW = datetime(2025, 10, 29, 14, 0, tzinfo=timezone.utc)
+USER_FIRST = HistoryLimits.user_first()
+BIG = [said("assistant", f"{number} " + "z" * 2_000) for number in range(10)]
+
+
+def validate(history: Any, limits: HistoryLimits | None = None) -> ValidatedHistory:
+    """Validate, and hold the promise that the given history is not changed."""
+    before = copy.deepcopy(history)
+    try:
+        return validate_history(history, limits, now=NOW)
+    finally:
+        assert history == before
+
+
+def codes(result: ValidatedHistory) -> list[str]:
+    return [warning.code for warning in result.warnings]
+
+
+def contents(result: ValidatedHistory) -> list[str]:
+    return [message["content"] for message in result.messages or ()]
+
+
+def test_a_valid_history_is_returned_as_new_messages() -> None:
+    history = [said("user", "hello"), said("assistant", "hi there")]
+    result = validate(history)
+    assert result.messages == history
+    assert result.messages is not None
+    assert result.messages[0] is not history[0]
+    assert result.warnings == ()
+
+
+class TestTimestamps:
+    @pytest.mark.parametrize(
+        ("timestamp", "code"),
+        [
+            (None, "missing_timestamp"),
+            ("", "missing_timestamp"),
+            ("yesterday", "invalid_timestamp"),
+            ("2025-13-01T00:00:00", "invalid_timestamp"),
+            ("29/10/2025", "invalid_timestamp"),
+            ("2025-10-29T25:00:00", "invalid_timestamp"),
+            ("-12", "invalid_timestamp"),
+            (1761744600, "invalid_timestamp"),
+            (["2025-10-29"], "invalid_timestamp"),
+        ],
+    )
+    def test_a_missing_or_invalid_one_becomes_the_current_time(
+        self, timestamp: Any, code: str
+    ) -> None:
+        result = validate([said("user", "a", timestamp), said("assistant", "b")])
+        assert [one.timestamp for one in result.records] == [NOW.isoformat(), TIME]
+        assert codes(result) == [code]
+        assert result.warnings[0].field == "conversation_history[0].timestamp"
+
+    @pytest.mark.parametrize(
+        "timestamp",
+        [
+            "2025-10-29T13:30:00Z",
+            "2025-10-29T13:30:00.5Z",
+            "2025-10-29T13:30:00.123456789+02:00",
+            "2025-10-29T13:30:00-0500",
+            "2025-10-29 13:30",
+            "2025-10-29",
+        ],
+    )
+    def test_iso_8601_is_kept_as_written(self, timestamp: str) -> None:
+        result = validate([said("user", "a", timestamp)])
+        assert result.warnings == ()
+        assert result.records[0].timestamp == timestamp
+
+    def test_an_absent_field_is_a_missing_timestamp(self) -> None:
+        result = validate_history([{"role": "user", "content": "none"}], USER_FIRST)
+        assert result.records[0].timestamp == result.collected_at.isoformat()
+
+
+class TestCount:
+    @pytest.mark.parametrize("limits", [None, USER_FIRST])
+    def test_the_last_fifty_messages_are_kept(self, limits: HistoryLimits | None) -> None:
+        history = dialogue(60)
+        result = validate(history, limits)
+        assert result.messages == history[-50:]
+        assert [one.index for one in result.records] == list(range(10, 60))
+        assert codes(result) == ["too_many_messages"]
+        assert "60 > 50" in result.warnings[0].message
+        assert "truncating to most recent 50" in result.warnings[0].message
+        assert result.given == 60
+
+    def test_messages_beyond_the_limit_are_not_looked_at(self) -> None:
+        assert len(contents(validate([{"role": "nonsense"}, *dialogue(50)]))) == 50
+
+
+class TestLength:
+    @pytest.mark.parametrize(
+        ("role", "soft", "hard"), [("user", 150, 300), ("assistant", 8_192, 16_384)]
+    )
+    def test_long_messages_are_shortened_and_far_too_long_ones_refused(
+        self, role: str, soft: int, hard: int
+    ) -> None:
+        assert validate([said(role, "x" * soft)]).warnings == ()
+        result = validate([said(role, "x" * hard)])
+        assert contents(result) == ["x" * soft + "... [truncated]"]
+        assert codes(result) == ["long_message"]
+        assert f"from {hard} to {soft + 15}" in result.warnings[0].message
+        with pytest.raises(HistoryValidationError, match=f"hard limit of {hard}") as caught:
+            validate([said("assistant", "fine"), said(role, "x" * (hard + 1))])
+        assert caught.value.field == "conversation_history[1].content"
+        assert caught.value.value == f"{hard + 1} characters"
+
+    def test_a_long_user_message_keeps_7900_characters_where_users_come_first(self) -> None:
+        result = validate([said("user", "x" * 9_000), said("user", "x" * 8_000)], USER_FIRST)
+        stored = result.to_task_context()["messages"]
+        assert stored[0]["content"] == "x" * 7_900 + " ... (truncated, original: 9000 chars)"
+        assert [one["original_length"] for one in stored] == [9_000, 8_000]
+        assert [one["truncated"] for one in stored] == [True, False]
+        assert validate([said("user", "x" * 1_000_000)], USER_FIRST).truncated_count == 1
+
+    @pytest.mark.parametrize("role", ["assistant", "orchestrator"])
+    def test_a_long_answer_keeps_150_characters_where_users_come_first(self, role: str) -> None:
+        result = validate([said(role, "x" * 500)], USER_FIRST)
+        assert contents(result) == ["x" * 150 + " ... (truncated)"]
+        assert (result.truncated_count, result.records[0].role) == (1, role)
+
+    def test_white_space_is_removed_unless_users_come_first(self) -> None:
+        history = [said("user", "  indented\n")]
+        assert contents(validate(history)) == ["indented"]
+        assert contents(validate(history, USER_FIRST)) == ["  indented\n"]
+
+
+class TestTotal:
+    def test_the_oldest_messages_are_left_out_until_the_rest_fits(self) -> None:
+        result = validate(BIG)
+        assert codes(result) == ["total_size"]
+        assert "Kept last 7 of 10" in result.warnings[0].message
+        texts = contents(result)
+        assert texts[0].startswith("... (earlier messages omitted for brevity)\n\n3 ")
+        assert result.messages is not None
+        assert result.messages[1:] == BIG[4:]
+        assert sum(sum(map(len, one.values())) + 10 for one in result.messages) <= 15_360
+
+    @pytest.mark.parametrize(("count", "left"), [(8, 5), (4, 4)])
+    def test_the_last_five_are_always_kept(self, count: int, left: int) -> None:
+        result = validate([said("assistant", "z" * 8_000) for _ in range(count)])
+        assert codes(result) == ["total_size"]
+        assert "still" in result.warnings[0].message
+        assert len(contents(result)) == left
+        assert contents(result)[0].startswith("...") is (left < count)
+
+
+class TestEmpty:
+    @pytest.mark.parametrize("content", ["", "   \n", None])
+    def test_an_empty_message_is_left_out(self, content: Any) -> None:
+        history = [said("user", "a"), said("assistant", content), said("user", "b")]
+        result = validate(history)
+        assert result.messages == [history[0], history[2]]
+        assert codes(result) == ["empty_content"]
+        assert result.warnings[0].field == "conversation_history[1].content"
+
+    @pytest.mark.parametrize("history", [None, []])
+    def test_no_history_is_no_history(self, history: Any) -> None:
+        result = validate(history)
+        assert (result.messages, result.warnings) == (None, ())
+        stored = result.to_task_context()
+        assert (stored["messages"], stored["metadata"]["oldest_message"]) == ([], None)
+
+    def test_a_history_of_empty_messages_is_omitted(self) -> None:
+        result = validate([said("user", " "), said("assistant", "")])
+        assert result.messages is None
+        assert codes(result) == ["empty_content", "empty_content", "all_filtered"]
+        assert result.entries == []
+
+
+class TestErrors:
+    @pytest.mark.parametrize("history", ["text", {"role": "user"}, 3, ({"role": "user"},)])
+    def test_only_a_list_is_a_history(self, history: Any) -> None:
+        with pytest.raises(HistoryValidationError, match="Must be a list") as caught:
+            validate(history)
+        assert caught.value.field == "conversation_history"
+        assert caught.value.value == type(history).__name__
+
+    @pytest.mark.parametrize(
+        ("message", "field", "problem"),
+        [
+            ("b", "", "must be a dictionary"),
+            ({"content": "x"}, "", "index 3 missing required field 'role'"),
+            ({"role": "user"}, "", "index 3 missing required field 'content'"),
+            ({"timestamp": TIME}, "", "'role' and 'content'"),
+            (said("user", {"text": "a"}), ".content", "must be text"),
+            *[
+                (said(role, "hello"), ".role", r"one of user\|assistant\|orchestrator, got")
+                for role in ("system", "tool", "", "users", None, 3)
+            ],
+        ],
+    )
+    def test_a_critical_error_names_the_field(self, message: Any, field: str, problem: str) -> None:
+        with pytest.raises(HistoryValidationError, match=problem) as caught:
+            validate([*dialogue(3), message])
+        assert caught.value.field == f"conversation_history[3]{field}"
+
+    def test_the_index_is_the_callers_and_the_field_can_be_named(self) -> None:
+        with pytest.raises(HistoryValidationError, match=r"^chat\[59\]\.role"):
+            validate_history([*dialogue(59), said("system", "x")], field="chat")
+
+    def test_roles_are_normalised(self) -> None:
+        result = validate([said(" USER ", "a"), said("Assistant", "b")])
+        assert [one.role for one in result.records] == ["user", "assistant"]
+
+
+def test_every_warning_comes_with_advice() -> None:
+    history = [said("user", "x" * 200, None), said("assistant", ""), *dialogue(55)]
+    history[10]["timestamp"] = "soon"
+    history[11]["content"] = "  "
+    result = validate(history)
+    assert codes(result) == ["too_many_messages", "invalid_timestamp", "empty_content"]
+    assert all(warning.suggestion for warning in result.warnings)
+    assert {warning.severity for warning in result.warnings} <= {"low", "medium", "high"}
+
+
+def test_validated_messages_pass_again_unchanged() -> None:
+    first = validate([said("assistant", "q" * 9_000), said("user", "x" * 200)])
+    assert validate(first.messages).messages == first.messages
+
+
+class TestAttachments:
+    """Kept with their message, or reported; never lost in silence."""
+
+    CODE = {"type": "code", "language": "python", "content": "print(1)"}  # noqa: RUF012
+    IMAGE = {"type": "image_url", "image_url": {"url": "data:,"}}  # noqa: RUF012
+
+    def test_attachments_are_kept_as_copies(self) -> None:
+        result = validate([{**said("user", "Fix this code"), "attachments": [self.CODE]}])
+        assert result.warnings == ()
+        assert result.messages is not None
+        assert result.messages[0]["attachments"] == [self.CODE]
+        assert result.to_task_context()["messages"][0]["attachments"] == [self.CODE]
+        result.messages[0]["attachments"][0]["content"] = "changed"
+        result.records[0].attachments[0]["content"] = "changed"
+        assert self.CODE["content"] == "print(1)"
+        expected = "Fix this code\n[attachment: code, python, 7 characters]"
+        assert result.entries[0].content == expected
+
+    def test_blocks_that_are_not_text_are_attachments(self) -> None:
+        blocks = [{"type": "text", "text": "see"}, "this", self.IMAGE]
+        result = validate([said("user", blocks), said("user", [self.IMAGE])])
+        assert result.warnings == ()
+        assert contents(result) == ["see\nthis", ""]
+        assert [one.attachments for one in result.records] == [(self.IMAGE,), (self.IMAGE,)]
+
+    def test_attachments_count_towards_the_total(self) -> None:
+        big = {"type": "code", "content": "x" * 20_000}
+        history = [{**said("user", "old"), "attachments": [big]}]
+        history += [said("user", str(number)) for number in range(6)]
+        assert [one.index for one in validate(history).records] == [1, 2, 3, 4, 5, 6]
+
+    @pytest.mark.parametrize("wrong", ["code", {"type": "code"}, [1, "x"]])
+    def test_malformed_attachments_are_reported(self, wrong: Any) -> None:
+        result = validate([{**said("user", "a"), "attachments": wrong}])
+        assert codes(result) == ["malformed_attachments"]
+        assert result.records[0].attachments == ()
+
+    @pytest.mark.parametrize("check", [validate_history, sanitize_history, format_history])
+    @pytest.mark.parametrize("name", ["attachments", "content"])
+    def test_deeply_nested_data_is_refused(self, check: Any, name: str) -> None:
+        nested: list[Any] = []
+        for _ in range(5_000):
+            nested = [nested]
+        message = {**said("user", "a"), name: [{"type": "code", "content": nested}]}
+        with pytest.raises(HistoryValidationError, match="nested too deeply"):
+            check([message])
+
+    def test_a_stateless_request_reports_attachments_it_leaves_out(self) -> None:
+        history = [
+            {"role": "user", "content": "a", "attachments": [self.CODE]},
+            {"role": "assistant", "content": [{"type": "text", "text": "b"}, self.IMAGE]},
+        ]
+        result = sanitize_history({"prompt": "next", "history": history})
+        assert [one["content"] for one in result.messages] == ["a", "b", "next"]
+        assert [(one.field, one.code) for one in result.warnings] == [
+            ("history[0]", "attachments"),
+            ("history[1]", "attachments"),
+        ]
+
+
+def test_the_task_context_compares_moments_not_text() -> None:
+    times = ["2025-10-29T12:00:00+05:00", "2025-10-29T08:00:00Z", "2025-10-29T09:30:00"]
+    stored = validate([said("user", "x", time) for time in times]).to_task_context()
+    assert stored["total_messages"] == 3
+    assert stored["metadata"] == {
+        "collection_time": NOW.isoformat(),
+        "oldest_message": times[0],
+        "newest_message": times[2],
+    }
+
+
+def test_an_orchestrator_is_an_assistant_entry_of_that_name() -> None:
+    entry = validate([said("orchestrator", "plan")]).entries[0]
+    assert (entry.role, entry.name, entry.content) == (
+        MessageRole.ASSISTANT,
+        "orchestrator",
+        "plan",
+    )
+    assert entry.created_at == datetime.fromisoformat(TIME)
