@@ -186,8 +186,7 @@ def requests(
         kept, total = repeated(before, sent), sum(sizes) + overhead
         cached = sum(sizes[:kept]) + (overhead - counter.priming if asked else 0)
         over = max_tokens is not None and total - record.hidden > max_tokens
-        sound = profile is None or profile.holds(sent)
-        broken = [] if sound or profile is None else profile.find(list(sent))
+        broken = [] if profile is None else profile.find(sent)
         yield Request(
             at, before, sent, sizes, kept, record.hidden, total, cached, idle, taken, over, broken
         )

@@ -282,7 +282,7 @@ class ViewBuilder:
         )
         entries = self.profile.repair(flat, self.tail, is_valid=lambda entry: id(entry) in sizes)
         if self.edited:
-            entries = self.profile.settle(entries, 0, edited=True)
+            entries = self.profile.settle_reasoning(entries, 0, edited=True)
         if entries is flat:
             return Candidate(cutoff, flat, flat, sum([piece.tokens for piece in pieces]))
         return Candidate(cutoff, entries, flat, self._count_shown(entries, sizes))

@@ -10,7 +10,8 @@ import pytest
 
 from history_curator import Curator, check_conversation, count_tokens
 from history_curator.entries import Reasoning
-from history_curator.rules import PROVIDERS, MessagesAreWellFormed, get_profile
+from history_curator.rules import PROVIDERS, get_profile
+from history_curator.rules.content import MessagesAreWellFormed
 from tests.support.messages import assistant, call, entries, result, user
 
 HALF = "caf\udce9"

@@ -8,7 +8,8 @@ import pytest
 
 from history_curator import Curator
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.rules import ImagesFit, NothingIsBlank, ProviderProfile, Rule, get_profile
+from history_curator.rules import ProviderProfile, Rule, get_profile
+from history_curator.rules.content import ImagesFit, NothingIsBlank
 from tests.support.messages import assistant, call, entries, result, system, user
 
 MOST = 7

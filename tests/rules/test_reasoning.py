@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
-from history_curator.rules import ReasoningBoundError, ReasoningStaysBound, get_profile
+from history_curator.rules import ReasoningBoundError, get_profile
+from history_curator.rules.reasoning import ReasoningStaysBound
 from tests.support.messages import assistant, call, entries, result, user
 
 SIGNED = {"type": "thinking", "thinking": "hm", "signature": "sig"}

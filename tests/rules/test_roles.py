@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from history_curator.rules import (
+from history_curator.rules import get_profile
+from history_curator.rules.roles import (
     OneSystemEntryLeads,
     RequestEndsOnUserOrTool,
     RolesAlternate,
     SomeUserSpeaks,
     UserSpeaksFirst,
-    get_profile,
 )
 from history_curator.testing import parse_entries, show
 from tests.support.messages import assistant, call, entries, result, system, user
