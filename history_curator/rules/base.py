@@ -36,10 +36,7 @@ class Violation:
 
 
 class Rule:
-    """One demand of a provider, with its check and its repair.
-
-    A subclass overrides `check_entry`, `check_view` or both, and `repair`, which has to leave
-    no violation for them to find.
+    """One demand of a provider: a subclass overrides `check_entry` or `check_view`, and `repair`.
 
     Attributes:
         code: ``P1`` to ``P13``.
@@ -124,7 +121,7 @@ def repair_entries(
 
 
 def copy_edited(entry: ConversationEntry, **changes: Any) -> ConversationEntry:
-    """Return an edited copy; the copy of an invented entry has no original, as none was recorded."""
+    """Return an edited copy; the copy of an invented entry has no original."""
     if entry.source is None and entry.origin is not None:
         return replace(entry, **changes)
     return entry.evolve(**changes)

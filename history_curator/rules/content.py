@@ -105,17 +105,13 @@ def _says_nothing(entry: ConversationEntry) -> bool:
 class MessagesAreWellFormed(Rule):
     """No empty or misplaced ``tool_calls``, no repeated call, no unknown key, not too many calls.
 
-    OpenAI and Anthropic refuse such messages. Mistral's third tokenizer and some Bedrock models
-    refuse text and calls in one message. No client can encode a text with half a character, a
-    lone surrogate such as file names have that were decoded with ``surrogateescape``.
+    OpenAI and Anthropic refuse such messages; Mistral's third tokenizer refuses text beside calls
+    (`text_with_calls`); only OpenAI knows the role `developer`. No client can encode half a
+    character, a lone surrogate.
 
     Repair: the key is left out; a call listed twice is listed once; too many calls become two
-    entries; where text and calls may not stand together, the text comes first on its own;
-    half a character becomes U+FFFD.
-
-    Args:
-        text_with_calls: an entry may carry both.
-        developer: the provider knows the role ``developer``; else it is ``system``.
+    entries; text that may not stand beside calls comes first on its own; half a character becomes
+    U+FFFD; the role developer becomes system.
     """
 
     code = "P11"

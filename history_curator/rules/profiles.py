@@ -125,8 +125,7 @@ class ProviderProfile:
         Args:
             entries: the view.
             tail: ``request`` when it is about to be sent, ``history`` when the caller appends.
-            edited: something before or in the view was edited or left out already, so reasoning
-                bound to it is stripped, kept or refused as `reasoning` says.
+            edited: something was edited or left out already, and reasoning is bound to it.
             earlier: messages before the view were left out, as an invented opening has to tell.
             is_valid: `is_entry_valid`, where the caller remembers its answers.
 
@@ -158,11 +157,7 @@ class ProviderProfile:
     def without_reasoning(
         self, entries: tuple[ConversationEntry, ...]
     ) -> tuple[ConversationEntry, ...]:
-        """Return a unit as it is shown after an edited prefix; the very tuple when that is the same.
-
-        Raises:
-            ReasoningBoundError: in mode ``refuse``, when there is reasoning in it.
-        """
+        """Return a unit as it is shown after an edited prefix; the very tuple when that is the same."""
         bound = next((entry for entry in entries if entry.reasoning), None)
         if bound is None or not self.strips:
             return entries

@@ -124,9 +124,6 @@ class ReasoningStaysBound(Rule):
         """Strip, keep or refuse reasoning behind an edit at or before `since`.
 
         Reasoning of the turn whose tool loop is running always stays: providers ask for it.
-
-        Raises:
-            ReasoningBoundError: in mode ``refuse``, when reasoning follows the edit.
         """
         out = list(entries)
         if self.mode == "keep":
@@ -170,8 +167,6 @@ class ReasoningStaysBound(Rule):
 
 class ItemsAreUnique(Rule):
     """Every id of an item of OpenAI Responses stands once in the list.
-
-    A log that was put together of pieces has the same items twice.
 
     Repair: the later answer is written without its ids and its reasoning, which is bound to them;
     items of the provider's own tools, which the earlier answer shows already, are left out.
@@ -228,10 +223,8 @@ def find_running_turn(entries: Entries) -> int:
     """Return where the turn begins whose tool loop is running; the length when none is."""
     if not entries or entries[-1].role is not TOOL:
         return len(entries)
-    for index in range(len(entries) - 1, -1, -1):
-        if entries[index].role is USER:
-            return index
-    return 0
+    newest = range(len(entries) - 1, -1, -1)
+    return next((index for index in newest if entries[index].role is USER), 0)
 
 
 def strip_reasoning(entry: ConversationEntry) -> ConversationEntry:

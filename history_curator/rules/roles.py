@@ -57,17 +57,13 @@ class SomeUserSpeaks(Rule):
 class OneSystemEntryLeads(Rule):
     """At most one system entry, and it comes first.
 
-    Anthropic, Gemini and Bedrock take the instructions beside the messages, so only one block at
-    the front can be lifted out; Mistral and Qwen's template refuse a later one.
+    Anthropic, Gemini and Bedrock take the instructions beside the messages; Mistral and Qwen's
+    template refuse a later one. With `run` several may lead, as a list of blocks.
 
     Repair: the leading run is merged, later system entries are hoisted into it. ``demote`` makes
     user text of them where they stand, which keeps the cached prefix. ``stay`` leaves them between
     user or result and answer, where Claude takes them from Opus 4.8 on; others move on to the next
     such place, or become user text where none follows.
-
-    Args:
-        later: how to repair system entries behind the first other entry.
-        run: several system entries may lead, where the provider takes a list of blocks.
     """
 
     code = "P2"
@@ -303,17 +299,19 @@ def _join_runs(
 
 
 def _join_entries(run: Sequence[ConversationEntry], reason: str) -> ConversationEntry:
-    """Return a run as one entry that has every word, image and thought of it.
+    """Return a run as an edited copy of its entry with calls, else of the first; one entry as it is.
 
-    It is an edited copy of the entry that carries calls, else of the first; a run of one is that
-    entry itself. Its metadata lists the other recorded entries under ``"merged"``.
+    It has every word, image and thought; its metadata lists the other entries under ``"merged"``.
     """
     if len(run) == 1:
         return run[0]
     base = next((entry for entry in run if entry.tool_calls), run[0])
     parts: tuple[ContentPart, ...] | None = None
     if any(entry.parts for entry in run):
-        parts = tuple(part for entry in run for part in _parts_of(entry))
+        texts = [(ContentPart("text", entry.content),) if entry.content else () for entry in run]
+        parts = tuple(
+            part for entry, text in zip(run, texts, strict=True) for part in entry.parts or text
+        )
         content = join_part_texts(parts)
     else:
         content = "\n\n".join(entry.content for entry in run if entry.content) or None
@@ -332,12 +330,6 @@ def _join_entries(run: Sequence[ConversationEntry], reason: str) -> Conversation
         action="merged",
         reason=reason,
     )
-
-
-def _parts_of(entry: ConversationEntry) -> tuple[ContentPart, ...]:
-    if entry.parts:
-        return entry.parts
-    return (ContentPart("text", entry.content),) if entry.content else ()
 
 
 def build_bridge() -> ConversationEntry:

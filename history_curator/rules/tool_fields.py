@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import count
 from typing import ClassVar, Literal
 
 from history_curator.entries import ConversationEntry, ToolCall
@@ -46,9 +47,8 @@ class CallIdsAreUnique(Rule):
     OpenAI takes 40 characters at most, Mistral exactly nine letters and digits. Anthropic refuses
     an id that was used before, in earlier turns too.
 
-    Repair: a short hash of the old id and of how often it occurred before, written on both
-    sides. The same conversation gets the same ids on any machine; a valid id is left alone, and so
-    is a call that has none on the wire.
+    Repair: a short hash of the old id and of how often it occurred before, on both sides. A valid
+    id is left alone, and so is a call that has none on the wire.
 
     Args:
         pattern: what an id has to match in full.
@@ -125,22 +125,20 @@ class CallIdsAreUnique(Rule):
         return out
 
     def _hash_id(self, old: str, times: int, seen: set[str]) -> str:
-        salt = 0
-        while True:
+        for salt in count():
             digest = sha256(f"{old}\0{times}\0{salt}".encode("utf-8", "surrogatepass")).hexdigest()
-            new = digest[: self.length] if self.bare else f"call_{digest}"[: self.length]
+            new = f"{'' if self.bare else 'call_'}{digest}"[: self.length]
             if new not in seen:
-                return new
-            salt += 1
+                break
+        return new
 
 
 @dataclass(frozen=True)
 class ArgumentsAreObjects(Rule):
     """The arguments of every call are the text of a JSON object.
 
-    All but OpenAI parse the arguments and fail on anything else. Most malformed arguments come
-    from output that was cut off at a token limit. With `texts=False` arguments that are sent as
-    text, which OpenAI does not read, may be anything.
+    All but OpenAI parse the arguments; most malformed ones were cut off at a token limit. With
+    `texts=False` arguments that are sent as text may be anything.
 
     Repair: the arguments become ``{}``. A placeholder result of such a call quotes them; a real
     result is left as it is.

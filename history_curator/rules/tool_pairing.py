@@ -161,10 +161,9 @@ def _map_neighbours(entries: Entries, others: Entries) -> dict[int, Conversation
 class ServerToolsStayWhole(Rule):
     """Every use of a tool that Anthropic runs itself has its result, and the other way round.
 
-    They are blocks of the assistant's messages, mostly of one. A turn that was paused
-    (``pause_turn``) has the result in the next message; a program that calls tools of the client
-    has it after their results, and those calls name the program as their ``caller``. The API
-    refuses a result without its use, a use that was never answered and an unknown caller.
+    They are blocks of the assistant's messages. A paused turn has the result in the next message;
+    a program that calls tools of the client has it after their results, and those calls name the
+    program as their ``caller``.
 
     Repair: the block that is alone goes; a call whose program is gone becomes a direct call. A use
     in the assistant's last turn is left alone: it is still running.
