@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -88,22 +87,6 @@ class TestConversationsThatOpenAlike:
             leaks = [leak for seen in pool.map(grow, range(TENANTS)) for leak in seen]
         assert len(leaks) == TENANTS * TURNS
         assert not any(leaks)
-
-    def test_tasks_that_share_a_curator_see_their_own_words_only(self, name: str) -> None:
-        curator = Curator(MANAGERS[name](), max_tokens=500)
-
-        async def grow(tenant: int) -> list[set[str]]:
-            seen = []
-            for turns in range(1, TURNS + 1):
-                curation = await curator.acurate(conversation(tenant, turns))
-                seen.append(foreign(curation, tenant))
-                await asyncio.sleep(0)
-            return seen
-
-        async def together() -> list[list[set[str]]]:
-            return await asyncio.gather(*map(grow, range(TENANTS)))
-
-        assert not any(leak for seen in asyncio.run(together()) for leak in seen)
 
     def test_a_fork_does_not_see_what_the_other_branch_said(self, name: str) -> None:
         """Two branches share a long past and then differ: the state of one is of no use there."""
