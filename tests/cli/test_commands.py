@@ -15,7 +15,7 @@ pytest.importorskip("typer", reason="typer is absent")
 from typer.testing import CliRunner
 
 from history_curator import Curator, check_conversation, count_tokens
-from history_curator.cli._app import app
+from history_curator.cli.commands import app
 from history_curator.lab import sample_conversation
 from tests.support.messages import assistant, call, exchange, result, system, user
 
@@ -175,7 +175,7 @@ class TestCheck:
     def test_a_clean_conversation_is_code_0(self, talk: Path) -> None:
         done = run("check", talk, "--provider", "anthropic")
         assert done.exit_code == 0, done.output
-        assert "nothing anthropic refuses" in done.output
+        assert "valid for anthropic" in done.output
 
     def test_violations_are_a_table_and_code_1(self) -> None:
         said = json.dumps([user("hi"), result("c9", "stray"), call("c1"), user("so?")])

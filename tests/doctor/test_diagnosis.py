@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from history_curator.doctor import Bust, Diagnosis, diagnose
-from history_curator.doctor._tables import in_short
 from tests.doctor.logs import MODEL, ClaudeCode, call, text, usage
 
 
@@ -159,11 +158,11 @@ class TestWhatIf:
         was, ours = found.policies
         for cost in (was.cost, was.cost * 0.9951):  # 100 %, when it is printed
             same = replace(found, policies=[was, replace(ours, cost=cost)])
-            assert in_short(same)[-1].endswith("what was sent is fine as it was.")
+            assert same.sentences()[-1].endswith("what was sent is fine as it was.")
         for better in (replace(ours, cost=was.cost * 0.98), ours):
             lossy = replace(was, missed=0.03 if better is ours else 0.0)
             less = replace(found, policies=[lossy, replace(better, cost=better.cost * 0.999)])
-            assert "curator at 100,000 tokens would have cost" in in_short(less)[-1]
+            assert "curator at 100,000 tokens would have cost" in less.sentences()[-1]
 
     def test_a_summary_loses_what_it_does_not_name(self, tmp_path: Path) -> None:
         log = session(4)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from history_curator.doctor import Diagnosis, diagnose
-from history_curator.doctor._read import read_logs
+from history_curator.doctor.logs import read_logs
 from history_curator.errors import ConversionError
 from tests.doctor.logs import ClaudeCode, call, text, usage, write_lines
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from history_curator import Curator, SlidingWindowManager
 from history_curator.lab import LabConversation, replay
-from history_curator.lab._needs import find_edits
+from history_curator.lab.metrics import find_edits
 from tests.support.messages import assistant, call, result, user
 
 OLD = "rates = [lookup(item) for item in cart]"
@@ -71,7 +71,7 @@ def test_an_identifier_listed_by_the_policy_is_held() -> None:
             from history_curator import ConversationEntry, MessageRole
 
             note = ConversationEntry(MessageRole.USER, self.note, origin="note")
-            return lambda upto, question: [note, conversation.entries[upto - 1]]
+            return lambda upto: [note, conversation.entries[upto - 1]]
 
     messages = [user("go"), call("a", name="find"), result("a", "the order is order-55871"),
                 call("b", name="wait"), result("b", "ok"),

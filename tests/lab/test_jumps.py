@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from history_curator.lab import LabConversation, replay
-from history_curator.lab._needs import Jump
+from history_curator.lab.metrics import Compaction
 from tests.support.messages import assistant, call, result, user
 
 TALK = [
@@ -26,12 +26,12 @@ class Keeping:
 
     def start(self, conversation: Any, counter: Any) -> Any:
         entries = conversation.entries
-        return lambda upto, _question: [
+        return lambda upto: [
             entry for at, entry in enumerate(entries[:upto]) if self.shows(at, upto)
         ]
 
 
-def compactions(shows: Callable[[int, int], bool]) -> list[Jump]:
+def compactions(shows: Callable[[int, int], bool]) -> list[Compaction]:
     found = replay([LabConversation("t", TALK)], {"p": Keeping(shows)}, progress=False,
                    provider=None, executor="serial")  # fmt: skip
     return found.tallies["p"][0].compactions

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from history_curator.lab import LabConversation, sample_conversation
-from history_curator.lab._peers import TrimMessagesPolicy
-from history_curator.lab._policies import NewestThatFit
+from history_curator.lab import PeerPolicy
+from history_curator.lab.policies import NewestThatFit
 from history_curator.testing.strategies import conversations
 from history_curator.tokens import get_counter
 
@@ -19,9 +19,9 @@ def same(messages: list[object], budget: int) -> None:
     record = LabConversation("t", messages).read()
     counter = get_counter("o200k_base")
     ours = NewestThatFit(budget).start(record, counter)
-    theirs = TrimMessagesPolicy(budget).start(record, counter)
+    theirs = PeerPolicy("trim_messages", budget).start(record, counter)
     for upto in range(1, len(record.entries) + 1):
-        sent, expected = ours(upto, None), theirs(upto, None)
+        sent, expected = ours(upto), theirs(upto)
         assert [id(entry) for entry in sent] == [id(entry) for entry in expected], (budget, upto)
 
 

@@ -18,7 +18,7 @@ from history_curator.lab import (
 )
 from tests.support.messages import assistant, call, exchange, result, system, user
 
-PEERS = ["trim_messages", "trim_messages approximate", "clear-tool-uses", "ChatMemoryBuffer",
+PEERS = ["trim_messages", "clear-tool-uses", "ChatMemoryBuffer",
          "Memory"]  # fmt: skip
 
 
@@ -102,7 +102,7 @@ class Nothing:
     max_tokens = None
 
     def start(self, conversation: Any, counter: Any) -> Any:
-        return lambda upto, question: []
+        return lambda upto: []
 
 
 class TestCurator:
@@ -179,7 +179,7 @@ class Absent:
 
 
 def test_the_buffer_counts_joined_text_as_its_tokenizer_would() -> None:
-    from history_curator.lab._peers import JoinedCounter
+    from history_curator.lab.policies import JoinedCounter
     from history_curator.tokens import get_counter
 
     counter = get_counter("o200k_base")

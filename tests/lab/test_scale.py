@@ -16,7 +16,7 @@ import pytest
 
 from history_curator import Curator
 from history_curator.errors import ConfigurationError, ConversionError
-from history_curator.lab import NoCuration, RayExecutor, SparkExecutor, load_conversations, replay
+from history_curator.lab import NoCuration, load_conversations, replay
 from tests.lab.test_replay import _numbers, session
 from tests.support.messages import assistant, user
 
@@ -141,8 +141,8 @@ class TestSharedCounts:
         """What travels to a worker holds one counter, however many curators use it."""
         import pickle
 
-        from history_curator.lab._measure import Settings
-        from history_curator.lab._policies import as_policies
+        from history_curator.lab.replay import Settings
+        from history_curator.lab.policies import as_policies
         from history_curator.tokens import get_counter
 
         policies = as_policies(["curator", "sliding"], 900)
