@@ -63,34 +63,62 @@ def _complete(names: Collection[str]) -> Any:
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
+# fmt: off
+_RULES, _TOKENS = "Whose rules hold.", "An encoding or a model name."
+_POLICY = "A known policy, or NAME=config.yaml"
+_LOGS = ("Claude Code logs, JSON lines of requests with usage, LangSmith runs or OpenTelemetry spans; "
+         "files or folders.")
+_TAIL = "Whether you append to the view, so that it may end on an answer, or send it."
 _FILE = typer.Argument(metavar="FILE", help="JSON, JSON lines or gzip; - is standard input.")
 _BUDGET = typer.Option("--max-tokens", "-n", min=1, help="The budget.")
-_RULES, _TOKENS = "Whose rules hold.", "An encoding or a model name."
 _known_providers, _known_policies = _complete(PROVIDERS), _complete(peer_names())
 File = Annotated[str, _FILE]
 Files = Annotated[list[str], _FILE]
+Sources = Annotated[list[str], typer.Argument(
+    metavar="SOURCE", help="Files, folders, patterns or URLs of conversations.")]
+Logs = Annotated[list[str], typer.Argument(help=_LOGS)]
+Store = Annotated[str, typer.Argument(
+    metavar="STORE", help="A database URL such as sqlite:///chat.db, or a file.")]
 Budget = Annotated[int | None, _BUDGET]
 ReplayBudget = Annotated[int, _BUDGET]
-Provider = Annotated[
-    str | None,
-    typer.Option("--provider", "-p", help=_RULES, show_default="core, or --config",
-                 autocompletion=_known_providers),
-]  # fmt: skip
-Counter = Annotated[
-    str | None,
-    typer.Option("--counter", help=_TOKENS, show_default="o200k_base, or --config"),
-]
-Config = Annotated[
-    Path | None, typer.Option("--config", "-c", help="YAML or TOML of a whole curator.")
-]
+Budgets = Annotated[list[int] | None, typer.Option(
+    "--budget", "-b", min=1, help="For what-if; repeat for several.")]
+Provider = Annotated[str | None, typer.Option(
+    "--provider", "-p", help=_RULES, show_default="core, or --config",
+    autocompletion=_known_providers)]
+Counter = Annotated[str | None, typer.Option(
+    "--counter", help=_TOKENS, show_default="o200k_base, or --config")]
+Pricing = Annotated[str, typer.Option(
+    help="Price sheet behind the cost.", autocompletion=_complete(price_sheets()))]
+Policy = Annotated[str | None, typer.Option(
+    help=f"{_POLICY}, to show beside the curator.", autocompletion=_known_policies)]
+Policies = Annotated[list[str] | None, typer.Option(
+    "--policy", help=f"{_POLICY}; repeat for several.", autocompletion=_known_policies)]
+Peers = Annotated[list[str] | None, typer.Option(
+    "--peer", help="Another policy for what-if; repeat for several.")]
+Config = Annotated[Path | None, typer.Option(
+    "--config", "-c", help="YAML or TOML of a whole curator.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write.")]
+ResultFile = Annotated[Path | None, typer.Option(
+    "--output", "-o", help="Write .json, .md or .parquet.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Write a page.")]
+Finished = Annotated[Path | None, typer.Option(
+    help="A folder; a run that was stopped goes on where it was.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON, to standard output.")]
 Which = Annotated[int, typer.Option("--which", "-w", min=0, help="Which conversation of the file.")]
-Pricing = Annotated[
-    str,
-    typer.Option(help="Price sheet behind the cost.", autocompletion=_complete(price_sheets())),
-]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first conversations.")]
+Tail = Annotated[bool | None, typer.Option(
+    "--history/--request", help=_TAIL, show_default="as the conversation ends")]
+History = Annotated[bool, typer.Option("--history", help="The conversation may end on an answer.")]
+Full = Annotated[bool, typer.Option("--full", help="Everything: every column, every decision.")]
+Table_ = Annotated[str | None, typer.Option("--table", help="Of a database: the table.")]
+SessionId = Annotated[str | None, typer.Option("--session", help="Of a database: one conversation.")]
+Apply = Annotated[bool, typer.Option(
+    "--apply", help="Write it; otherwise only say what would change.")]
+InPlace = Annotated[bool, typer.Option("--in-place", help="Of a file: overwrite it.")]
+Replayed = Annotated[bool, typer.Option(
+    "--what-if/--no-what-if", help="Replay the sessions under policies.")]
+# fmt: on
 
 
 def _print_version(asked: bool) -> None:
@@ -158,7 +186,9 @@ def _read_one(file: str, which: int) -> StoredConversation:
     return conversations[which]
 
 
-def _curate_one(file: str, which: int, curator: Curator, budget: int | None) -> tuple[str, CurationReport]:
+def _curate_one(
+    file: str, which: int, curator: Curator, budget: int | None
+) -> tuple[str, CurationReport]:
     stored = _read_one(file, which)
     return stored.id, curator.curate(stored.messages, tools=stored.tools, max_tokens=budget).report
 
@@ -186,14 +216,7 @@ def curate(
     counter: Counter = None,
     config: Config = None,
     output: Output = None,
-    history: Annotated[
-        bool | None,
-        typer.Option(
-            "--history/--request",
-            help="Whether you append to the view, so that it may end on an answer, or send it.",
-            show_default="as the conversation ends",
-        ),
-    ] = None,
+    history: Tail = None,
 ) -> None:
     """Write the view of every conversation in FILE, in the format it came in."""
     source = read_file(file)
@@ -218,9 +241,7 @@ def check(
     files: Files,
     *,
     provider: Provider = None,
-    history: Annotated[
-        bool, typer.Option("--history", help="The conversation may end on an answer.")
-    ] = False,
+    history: History = False,
 ) -> None:
     """List what PROVIDER would refuse; exit code 1 when there is anything."""
     conversations, name = _read_all(files), provider or "core"
@@ -296,13 +317,7 @@ def session(
     *,
     output: Output = Path("session.html"),
     max_tokens: ReplayBudget = 32_000,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help="A known policy, or NAME=config.yaml, to show beside the curator.",
-            autocompletion=_known_policies,
-        ),
-    ] = None,
+    policy: Policy = None,
     provider: Provider = None,
     counter: Counter = None,
     config: Config = None,
@@ -329,46 +344,35 @@ def count(files: Files, *, counter: Counter = None, as_json: AsJson = False) -> 
     conversations = _read_all(files)
     for each in conversations:
         with _naming(each, conversations):
-            rows.append((each.id, len(each.messages), count_tokens(each.messages, name, tools=each.tools)))
+            rows.append(
+                (each.id, len(each.messages), count_tokens(each.messages, name, tools=each.tools))
+            )
     if as_json:
-        for id, messages, tokens in rows:
-            row = {"id": id, "messages": messages, "tokens": tokens}
+        for talk, messages, tokens in rows:
+            row = {"id": talk, "messages": messages, "tokens": tokens}
             sys.stdout.write(json.dumps(row) + "\n")
         return
     if len(rows) > 1:
         rows.append(("total", sum(row[1] for row in rows), sum(row[2] for row in rows)))
-    cells = [(id, f"{messages:,}", f"{tokens:,}") for id, messages, tokens in rows]
+    cells = [(talk, f"{messages:,}", f"{tokens:,}") for talk, messages, tokens in rows]
     console().print(Table("", ("conversation", "messages", f"tokens ({name})"), cells).to_rich())
 
 
 @app.command(epilog="Example: history-curator compare logs/ -n 32000 --html page.html")
 @friendly
 def compare(
-    sources: Annotated[
-        list[str],
-        typer.Argument(metavar="SOURCE", help="Files, folders, patterns or URLs of conversations."),
-    ],
+    sources: Sources,
     *,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A known policy, or NAME=config.yaml; repeat for several.",
-            autocompletion=_known_policies,
-        ),
-    ] = None,
+    policy: Policies = None,
     max_tokens: ReplayBudget = 32_000,
     provider: Provider = None,
     pricing: Pricing = "anthropic",
     counter: Counter = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first conversations.")] = None,
-    finished: Annotated[
-        Path | None, typer.Option(help="A folder; a run that was stopped goes on where it was.")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Every column.")] = False,
+    limit: Limit = None,
+    finished: Finished = None,
+    full: Full = False,
     html: Html = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write .json, .md or .parquet.")
-    ] = None,
+    output: ResultFile = None,
 ) -> None:
     """Replay recorded conversations under several policies and compare them."""
     _check_folders(output, html)
@@ -413,7 +417,7 @@ def _print_results(results: ReplayResults, *, full: bool) -> None:
 def demo(
     output: Output = None,
     max_tokens: ReplayBudget = 12_000,
-    full: Annotated[bool, typer.Option("--full", help="Print every decision.")] = False,
+    full: Full = False,
 ) -> None:
     """Curate an agent's session in front of you and write its page."""
     _check_folders(output)
@@ -423,22 +427,15 @@ def demo(
 @app.command(epilog="Example: history-curator prune sqlite:///chat.db --apply")
 @friendly
 def prune(
-    store: Annotated[
-        str,
-        typer.Argument(
-            metavar="STORE", help="A database URL such as sqlite:///chat.db, or a file."
-        ),
-    ],
+    store: Store,
     *,
     config: Config = None,
     output: Output = None,
-    table: Annotated[str | None, typer.Option(help="Of a database: the table.")] = None,
-    session: Annotated[str | None, typer.Option(help="Of a database: one conversation.")] = None,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Write it; otherwise only say what would change.")
-    ] = False,
+    table: Table_ = None,
+    session: SessionId = None,
+    apply: Apply = False,
     as_json: AsJson = False,
-    in_place: Annotated[bool, typer.Option("--in-place", help="Of a file: overwrite it.")] = False,
+    in_place: InPlace = False,
 ) -> None:
     """Say what the retention rules would remove from what is stored; with --apply, do it.
 
@@ -476,10 +473,10 @@ def _prune_file(path: str, rules: RetentionConfig, output: Path | None, *, apply
     rows, pruned = [], []
     for each in source.conversations:
         with _naming(each, source.conversations):
-            format = detect(each.messages)
-            entries = read_entries(each.messages, format)
+            reader = detect(each.messages)
+            entries = read_entries(each.messages, reader)
             left = apply_retention(entries, rules)
-            pruned.append(format.write(left))
+            pruned.append(reader.write(left))
         before, after = (sum(map(counter.count_entry, some)) for some in (entries, left))
         messages = f"{len(each.messages):,} → {len(pruned[-1]):,}"
         rows.append((each.id, messages, f"{before:,} → {after:,}"))
@@ -492,27 +489,14 @@ def _prune_file(path: str, rules: RetentionConfig, output: Path | None, *, apply
 @app.command(epilog="Example: history-curator doctor ~/.claude/projects --html cost.html")
 @friendly
 def doctor(
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            help="Claude Code logs, JSON lines of requests with usage, LangSmith runs or "
-            "OpenTelemetry spans; files or folders."
-        ),
-    ],
+    paths: Logs,
     *,
-    budget: Annotated[
-        list[int] | None,
-        typer.Option("--budget", "-b", min=1, help="For what-if; repeat for several."),
-    ] = None,
-    peer: Annotated[
-        list[str] | None, typer.Option(help="Another policy for what-if; repeat for several.")
-    ] = None,
-    what_if: Annotated[
-        bool, typer.Option("--what-if/--no-what-if", help="Replay the sessions under policies.")
-    ] = True,
+    budget: Budgets = None,
+    peer: Peers = None,
+    what_if: Replayed = True,
     html: Html = None,
     as_json: AsJson = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON to a file.")] = None,
+    output: Output = None,
 ) -> None:
     """Say what recorded sessions cost and on what, where the cache was lost, and what if."""
     _check_folders(html, output)

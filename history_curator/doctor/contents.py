@@ -30,7 +30,6 @@ class Loss:
         tokens: their size.
         needed: identifiers that later calls used, that only those messages held and the summary
             does not name, and calls that were made again; in the order of their use.
-        left: the kinds of messages that left; empty where a host summarised.
     """
 
     session: str
@@ -38,7 +37,6 @@ class Loss:
     messages: int
     tokens: int
     needed: tuple[str, ...]
-    left: str = ""
 
 
 @dataclass(slots=True)
@@ -54,7 +52,6 @@ class Contents:
         ratio: the provider's tokens over ours.
         hidden: tokens in every prompt that the log does not show.
         losses: messages that left the context where the host summarised.
-        calls: the number of each call, by the index of its answer among the entries.
         problem: why the messages could not be read, when they could not.
     """
 
@@ -66,7 +63,6 @@ class Contents:
     ratio: float = 1.0
     hidden: int = 0
     losses: list[Loss] = field(default_factory=list)
-    calls: dict[int, int] = field(default_factory=dict)
     problem: str = ""
 
 
@@ -84,9 +80,7 @@ class _Window:
     summary_tokens: int
 
 
-def measure_contents(
-    session: Session, counter: TokenCounter, ratios: dict[str, float]
-) -> Contents:
+def measure_contents(session: Session, counter: TokenCounter, ratios: dict[str, float]) -> Contents:
     """Return the contents of a session's prompts, as far as the log shows them.
 
     ``ratios`` remembers, by model, the ratio of the provider's tokens to ours.
@@ -105,7 +99,6 @@ def measure_contents(
     entry_at = list(accumulate(counts, initial=0))
     windows = list(_find_windows(session, entry_at, counter))
     answers = [entry_at[call.position] for call in session.calls]
-    found.calls = {answer: number for number, answer in enumerate(answers)}
     upto = list(accumulate(sizes, initial=0))
     counted = [0] * len(answers)
     for window in windows:
@@ -114,7 +107,9 @@ def measure_contents(
     _predict_prompts(session, counted, ratios, found)
     _find_ratio(session, counted, found)
     dependencies = find_dependencies(record)
-    _attribute_tokens(session, record, sizes, windows, dependencies, found)
+    scaled = [size * found.ratio for size in sizes]
+    _attribute_tokens(record, scaled, windows, dependencies, found)
+    _add_unlogged(session, found)
     for previous, window in pairwise(windows):
         messages = entry_at.index(window.start) - entry_at.index(previous.start)
         tokens = round((upto[window.start] - upto[previous.start]) * found.ratio)
@@ -179,48 +174,47 @@ def _find_ratio(session: Session, counted: Sequence[int], found: Contents) -> No
 
 
 def _attribute_tokens(
-    session: Session,
     record: ReadConversation,
-    sizes: Sequence[int],
+    sizes: Sequence[float],
     windows: Sequence[_Window],
     dependencies: Mapping[int, Sequence[Dependency]],
     found: Contents,
 ) -> None:
-    """Charge every entry for each call that carried it; the rest is not in the log."""
+    """Charge every entry for each call that carried it."""
     last_use: dict[int, int] = defaultdict(lambda: -1)
     for answer, needed in dependencies.items():
         for each in needed:
             last_use[each.sources[-1]] = max(last_use[each.sources[-1]], answer)
-    tool_names: dict[str, str] = {}
-    for entry in record.entries:
-        tool_names.update({call.id: call.name for call in entry.tool_calls or ()})
+    names = {call.id: call.name for entry in record.entries for call in entry.tool_calls or ()}
     for window in windows:
-        carried = len(window.answers)
-        found.kinds["summaries"] += window.summary_tokens * carried * found.ratio
+        found.kinds["summaries"] += window.summary_tokens * len(window.answers) * found.ratio
         first = 0
         for index in range(window.start, window.answers[-1]):
             while window.answers[first] <= index:
                 first += 1
             entry, later = record.entries[index], window.answers[first:]
-            size = sizes[index] * found.ratio
+            tokens = sizes[index] * len(later)
             if entry.role is MessageRole.TOOL:
-                tool = entry.tool_name or tool_names.get(entry.tool_call_id or "", "tool")
-                found.kinds["tool results"] += size * len(later)
-                found.tools[tool] += size * len(later)
+                tool = entry.tool_name or names.get(entry.tool_call_id or "", "tool")
+                found.kinds["tool results"] += tokens
+                found.tools[tool] += tokens
                 # The call right after a result reads it, whatever it uses.
                 idle = sum(answer > last_use[index] for answer in later)
-                found.idle_tools[tool] += size * min(idle, len(later) - 1)
-            elif entry.tool_calls:
-                found.kinds["tool calls"] += size * len(later)
-                for call in entry.tool_calls:
-                    found.tools[call.name] += size * len(later) / len(entry.tool_calls)
-            else:
-                found.kinds[f"{entry.role.value} text"] += size * len(later)
+                found.idle_tools[tool] += sizes[index] * min(idle, len(later) - 1)
+                continue
+            calls = entry.tool_calls or ()
+            found.kinds["tool calls" if calls else f"{entry.role.value} text"] += tokens
+            for call in calls:
+                found.tools[call.name] += tokens / len(calls)
+
+
+def _add_unlogged(session: Session, found: Contents) -> None:
+    """Charge the rest of the prompts to content that the log does not show."""
     total = sum(call.usage.input for call in session.calls)
     shown = sum(found.kinds.values())
     if shown <= total:
         found.kinds["not in the log"] = total - shown
-    else:
-        for tokens in (found.kinds, found.tools, found.idle_tools):
-            for key in tokens:
-                tokens[key] *= total / shown
+        return
+    for tokens in (found.kinds, found.tools, found.idle_tools):
+        for key in tokens:
+            tokens[key] *= total / shown

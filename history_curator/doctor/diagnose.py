@@ -165,7 +165,9 @@ class Diagnosis:
         best = min(sound, key=lambda each: each.cost, default=was)
         share = best.cost / was.cost if was.cost else 1.0
         if share > 0.995 and was.missed - best.missed < 0.0005:  # it would read as the same
-            return "No policy tried costs less without losing more: what was sent is fine as it was."
+            return (
+                "No policy tried costs less without losing more: what was sent is fine as it was."
+            )
         return (
             f"{best.policy} at {best.budget:,} tokens would have cost {share:.0%} and lost "
             f"{best.missed:.1%} of what was needed, instead of {was.missed:.1%}."
@@ -193,7 +195,6 @@ class Diagnosis:
     def tables(self, most: int = 10) -> list[Table]:
         """Return the tables that have rows, the long ones with their first ``most`` rows."""
         total, sent = self.cost["total"] or 1.0, sum(self.kinds.values()) or 1
-        ours = next((each for each in self.policies if each.losses), None)
         spent = [
             (name, f"{self.usage[key]:,}", money(self.cost[key]), f"{self.cost[key] / total:.0%}",
              Bar(self.cost[key] / total, colour))
@@ -221,11 +222,9 @@ class Diagnosis:
         ]  # fmt: skip
         policies = [
             (each.policy, f"{each.budget:,}" if each.budget else "–", money(each.cost),
-             f"{each.cost / total:.0%}", f"{each.missed:.1%}", f"{each.lost:,}",
-             f"{len(each.losses):,}" if each.losses else "", each.note[:60])
+             f"{each.cost / total:.0%}", f"{each.missed:.1%}", f"{each.lost:,}", each.note[:60])
             for each in self.policies
         ]  # fmt: skip
-        title = f"What would have left at compactions of the curator, at {ours.budget:,}" if ours else ""
         every = [
             Table("What was spent", ("", "tokens", "cost", "of all", ""), spent),
             Table("What the prompts were made of", ("", "tokens", "of all", ""), kinds),
@@ -238,10 +237,8 @@ class Diagnosis:
                   ("session", "call", "messages", "tokens", "needed later"),
                   _loss_rows(self.losses, most // 2), text_last=True),
             Table("What if: missed is the share of what calls used that was not in their view",
-                  ("policy", "budget", "cost", "of as it was", "missed", "lost", "compactions", ""),
+                  ("policy", "budget", "cost", "of as it was", "missed", "lost", ""),
                   policies, text_last=True),
-            Table(title, ("session", "call", "messages", "tokens", "needed later, and of what"),
-                  _loss_rows(ours.losses, most // 2) if ours else [], text_last=True),
         ]  # fmt: skip
         return [each for each in every if each.rows]
 
@@ -351,7 +348,7 @@ def _build_diagnosis(
 def _add_up(rows: Iterable[Mapping[str, float]]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for row in rows:
-        total.update(row)  # type: ignore[arg-type]
+        total.update(row)
     ordered = sorted(total.items(), key=lambda item: (-item[1], item[0]))
     return {key: round(value) for key, value in ordered}
 
@@ -369,7 +366,7 @@ def money(cost: float) -> str:
 
 def _loss_rows(losses: Sequence[Loss], most: int) -> list[Sequence[str]]:
     """Return the losses of which most was needed, most first."""
-    rows = []
+    rows: list[Sequence[str]] = []
     for each in sorted(losses, key=lambda each: -len(each.needed))[:most]:
         needed = "nothing"
         if each.needed:
@@ -378,9 +375,6 @@ def _loss_rows(losses: Sequence[Loss], most: int) -> list[Sequence[str]]:
             more = len(each.needed) - len(shown)
             needed = f"{len(each.needed)}: {', '.join(map(_short_name, shown))}"
             needed += f", {more} more" if more else ""
-        kinds = each.left.split(", ")
-        if each.left:
-            needed += f" – of {', '.join(kinds[:3])}{', …' if len(kinds) > 3 else ''}"
         numbers = (str(each.call), f"{each.messages:,}", f"{each.tokens:,}")
         rows.append((_clip(each.session, 14), *numbers, needed))
     return rows

@@ -21,7 +21,10 @@ def langsmith_requests(rows: Iterable[Row]) -> Iterator[Row]:
             continue
         inputs, outputs = _object(row.get("inputs")), _object(row.get("outputs"))
         extra = _object(row.get("extra"))
-        metadata, invocation = _object(extra.get("metadata")), _object(extra.get("invocation_params"))
+        metadata, invocation = (
+            _object(extra.get("metadata")),
+            _object(extra.get("invocation_params")),
+        )
         answer = _langsmith_answer(outputs)
         counts = {"input_tokens": row.get("prompt_tokens"),
                   "output_tokens": row.get("completion_tokens")}  # fmt: skip
@@ -81,9 +84,9 @@ def _langchain_message(message: Any) -> dict[str, Any]:
     return said
 
 
-def _chat_call(id: Any, name: Any, arguments: Any) -> dict[str, Any]:
+def _chat_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
     text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": text}}
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
 
 
 def is_span(row: Row) -> bool:
@@ -96,7 +99,9 @@ def span_requests(rows: Iterable[Row]) -> Iterator[Row]:
     """Turn OpenTelemetry spans of model requests into requests; a span of an agent only sums them."""
     spans: list[Row] = []
     for row in rows:
-        scopes = (s for each in row.get("resourceSpans") or () for s in each.get("scopeSpans") or ())
+        scopes = (
+            s for each in row.get("resourceSpans") or () for s in each.get("scopeSpans") or ()
+        )
         spans += [span for s in scopes for span in s.get("spans") or ()]
         spans += [] if "resourceSpans" in row else [row]
     requests = filter(None, map(_span_request, spans))

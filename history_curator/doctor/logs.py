@@ -156,29 +156,25 @@ def _read_rows(rows: list[Row], counted: set[str], name: str) -> list[Session]:
 def _parse_rows(text: str) -> tuple[list[Row], str]:
     """Return the objects in JSON lines, in a JSON list, or in JSON texts in a row; and a problem."""
     start = len(text) - len(text.lstrip())
-    if text[start : start + 1] == "[" or not _is_json(text[start:].partition("\n")[0]):
+    if text[start : start + 1] == "[" or _parse_line(text[start:].partition("\n")[0]) is None:
         values, end = _parse_texts(text, start)
         if values:
             whole = values[0] if len(values) == 1 and isinstance(values[0], list) else values
             rest = len(text) - end
             problem = f"its last {rest:,} characters are not JSON, passed over" if rest else ""
             return [row for row in whole if isinstance(row, Mapping)], problem
-    rows, broken = [], 0
-    for line in filter(str.strip, text.split("\n")):  # JSON text may hold other line ends
-        try:
-            rows.append(parse_json(line))
-        except ValueError:
-            broken += 1
-    lines = f"{broken} line{'s' if broken > 1 else ''} not JSON, passed over" if broken else ""
-    return [row for row in rows if isinstance(row, Mapping)], lines
+    lines = [line for line in text.split("\n") if line.strip()]  # JSON may hold other line ends
+    parsed = list(map(_parse_line, lines))
+    broken = parsed.count(None)
+    problem = f"{broken} line{'s' if broken > 1 else ''} not JSON, passed over" if broken else ""
+    return [row for row in parsed if isinstance(row, Mapping)], problem
 
 
-def _is_json(text: str) -> bool:
+def _parse_line(text: str) -> Any:
     try:
-        parse_json(text)
+        return parse_json(text)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _parse_texts(text: str, start: int) -> tuple[list[Any], int]:
@@ -302,9 +298,7 @@ def read_requests(rows: Iterable[Row], counted: set[str], name: str) -> list[Ses
         if "tools" in row or "system" in row:
             frame = json.dumps([row.get("tools"), row.get("system")], sort_keys=True, default=str)
         model, position = str(row.get("model") or ""), len(session.messages)
-        session.calls.append(
-            LoggedCall(answer, model, usage, time, end, position, frame, rewrote)
-        )
+        session.calls.append(LoggedCall(answer, model, usage, time, end, position, frame, rewrote))
         response = row.get("response")
         if isinstance(response, Mapping) and response.get("role") == "assistant":
             session.add_message(dict(response), end)
@@ -323,7 +317,10 @@ def _add_sent(
     if rewrote:  # the new messages follow the last one that is known
         known = (i for i in range(len(sent), 0, -1) if sent[i - 1 : i] == session.messages[-1:])
         start = next(known, 0)
-    new, answered = sent[start:], bool(session.calls) and len(session.messages) > session.calls[-1].position
+    new, answered = (
+        sent[start:],
+        bool(session.calls) and len(session.messages) > session.calls[-1].position,
+    )
     if answered and not rewrote and new and new[0].get("role") == "assistant":
         session.messages[-1] = new.pop(0)  # the answer, in the form in which it is sent back
     for message in new:

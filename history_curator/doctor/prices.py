@@ -63,14 +63,11 @@ def rates_of(model: str) -> Rates:
 def _list_price(model: str) -> Any:
     try:
         from genai_prices import Usage, calc_price
-    except ImportError:
+
+        name = _VENDOR.sub("", model.removeprefix("us.").removeprefix("eu."))
+        return calc_price(Usage(input_tokens=1), name).model_price
+    except (ImportError, LookupError):
         return None
-    for name in (model, _VENDOR.sub("", model)):
-        try:
-            return calc_price(Usage(input_tokens=1), name).model_price
-        except LookupError:
-            continue
-    return None
 
 
 def cost_of(calls: Sequence[LoggedCall]) -> dict[str, Any]:
@@ -139,7 +136,9 @@ def simulate_cache(session: Session) -> list[SimulatedCall]:
             if before.model != call.model or is_cold:
                 read = 0
             else:
-                read = cached_tokens(before.held, usage.input, None, None) or min(front, usage.input)
+                read = cached_tokens(before.held, usage.input, None, None) or min(
+                    front, usage.input
+                )
             bust = _find_bust(session, number, before, is_cold=idle >= lifetime, front=front)
             found.append(SimulatedCall(read, bust))
             if bust and not is_cold and usage.cache_read:

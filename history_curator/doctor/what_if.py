@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from history_curator.curator import Curator
-from history_curator.doctor.contents import Contents, Loss
+from history_curator.doctor.contents import Contents
 from history_curator.doctor.logs import Session
 from history_curator.doctor.prices import cost_of, rates_of
 from history_curator.entries import ConversationEntry, MessageRole
@@ -32,7 +32,6 @@ class WhatIf:
         missed: share of what later calls used that was no longer in view.
         lost: how many identifiers and earlier results that is.
         note: why a policy could not be measured, or failed.
-        losses: for the curator, what would have left the view at each compaction.
     """
 
     policy: str
@@ -41,7 +40,6 @@ class WhatIf:
     missed: float
     lost: int
     note: str = ""
-    losses: Sequence[Loss] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -126,21 +124,8 @@ def what_if(
         triples = zip(reported, replayed[name], replayed[AS_IT_WAS], strict=True)
         cost = left_out + sum(paid * (now / was if was else 1.0) for paid, now, was in triples)
         lost = result.lost_identifiers + result.repeated_calls
-        losses = _losses(pairs, results.tallies[name]) if policy == "curator" else ()
-        found.append(WhatIf(policy, given, cost, result.missed, lost, result.note, losses))
+        found.append(WhatIf(policy, given, cost, result.missed, lost, result.note))
     return found
-
-
-def _losses(pairs: Pairs, tallies: Sequence[Tally]) -> list[Loss]:
-    """Return what left at each compaction of a policy, in the provider's tokens."""
-    return [
-        Loss(
-            session.id, inside.calls.get(each["at"], 0), each["entries"],
-            round(each["tokens"] * inside.ratio), tuple(each["needed"]), each["left"],
-        )
-        for (session, inside), tally in zip(pairs, tallies, strict=True)
-        for each in tally.compactions
-    ]  # fmt: skip
 
 
 def _replayed_costs(pairs: Pairs, tallies: Sequence[Tally]) -> list[float]:
@@ -153,6 +138,8 @@ def _replayed_costs(pairs: Pairs, tallies: Sequence[Tally]) -> list[float]:
         if 2 * long > sum(call.usage.cache_write for call in session.calls):
             name = f"{name}-1h" if f"{name}-1h" in tally.costs else name
         price = 1e6 * sum(rate.input for rate in rates) / len(rates)
-        answers = (c.usage.output * rate.output for c, rate in zip(session.calls, rates, strict=True))
+        answers = (
+            c.usage.output * rate.output for c, rate in zip(session.calls, rates, strict=True)
+        )
         costs.append(tally.costs.get(name, 0.0) * inside.ratio * price + sum(answers))
     return costs

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from history_curator.lab.conversations import LabConversation, load_conversations
 from history_curator.lab.metrics import PriceSheet, get_prices, price_sheets
-from history_curator.lab.plots import plot_composition, plot_frontier, plot_tokens
+from history_curator.lab.plots import plot_frontier, plot_tokens
 from history_curator.lab.policies import (
     CuratorPolicy,
     NewestThatFit,
@@ -45,7 +45,6 @@ __all__ = [
     "get_prices",
     "load_conversations",
     "peer_names",
-    "plot_composition",
     "plot_frontier",
     "plot_tokens",
     "price_sheets",

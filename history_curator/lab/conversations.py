@@ -169,8 +169,8 @@ def _as_conversation(item: Any, number: int) -> LabConversation:
     if isinstance(item, LabConversation):
         return item
     if isinstance(item, Mapping) and isinstance(item.get("messages"), Sequence):
-        fields = {key: item.get(key) for key in ("messages", "tools", "times")}
-        return LabConversation(str(item.get("id", name)), **fields)
+        name = str(item.get("id", name))
+        return LabConversation(name, item["messages"], item.get("tools"), item.get("times"))
     if isinstance(item, Sequence) and not isinstance(item, (str, bytes)):
         return LabConversation(name, item)
     raise ConversionError(

@@ -7,7 +7,7 @@ import io
 import json
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -84,7 +84,7 @@ class StoredConversation:
         """
         holder = self.holder if holder is None else holder
         if self.system_key and messages and _is_system(self.kind, messages[0]):
-            content = _system_content(self.kind, messages[0], holder[self.system_key])
+            content = _system_content(messages[0], holder[self.system_key])
             holder, messages = {**holder, self.system_key: content}, messages[1:]
         rows = [_dump_message(self.kind, message) for message in messages]
         return rows if holder is None else _replace_at(holder, self.path, rows)
@@ -133,7 +133,9 @@ def read_file(path: str) -> ConversationFile:
     except json.JSONDecodeError:
         root, is_lines = _parse_lines(path, text), True
     except ValueError as error:
-        raise ConversionError(f"{path}: {error}.", fix="pass messages, not their wrapping.") from error
+        raise ConversionError(
+            f"{path}: {error}.", fix="pass messages, not their wrapping."
+        ) from error
     named_lines = path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson"))
     if not is_lines and named_lines and "\n" not in text.strip() and not _holds_conversations(root):
         root, is_lines = [root], True
@@ -250,9 +252,9 @@ def _find_messages(holder: Any) -> list[tuple[str, ...]]:
             return [(key,)]
     for path in _STORES:
         store = _value_at(holder, path)
-        if isinstance(store, Mapping) and store:
-            if all(isinstance(rows, list) for rows in store.values()):
-                return [(*path, key) for key in store]
+        lists = store.values() if isinstance(store, Mapping) else ()
+        if lists and all(isinstance(rows, list) for rows in lists):
+            return [(*path, key) for key in store]
     return []
 
 
@@ -291,9 +293,8 @@ def _read_at(holder: Any, path: tuple[str, ...], name: str) -> StoredConversatio
         messages = [_load_message(kind, row, index) for index, row in enumerate(rows)]
     if len(path) != 1:  # a list of messages, or one of a store
         return StoredConversation(name, messages, None, holder if path else None, path, kind)
-    readable = (str, list, Mapping) if kind == "gemini" else (str, list)
-    beside = (key for key in _BESIDE.get(path[0], ()) if holder.get(key))
-    system_key = next((key for key in beside if isinstance(holder[key], readable)), None)
+    beside = (key for key in _BESIDE.get(path[0], ()) if _can_lift(kind, holder.get(key)))
+    system_key = next(beside, None)
     if any(_is_system(kind, message) for message in messages):
         system_key = None
     if system_key is not None:
@@ -301,6 +302,13 @@ def _read_at(holder: Any, path: tuple[str, ...], name: str) -> StoredConversatio
     return StoredConversation(
         name, messages, holder.get("tools"), holder, path, kind, system_key=system_key
     )
+
+
+def _can_lift(kind: str, content: Any) -> bool:
+    if kind == "gemini" and isinstance(content, Mapping):
+        return isinstance(content.get("parts"), list)
+    kinds = {"gemini": str, "bedrock": list}.get(kind, (str, list))
+    return bool(content) and isinstance(content, kinds)
 
 
 def _kind_of(rows: Sequence[Any]) -> str:
@@ -363,24 +371,23 @@ def _system_message(kind: str, content: Any) -> Any:
     if kind.startswith("langchain"):
         core = _import_framework("langchain_core.messages", "langchain-core")
         return core.SystemMessage(content=content)
-    if kind == "gemini":
-        parts = content.get("parts") if isinstance(content, Mapping) else content
-        if isinstance(parts, (str, Mapping)):
-            parts = [{"text": parts} if isinstance(parts, str) else parts]
-        return {"role": "system", "parts": list(parts or ())}
-    if kind == "bedrock" and isinstance(content, str):
-        content = [{"text": content}]
+    if kind == "gemini":  # the parts of a content, or a text
+        parts = content["parts"] if isinstance(content, Mapping) else [{"text": content}]
+        return {"role": "system", "parts": parts}
     return {"role": "system", "content": content}
 
 
-def _system_content(kind: str, message: Any, given: Any) -> Any:
+def _system_content(message: Any, given: Any) -> Any:
     """Return the content that goes back beside the messages, in the form it was given in."""
-    if kind == "gemini":
-        parts = message["parts"]
-        if isinstance(given, str) and len(parts) == 1:
-            return parts[0].get("text", "")
-        return {**given, "parts": parts} if isinstance(given, Mapping) else parts
-    return message["content"] if isinstance(message, Mapping) else message.content
+    if not isinstance(message, Mapping):
+        return message.content
+    if "parts" not in message:
+        return message["content"]
+    return (
+        {**given, "parts": message["parts"]}
+        if isinstance(given, Mapping)
+        else message["parts"][0]["text"]
+    )
 
 
 def _import_framework(name: str, package: str) -> Any:

@@ -11,16 +11,14 @@ call replaced and that had been shown before.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Literal
 
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
 from history_curator.formats import parse_object
 from history_curator.lab.conversations import ReadConversation, argument_values, searchable_text
-from history_curator.tokens import TokenCounter
 
 _MIN_IDENTIFIER, _MAX_IDENTIFIER = 5, 400
 _MIN_LINE = 12
@@ -65,10 +63,7 @@ class PriceSheet:
     def cost(self, tokens: int, prefix: int, idle: float | None = None) -> float:
         """Return the price of a request whose first ``prefix`` tokens repeat the last request.
 
-        Args:
-            tokens: tokens of the whole request.
-            prefix: tokens at its beginning that repeat the last request.
-            idle: seconds since the last answer; None counts as none.
+        ``idle`` is the time in seconds since the last answer; None counts as none.
         """
         is_cached = self.read < self.write and prefix >= self.minimum
         read = cached_tokens(prefix, tokens, idle, self.ttl) if is_cached else 0
@@ -85,7 +80,10 @@ def cached_tokens(held: int, prompt: int, idle: float | None, ttl: float | None)
     rule gives 1.006 of the reported reads.
 
     Examples:
-        >>> cached_tokens(900, 1_000, idle=60, ttl=300), cached_tokens(900, 1_000, idle=600, ttl=300)
+        >>> (
+        ...     cached_tokens(900, 1_000, idle=60, ttl=300),
+        ...     cached_tokens(900, 1_000, idle=600, ttl=300),
+        ... )
         (900, 0)
     """
     is_warm = idle is None or ttl is None or idle < ttl
@@ -132,20 +130,14 @@ def find_sheet(model: str) -> PriceSheet | None:
     return next((_SHEETS[sheet] for family, sheet in _FAMILIES if family in name), None)
 
 
-def get_prices(pricing: str | PriceSheet | Mapping[str, Any]) -> PriceSheet:
-    """Return a sheet from its name, a model's name, a mapping of its fields, or as it is.
+def get_prices(pricing: str | PriceSheet) -> PriceSheet:
+    """Return a sheet from its name, from a model's name, or as it is.
 
     Raises:
         ConfigurationError: naming the sheets there are.
     """
     if isinstance(pricing, PriceSheet):
         return pricing
-    if isinstance(pricing, Mapping):
-        try:
-            return PriceSheet(**{"name": "custom", **pricing})
-        except TypeError as error:
-            fields = ", ".join(PriceSheet.__slots__)
-            raise ConfigurationError(f"a price sheet has the fields {fields}: {error}") from error
     sheet = _SHEETS.get(pricing) or find_sheet(pricing)
     if sheet is None:
         raise ConfigurationError(
@@ -263,14 +255,7 @@ def is_visible(
     record: ReadConversation,
     notes: str = "",
 ) -> bool:
-    """Return whether a view still holds a dependency.
-
-    Args:
-        dependency: the dependency.
-        shown: the entries of the view, by their index in the record.
-        record: the conversation.
-        notes: text that the policy added itself.
-    """
+    """Return whether the entries of a view (by index), or the policy's notes, hold a dependency."""
     is_identifier = dependency.kind == "identifier"
     if is_identifier and dependency.value in notes:
         return True
@@ -326,65 +311,3 @@ def count_visible_edits(
     indexes = ((record.index_of.get(id(entry)), entry) for entry in sent)
     text = "\n".join(searchable_text(e) if i is None else record.texts[i] for i, e in indexes)
     return sum(all(line in text for line in lines) for lines in edits)
-
-
-class Compaction(TypedDict):
-    """One view that no longer shows everything the one before it did; plain data.
-
-    Attributes:
-        at: index of the entry that answers the view.
-        left: the kinds of messages that left, most frequent first.
-        entries: how many entries left.
-        tokens: their size in the view before.
-        needed: identifiers that later calls used and their views did not show, and calls that were
-            made again. Each is listed at the last compaction that removed a source of it.
-    """
-
-    at: int
-    left: str
-    entries: int
-    tokens: int
-    needed: list[str]
-
-
-class CompactionLog:
-    """Lists the compactions of one conversation under one policy."""
-
-    def __init__(self, record: ReadConversation, counter: TokenCounter) -> None:
-        self.compactions: list[Compaction] = []
-        self._index_of, self._counter = record.index_of, counter
-        self._removed_by: dict[int, Compaction] = {}
-
-    def note_view(
-        self, call: int, before: Sequence[ConversationEntry], sent: Sequence[ConversationEntry]
-    ) -> None:
-        """Compare a view with the one before it, and list a compaction if entries left."""
-        roots = {id(entry.root) for entry in sent}
-        gone = [e for e in before if id(e.root) in self._index_of and id(e.root) not in roots]
-        if not gone:
-            return
-        kinds = Counter(name for entry in gone for name in _kinds_of(entry))
-        compaction: Compaction = {
-            "at": call,
-            "left": ", ".join(f"{count} {name}" for name, count in kinds.most_common()),
-            "entries": len(gone),
-            "tokens": sum(map(self._counter.count_entry, gone)),
-            "needed": [],
-        }
-        self.compactions.append(compaction)
-        self._removed_by.update((self._index_of[id(entry.root)], compaction) for entry in gone)
-
-    def record_missing(self, dependency: Dependency) -> None:
-        """List a dependency at the compaction that removed it."""
-        causes = [self._removed_by[i] for i in dependency.sources if i in self._removed_by]
-        if causes:
-            needed = max(causes, key=lambda each: each["at"])["needed"]
-            if dependency.label not in needed:
-                needed.append(dependency.label)
-
-
-def _kinds_of(entry: ConversationEntry) -> list[str]:
-    """Return the tools an entry calls, or its role; a result is counted with its call."""
-    if entry.tool_calls:
-        return [call.name for call in entry.tool_calls]
-    return [] if entry.tool_call_id else [f"{entry.role.value} text"]

@@ -296,9 +296,7 @@ def _as_langchain(conversation: ReadConversation) -> tuple[Any, list[Any]]:
             messages.append(core.SystemMessage(**given))
         elif entry.role is MessageRole.TOOL:
             answered = entry.tool_call_id or ""
-            messages.append(
-                core.ToolMessage(**given, tool_call_id=answered, name=entry.tool_name)
-            )
+            messages.append(core.ToolMessage(**given, tool_call_id=answered, name=entry.tool_name))
         elif entry.role is MessageRole.ASSISTANT:
             calls = [
                 {"id": call.id, "name": call.name, "args": parse_object(call.arguments) or {}}

@@ -21,7 +21,7 @@ from history_curator.entries import ConversationEntry, write_private
 from history_curator.errors import ConfigurationError, HistoryCuratorError, a_type
 from history_curator.lab.conversations import LabConversation, ReadConversation, as_conversations
 from history_curator.lab.metrics import (
-    CompactionLog,
+    Dependency,
     PriceSheet,
     count_visible_edits,
     find_dependencies,
@@ -30,7 +30,7 @@ from history_curator.lab.metrics import (
     missing_dependencies,
     price_sheets,
 )
-from history_curator.lab.policies import Policy, PolicyUnavailableError, View, as_policies
+from history_curator.lab.policies import Policy, PolicyUnavailableError, as_policies
 from history_curator.lab.results import ReplayResults, Tally, sum_tallies
 from history_curator.rules import ProviderProfile, Violation, get_profile
 from history_curator.tokens import TokenCounter, get_counter
@@ -46,7 +46,6 @@ class Settings:
     counter: TokenCounter
     provider: str | None = "core"
     prices: tuple[PriceSheet, ...] = ()
-    max_calls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +54,12 @@ class ReplayedCall:
 
     Attributes:
         at: index of the entry that answers it.
-        before: the view of the call before.
-        sent: the view.
+        before, sent: the view of the call before, and the view.
         sizes: tokens of each entry of the view.
         repeated: how many entries at its beginning repeat the view before.
-        tokens: of the whole request, tokens that are not on record included.
-        unrecorded_tokens: tokens of the request that are not on record.
-        cached: tokens that repeat the request before.
+        tokens, cached: of the whole request, and of its part that repeats the request before.
         idle: seconds since the answer before, where known.
         seconds: time it took to make the view.
-        is_over: whether the request is over the budget.
-        violations: everything in it that the rules refuse.
         failure: the error that the policy raised instead of giving a view.
     """
 
@@ -75,7 +69,6 @@ class ReplayedCall:
     sizes: Sequence[int] = ()
     repeated: int = 0
     tokens: int = 0
-    unrecorded_tokens: int = 0
     cached: int = 0
     idle: float | None = None
     seconds: float = 0.0
@@ -86,14 +79,13 @@ class ReplayedCall:
 
 def replay_calls(
     record: ReadConversation,
-    view: View,
+    policy: Policy,
     counter: TokenCounter,
     calls: Iterable[int],
-    *,
-    max_tokens: int | None,
     profile: ProviderProfile | None,
 ) -> Iterator[ReplayedCall]:
-    """Make these calls again, one after the other; nothing is sent."""
+    """Make these calls again under a policy, one after the other; nothing is sent."""
+    view, max_tokens = policy.start(record, counter), policy.max_tokens
     overhead = counter.priming + record.hidden
     overhead += counter.count_tools(record.tools) if record.tools else 0
     before: Sequence[ConversationEntry] | None = None
@@ -112,16 +104,14 @@ def replay_calls(
         repeated, tokens = _count_repeated(before or (), sent), sum(sizes) + overhead
         cached = sum(sizes[:repeated]) + (0 if before is None else overhead - counter.priming)
         yield ReplayedCall(
-            at, before or (), sent, sizes, repeated, tokens, record.hidden, cached, idle, seconds,
+            at, before or (), sent, sizes, repeated, tokens, cached, idle, seconds,
             is_over=max_tokens is not None and tokens - record.hidden > max_tokens,
             violations=profile.find(list(sent)) if profile else (),
         )  # fmt: skip
         before = sent
 
 
-def _count_repeated(
-    before: Sequence[ConversationEntry], sent: Sequence[ConversationEntry]
-) -> int:
+def _count_repeated(before: Sequence[ConversationEntry], sent: Sequence[ConversationEntry]) -> int:
     pairs = enumerate(zip(before, sent, strict=False))
     changed = (index for index, (old, new) in pairs if old is not new and old != new)
     return next(changed, min(len(before), len(sent)))
@@ -135,48 +125,37 @@ def measure_conversation(
     dependencies, edits = find_dependencies(record), find_edits(record)
     used = [each for some in dependencies.values() for each in some]
     made_again = sum(each.kind == "repeat" for each in used)
+    counts = len(record.calls), len(used) - made_again, made_again, sum(map(len, edits.values()))
     profile = get_profile(settings.provider) if settings.provider else None
     for entry in record.entries:  # so that the time of no policy includes first counts
         counter.count_entry(entry)
-    tallies = {}
+    tallies = {name: Tally(record.id, *counts) for name in policies}
     for name, policy in policies.items():
-        tally = tallies[name] = Tally(
-            record.id, len(record.calls), len(used) - made_again, made_again,
-            sum(map(len, edits.values())),
-        )  # fmt: skip
+        tally = tallies[name]
         try:
-            view = policy.start(record, counter)
+            for call in replay_calls(record, policy, counter, record.calls, profile):
+                _add_call(tally, call, settings.prices)
+                needed, replaced = dependencies.get(call.at, ()), edits.get(call.at, ())
+                _add_missing(tally, needed, missing_dependencies(needed, call.sent, record))
+                tally.edits += len(replaced)
+                tally.edits_seen += count_visible_edits(replaced, call.sent, record)
         except PolicyUnavailableError as error:
             tally.note = str(error)
-            continue
-        log = CompactionLog(record, counter)
-        limits = settings.max_calls, getattr(policy, "max_calls", None)
-        calls = _sample_calls(record.calls, *limits)
-        for call in replay_calls(
-            record, view, counter, calls, max_tokens=policy.max_tokens, profile=profile
-        ):
-            _add_call(tally, call, policy.max_tokens, settings.prices)
-            if call.repeated < len(call.before) and call.failure is None:
-                log.note_view(call.at, call.before, call.sent)
-            needed = dependencies.get(call.at, ())
-            missing = missing_dependencies(needed, call.sent, record)
-            for each in missing:
-                log.record_missing(each)
-            repeats = sum(each.kind == "repeat" for each in needed)
-            lost_repeats = sum(each.kind == "repeat" for each in missing)
-            tally.repeats += repeats
-            tally.identifiers += len(needed) - repeats
-            tally.repeated_calls += lost_repeats
-            tally.lost_identifiers += len(missing) - lost_repeats
-            tally.edits += len(edits.get(call.at, ()))
-            tally.edits_seen += count_visible_edits(edits.get(call.at, ()), call.sent, record)
-        tally.compactions = log.compactions
+        if policy.max_tokens:
+            sizes = (tokens - record.hidden for tokens in tally.tokens)
+            tally.budget_use = sum(sizes) / policy.max_tokens
     return tallies
 
 
-def _add_call(
-    tally: Tally, call: ReplayedCall, max_tokens: int | None, prices: Sequence[PriceSheet]
-) -> None:
+def _add_missing(tally: Tally, needed: Sequence[Dependency], missing: Sequence[Dependency]) -> None:
+    repeats, lost = (sum(e.kind == "repeat" for e in some) for some in (needed, missing))
+    tally.repeats += repeats
+    tally.identifiers += len(needed) - repeats
+    tally.repeated_calls += lost
+    tally.lost_identifiers += len(missing) - lost
+
+
+def _add_call(tally: Tally, call: ReplayedCall, prices: Sequence[PriceSheet]) -> None:
     if call.failure is not None:
         tally.failed += 1
         tally.note = f"{type(call.failure).__name__}: {call.failure}"[:200]
@@ -189,8 +168,6 @@ def _add_call(
     for sheet in prices:
         cost = sheet.cost(call.tokens, call.cached, call.idle)
         tally.costs[sheet.name] = tally.costs.get(sheet.name, 0.0) + cost
-    if max_tokens:
-        tally.budget_use += (call.tokens - call.unrecorded_tokens) / max_tokens
     tally.over_budget += call.is_over
     tally.invalid += bool(call.violations)
     for violation in call.violations:
@@ -199,24 +176,16 @@ def _add_call(
         tally.roles[entry.role.value] = tally.roles.get(entry.role.value, 0) + size
 
 
-def _sample_calls(calls: Sequence[int], *limits: int | None) -> Sequence[int]:
-    """Return all calls, or an unbroken run in the middle when a limit asks for fewer."""
-    limit = min((each for each in limits if each is not None), default=len(calls))
-    start = max(0, len(calls) - limit) // 2
-    return calls[start : start + limit]
-
-
 def replay(
     conversations: Any,
     policies: Mapping[str, Any] | Sequence[str],
     *,
-    pricing: str | PriceSheet | Mapping[str, Any] = "anthropic",
+    pricing: str | PriceSheet = "anthropic",
     provider: str | None = "core",
     max_tokens: int | None = None,
     counter: Any = "o200k_base",
     executor: Executor | Literal["serial"] | None = None,
     progress: bool = True,
-    max_calls: int | None = None,
     finished: str | Path | None = None,
 ) -> ReplayResults:
     """Re-run every recorded call under every policy and measure what would have been sent.
@@ -239,7 +208,6 @@ def replay(
             executor works: ``dask.distributed.Client(...).get_executor()``. ``"serial"`` stays in
             this process.
         progress: show a bar, where rich is installed.
-        max_calls: measure at most this many consecutive calls of each conversation.
         finished: a folder for finished conversations. A run that was stopped goes on from there
             when it is given the same folder.
 
@@ -258,12 +226,13 @@ def replay(
     sheet = get_prices(pricing)
     sheets = {**price_sheets(), sheet.name: sheet}
     # One counter travels with each task, so that its policies share its memory of texts.
-    settings = Settings(get_counter(counter), provider, tuple(sheets.values()), max_calls)
+    settings = Settings(get_counter(counter), provider, tuple(sheets.values()))
     files: dict[int, Path] = {}
     found: dict[int, dict[str, Tally]] = {}
     if finished is not None:
-        _check_manifest(Path(finished), chosen, settings)
-        files = {number: _finished_file(Path(finished), talk) for number, talk in enumerate(talks)}
+        folder = Path(finished)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        files = {n: _finished_file(folder, talk, chosen, settings) for n, talk in enumerate(talks)}
         for number, file in files.items():
             if file.exists():
                 rows = json.loads(file.read_text(encoding="utf-8"))
@@ -293,7 +262,9 @@ def replay(
 Task = tuple[Sequence[tuple[int, LabConversation]], Mapping[str, Policy], Settings]
 
 
-def _bundle(talks: Iterable[tuple[int, LabConversation]]) -> list[list[tuple[int, LabConversation]]]:
+def _bundle(
+    talks: Iterable[tuple[int, LabConversation]],
+) -> list[list[tuple[int, LabConversation]]]:
     """Return the longest conversations first, one in each bundle, and short ones together."""
     bundles: list[list[tuple[int, LabConversation]]] = []
     size = _BUNDLE
@@ -370,34 +341,16 @@ def progress_bar(title: str, total: int, done: int = 0) -> Iterator[Callable[[in
         yield lambda more: bar.advance(task, more)
 
 
-def _check_manifest(folder: Path, policies: Mapping[str, Policy], settings: Settings) -> None:
-    """Write the settings of a run into its folder, or refuse a folder of another run.
+def _finished_file(
+    folder: Path, talk: LabConversation, policies: Mapping[str, Policy], settings: Settings
+) -> Path:
+    """Return the file of a conversation, named by its content and everything it is measured by.
 
     Policies are compared by name, class and budget; the options of their managers are not seen.
     """
-    wanted = {
-        "policies": [[name, type(p).__name__, p.max_tokens] for name, p in policies.items()],
-        "counter": settings.counter.name,
-        "provider": settings.provider,
-        "prices": [repr(sheet) for sheet in settings.prices],
-        "max_calls": settings.max_calls,
-    }
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    manifest = folder / "run.json"
-    if not manifest.exists():
-        write_private(manifest, json.dumps(wanted))
-        return
-    found = json.loads(manifest.read_text(encoding="utf-8"))
-    for key, value in wanted.items():
-        if found.get(key) != value:
-            raise ConfigurationError(
-                f"{folder} holds a run with {key} {found.get(key)!r}, not {value!r}. "
-                "Fix: take up the same run, or pass another folder."
-            )
-
-
-def _finished_file(folder: Path, talk: LabConversation) -> Path:
-    """Return the file of a conversation, by its content: others may be added or reordered."""
-    content = [talk.id, talk.messages, talk.tools, talk.times, talk.hidden]
-    digest = hashlib.sha256(json.dumps(content, default=str, sort_keys=True).encode())
+    chosen = [[name, type(each).__name__, each.max_tokens] for name, each in policies.items()]
+    prices = [repr(sheet) for sheet in settings.prices]
+    said = [talk.id, talk.messages, talk.tools, talk.times, talk.hidden]
+    key = [said, chosen, settings.counter.name, settings.provider, prices]
+    digest = hashlib.sha256(json.dumps(key, default=str, sort_keys=True).encode())
     return folder / f"{digest.hexdigest()[:32]}.json"

@@ -15,18 +15,16 @@ from typing import Any
 from history_curator.entries import write_private
 from history_curator.errors import ConfigurationError
 from history_curator.lab.files import import_extra
-from history_curator.lab.metrics import Compaction
 from history_curator.lab.tables import Table, count_of, render_page, short_number
 
 
 @dataclass(slots=True)
 class Tally:
-    """The sums of one policy on one conversation.
+    """The sums of one policy on one conversation, by the names of `PolicyResult`.
 
-    ``calls``, ``used_before``, ``made_again`` and ``edited`` describe the conversation, whatever
-    the policy did: its calls, the identifiers they used that an earlier message held, the calls
-    made again, and the edits of lines shown before. The other fields are explained at
-    `PolicyResult`; ``tokens`` and ``at`` have one number for each measured call.
+    ``used_before``, ``made_again`` and ``edited`` describe the conversation, whatever the policy
+    did: identifiers that an earlier message held, calls made again, edits of lines shown before.
+    ``tokens`` and ``at`` (the index of the answer) have one number for each measured call.
     """
 
     conversation: str
@@ -53,7 +51,6 @@ class Tally:
     seconds: float = 0.0
     roles: dict[str, int] = field(default_factory=dict)
     note: str = ""
-    compactions: list[Compaction] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +58,22 @@ class PolicyResult:
     """One policy over all conversations.
 
     Attributes:
-        name: the policy.
-        conversations, calls: how much was replayed.
-        sampled: share of the calls that was measured; below 1.0 the totals are scaled up.
-        tokens_sent: over all calls, messages, tool schemas and priming.
-        peak: the largest single request.
         budget_use: mean request over the budget, or None without one.
         cached_share: tokens that repeat the start of the request before, over tokens sent.
-        cost: by the chosen price sheet.
-        costs: by every price sheet that ships, and the chosen one.
-        invalid: requests the provider's rules refuse.
-        over_budget: requests above the budget.
-        failed: calls for which the policy raised instead of giving a view.
-        violations: how often each rule was broken, by its code.
+        cost, costs: by the chosen price sheet, and by every sheet.
+        invalid, over_budget, failed: requests that the provider's rules refuse, requests above
+            the budget, and calls for which the policy gave no view.
         lost_identifiers, identifiers: argument values that were visible only in messages left
             out, of all that an earlier message held.
-        repeated_calls, repeats: calls made again whose earlier result was left out, of all calls
-            made again.
+        repeated_calls, repeats: calls made again whose earlier result was left out, of all.
         edits_seen, edits: edit calls whose old lines were all in the view, of all whose old lines
             had been shown.
-        ms_per_view: mean time to make one view.
-        roles: tokens sent by role.
-        note: the last thing that went wrong, in one line.
     """
 
     name: str
     conversations: int = 1
     calls: int = 0
-    sampled: float = 1.0
+    measured: bool = True
     tokens_sent: int = 0
     peak: int = 0
     budget_use: float | None = None
@@ -121,11 +106,6 @@ class PolicyResult:
         return self.edits_seen / self.edits if self.edits else None
 
     @property
-    def measured(self) -> bool:
-        """Whether there is anything to compare."""
-        return self.sampled > 0
-
-    @property
     def sound(self) -> bool:
         """Whether every request fits its budget and is accepted by the provider's rules."""
         return self.measured and not (self.over_budget or self.invalid or self.failed)
@@ -144,24 +124,19 @@ def sum_tallies(name: str, tallies: Sequence[Tally], pricing: str) -> PolicyResu
     sums = {key: sum(getattr(tally, key) for tally in tallies) for key in _SUMMED}
     measured = sum(tally.measured for tally in tallies)
     tokens = sum(sum(tally.tokens) for tally in tallies)
-    scales = [
-        (tally, tally.calls / (tally.measured + tally.failed))
-        for tally in tallies
-        if tally.measured + tally.failed
-    ]
+    budget_use = sum(tally.budget_use for tally in tallies)
     costs: Counter[str] = Counter()
     violations: Counter[str] = Counter()
     roles: Counter[str] = Counter()
-    for tally, scale in scales:
-        costs.update({sheet: cost * scale for sheet, cost in tally.costs.items()})  # type: ignore[misc]
+    for tally in tallies:
+        costs.update(tally.costs)
         violations.update(tally.violations)
         roles.update(tally.roles)
-    budget_use = sum(tally.budget_use for tally in tallies)
     return PolicyResult(
         name=name,
         conversations=len(tallies),
-        sampled=(measured + sums["failed"]) / sums["calls"] if sums["calls"] else 0.0,
-        tokens_sent=round(sum(sum(tally.tokens) * scale for tally, scale in scales)),
+        measured=measured + sums["failed"] > 0,
+        tokens_sent=tokens,
         peak=max((max(tally.tokens, default=0) for tally in tallies), default=0),
         budget_use=budget_use / measured if budget_use and measured else None,
         cached_share=sum(tally.cached for tally in tallies) / tokens if tokens else 0.0,
@@ -179,27 +154,23 @@ def _percent(value: float | None, digits: int = 0) -> str:
     return "–" if value is None else f"{value:.{digits}%}"
 
 
-_COLUMNS: tuple[tuple[str, str, bool, Callable[[PolicyResult], str]], ...] = (
-    ("sent", "tokens over all calls", True, lambda p: short_number(p.tokens_sent)),
-    ("peak", "the largest request, tokens", False, lambda p: f"{p.peak:,}"),
-    ("budget", "the mean request, of the budget", False, lambda p: _percent(p.budget_use)),
-    ("cached", "sent tokens that repeat the request before", True,
-     lambda p: _percent(p.cached_share)),
-    ("cost", "millions of input tokens at full price", True, lambda p: f"{p.cost:.3f}"),
-    ("missed", "of what later calls used, not in view any more", True,
-     lambda p: _percent(p.missed, 1)),
-    ("edits", "edit calls whose old lines are all in view", True,
-     lambda p: _percent(p.edits_share)),
-    ("invalid", "requests the provider's rules refuse", True, lambda p: f"{p.invalid:,}"),
-    ("over", "requests above the budget", True, lambda p: f"{p.over_budget:,}"),
-    ("refused", "calls for which the policy gave no view", True, lambda p: f"{p.failed:,}"),
-    ("lost ids", "identifiers used later, not in view", False,
-     lambda p: f"{p.lost_identifiers:,}"),
-    ("re-calls", "calls made again, first result not in view", False,
-     lambda p: f"{p.repeated_calls:,}"),
-    ("ms/view", "mean time to make one view", False, lambda p: f"{p.ms_per_view:.2f}"),
-)  # fmt: skip
-"""Heading, meaning, whether it is among the few that fit 80 columns, and the text of a cell."""
+_COLUMNS: dict[str, tuple[str, Callable[[PolicyResult], str]]] = {
+    "sent": ("tokens over all calls", lambda p: short_number(p.tokens_sent)),
+    "peak": ("the largest request, tokens", lambda p: f"{p.peak:,}"),
+    "budget": ("the mean request, of the budget", lambda p: _percent(p.budget_use)),
+    "cached": ("sent tokens that repeat the request before", lambda p: _percent(p.cached_share)),
+    "cost": ("millions of input tokens at full price", lambda p: f"{p.cost:.3f}"),
+    "missed": ("of what later calls used, not in view any more", lambda p: _percent(p.missed, 1)),
+    "edits": ("edit calls whose old lines are all in view", lambda p: _percent(p.edits_share)),
+    "invalid": ("requests the provider's rules refuse", lambda p: f"{p.invalid:,}"),
+    "over": ("requests above the budget", lambda p: f"{p.over_budget:,}"),
+    "refused": ("calls for which the policy gave no view", lambda p: f"{p.failed:,}"),
+    "lost ids": ("identifiers used later, not in view", lambda p: f"{p.lost_identifiers:,}"),
+    "re-calls": ("calls made again, first result not in view", lambda p: f"{p.repeated_calls:,}"),
+    "ms/view": ("mean time to make one view", lambda p: f"{p.ms_per_view:.2f}"),
+}
+"""The meaning and the text of each column, by its heading."""
+_DECIDING = ("sent", "cached", "cost", "missed", "edits", "invalid", "over", "refused")
 
 
 @dataclass(frozen=True, repr=False)
@@ -235,16 +206,15 @@ class ReplayResults:
     def table(self, *, full: bool = False) -> Table:
         """Return the table of the columns that decide, or with ``full`` of all columns."""
         results = list(self.policies.values())
-        chosen = [column for column in _COLUMNS if (full or column[2]) and self._uses(column[0])]
-        rows = [
-            [_row_name(p), *(cell(p) if p.measured else "–" for *_, cell in chosen)]
-            for p in results
-        ]
-        faded = frozenset(number for number, p in enumerate(results) if not p.sound)
-        return Table("", ["policy", *(head for head, *_ in chosen)], rows, faded=faded)
-
-    def _uses(self, head: str) -> bool:
-        return head != "edits" or any(each.edits for each in self.policies.values())
+        heads = [head for head in _COLUMNS if full or head in _DECIDING]
+        if not any(each.edits for each in results):
+            heads.remove("edits")
+        rows = []
+        for each in results:
+            name = each.name if each.measured else f"{each.name} (skipped)"
+            rows.append([name, *(_COLUMNS[h][1](each) if each.measured else "–" for h in heads)])
+        faded = frozenset(number for number, each in enumerate(results) if not each.sound)
+        return Table("", ["policy", *heads], rows, faded=faded)
 
     def columns(self, *, full: bool = False) -> list[str]:
         """Return the headings of the table."""
@@ -252,8 +222,7 @@ class ReplayResults:
 
     def legend(self, *, full: bool = False) -> dict[str, str]:
         """Return the meaning of each heading, units included."""
-        heads = self.columns(full=full)
-        return {head: meaning for head, meaning, *_ in _COLUMNS if head in heads}
+        return {head: _COLUMNS[head][0] for head in self.columns(full=full)[1:]}
 
     def about(self) -> str:
         """Return what was replayed and how, in one line."""
@@ -263,12 +232,14 @@ class ReplayResults:
     def notes(self) -> list[str]:
         """Return one line about what later calls needed, and one for each policy that failed."""
         talks = next(iter(self.tallies.values()), ())  # these sums are the same for each policy
+        calls, used, again, edited = (
+            count_of(sum(getattr(each, key) for each in talks), noun)
+            for key, noun in (("calls", "call"), ("used_before", "identifier"),
+                              ("made_again", "call"), ("edited", "time"))
+        )  # fmt: skip
         needed = (
-            f"{count_of(sum(each.calls for each in talks), 'call')} in "
-            f"{count_of(len(talks), 'conversation')}; later calls used "
-            f"{count_of(sum(each.used_before for each in talks), 'identifier')} said before, "
-            f"repeated {count_of(sum(each.made_again for each in talks), 'call')} and edited "
-            f"{count_of(sum(each.edited for each in talks), 'time')}"
+            f"{calls} in {count_of(len(talks), 'conversation')}; later calls used {used} said "
+            f"before, repeated {again} and edited {edited}"
         )
         return [needed, *(f"{p.name}: {p.note}" for p in self.policies.values() if p.note)]
 
@@ -276,7 +247,7 @@ class ReplayResults:
         return str(self)
 
     def __str__(self) -> str:
-        return "\n".join([str(self.table()), *self.notes()])
+        return "\n".join([self.table().to_text(), *self.notes()])
 
     def _repr_html_(self) -> str:
         table = self.table()
@@ -306,14 +277,12 @@ class ReplayResults:
         return write_if_named("\n".join(lines), path)
 
     def to_html(self, path: str | Path) -> Path:
-        """Write one self-contained page with the frontier, the table and its legend."""
-        from history_curator.lab.plots import frontier_chart
-
+        """Write one self-contained page with the recommendation, the table and its legend."""
         advice = recommend(self)
-        grey = "Hollow points and grey rows: a request was invalid, over the budget or not made."
+        grey = "Grey rows: a request was invalid, over the budget or not made."
         values = {
             "heading": f"Use {advice.name}", "subline": self.about(), "sentences": [advice.why],
-            "chart": frontier_chart(self), "tables": [self.table(full=True)],
+            "tables": [self.table(full=True)],
             "legend": self.legend(full=True), "notes": [grey, *self.notes()],
         }  # fmt: skip
         return write_private(path, render_page("Policies compared", values))
@@ -361,12 +330,6 @@ def write_if_named(text: str, path: str | Path | None) -> str:
     return text
 
 
-def _row_name(each: PolicyResult) -> str:
-    if not each.measured:
-        return f"{each.name} (skipped)"
-    return each.name + (f" ({each.sampled:.0%} of calls)" if each.sampled < 1 else "")
-
-
 @dataclass(frozen=True, slots=True)
 class Recommendation:
     """The policy to use, the frontier it was taken from, and why; ``str`` of it is a paragraph."""
@@ -396,12 +359,10 @@ def frontier(results: Sequence[PolicyResult]) -> list[PolicyResult]:
 
 
 def recommend(results: ReplayResults, max_missed: float | None = None) -> Recommendation:
-    """Return the policy to use.
+    """Return the policy to use, of those on the cost/missed frontier.
 
-    Only policies whose every request fits the budget and is accepted by the provider's rules are
-    candidates, unless none is. Among those on the cost/missed frontier, the cheapest within
-    ``max_missed`` wins, or when none is within it the one that loses least, and ``why`` says so;
-    without a limit, the one nearest to the best cost and the best missed at once.
+    Without ``max_missed`` it is the one nearest to the best cost and the best missed at once; with
+    it the cheapest within, or when none is, the one that loses least.
 
     Raises:
         ConfigurationError: when there is no measurement to judge by.
@@ -415,41 +376,41 @@ def recommend(results: ReplayResults, max_missed: float | None = None) -> Recomm
     measured = [each for each in results.policies.values() if each.measured and each.tokens_sent]
     if not measured:
         raise ConfigurationError(_why_nothing(results))
-    sound = [each for each in measured if each.sound]
     ruled_out = tuple((each.name, _faults_of(each)) for each in measured if not each.sound)
-    line = frontier(sound or measured)
-    why = ""
+    line = frontier(measured)
+    first, last, reasons = line[0], line[-1], []
     if max_missed is None:
-        cost_span = line[-1].cost - line[0].cost or 1.0
-        missed_span = line[0].missed - line[-1].missed or 1.0
-        chosen = min(
-            line,
-            key=lambda each: hypot(
-                (each.cost - line[0].cost) / cost_span,
-                (each.missed - line[-1].missed) / missed_span,
-            ),
-        )
+        across, up = last.cost - first.cost or 1.0, first.missed - last.missed or 1.0
+        distances = [
+            hypot((p.cost - first.cost) / across, (p.missed - last.missed) / up) for p in line
+        ]
+        chosen = line[distances.index(min(distances))]
     else:
-        chosen = next((each for each in line if each.missed <= max_missed), line[-1])
-        if not sound or chosen.missed > max_missed:
-            why = (
+        chosen = next((each for each in line if each.missed <= max_missed), last)
+        if not chosen.sound or chosen.missed > max_missed:
+            reasons.append(
                 f"No sound policy stays within a missed of {max_missed:.2%}; the closest is "
-                f"{chosen.name} ({chosen.missed:.2%}). "
+                f"{chosen.name} ({chosen.missed:.2%})."
             )
-    why += (
+    reasons.append(
         f"Use {chosen.name}: cost {chosen.cost:.3f} ({results.pricing}), missed "
         f"{chosen.missed:.2%}, {chosen.cached_share:.0%} of its tokens repeat the request before."
     )
-    for other in line:
-        if other.cost < chosen.cost:
-            why += f" {other.name} is cheaper ({other.cost:.3f}) but loses more ({other.missed:.2%})."
-        elif other is not chosen:
-            why += f" {other.name} loses less ({other.missed:.2%}) but costs {other.cost:.3f}."
-    if not sound:
-        why += " No policy made only valid requests within budget; this one is the least bad."
+    for each in line:
+        if each.cost < chosen.cost:
+            reasons.append(
+                f"{each.name} is cheaper ({each.cost:.3f}) but loses more ({each.missed:.2%})."
+            )
+        elif each is not chosen:
+            reasons.append(f"{each.name} loses less ({each.missed:.2%}) but costs {each.cost:.3f}.")
+    if not chosen.sound:
+        reasons.append(
+            "No policy made only valid requests within budget; this one is the least bad."
+        )
     elif ruled_out:
-        why += f" Ruled out: {'; '.join(f'{name} ({fault})' for name, fault in ruled_out)}."
-    return Recommendation(chosen.name, why, tuple(each.name for each in line), ruled_out)
+        named = "; ".join(f"{name} ({fault})" for name, fault in ruled_out)
+        reasons.append(f"Ruled out: {named}.")
+    return Recommendation(chosen.name, " ".join(reasons), tuple(p.name for p in line), ruled_out)
 
 
 def _why_nothing(results: ReplayResults) -> str:
@@ -464,9 +425,6 @@ def _why_nothing(results: ReplayResults) -> str:
 
 
 def _faults_of(each: PolicyResult) -> str:
-    faults = (
-        (each.invalid, "requests the provider refuses"),
-        (each.over_budget, "requests over the budget"),
-        (each.failed, "calls without a view"),
-    )
-    return ", ".join(f"{count:,} {what}" for count, what in faults if count)
+    faults = (each.invalid, "refused by the provider"), (each.over_budget, "over the budget")
+    counts = [f"{count:,} requests {what}" for count, what in faults if count]
+    return ", ".join(counts + [f"{each.failed:,} calls without a view"] * bool(each.failed))

@@ -1,7 +1,7 @@
 """A conversation to try things on: an agent finds out why a checkout is slow.
 
-Made up throughout; the same every time it is built. What is said is in ``sample.json``; of what the
-tools return it names the kind, and that is written here.
+Made up throughout; the same every time it is built. The messages are in ``sample.json``, which names
+the kind of each tool result; the results are written here.
 """
 
 from __future__ import annotations
@@ -42,98 +42,85 @@ def sample_conversation(seed: int = 20) -> list[dict[str, Any]]:
         seed: other numbers give other logs and metrics of the same story.
     """
     story = json.loads((files("history_curator.lab") / "sample.json").read_text(encoding="utf-8"))
-    some, said, calls = Random(seed), list[dict[str, Any]](), 0
+    random, messages, calls = Random(seed), list[dict[str, Any]](), 0
     for turn in story:
         message = {"role": turn["role"], "content": turn["content"]}
-        said.append(message)
+        messages.append(message)
         for name, arguments, result in turn.get("uses", ()):
             calls += 1
             function = {"name": name, "arguments": json.dumps(arguments)}
             call = {"id": f"call_{calls:03d}", "type": "function", "function": function}
             message.setdefault("tool_calls", []).append(call)
-            text = result if isinstance(result, str) else _TOOLS[result[0]](some, *result[1:])
-            said.append({"role": "tool", "tool_call_id": call["id"], "content": text})
-    return said
+            text = result if isinstance(result, str) else _RESULTS[result[0]](random, *result[1:])
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
+    return messages
 
 
-def _metrics(some: Random, series: str, points: int) -> str:
-    high, low = (3400, 4600), (270, 340)
-    rows = [
-        {
-            "t": f"{(12 + at // 12) % 24:02d}:{at * 5 % 60:02d}",
-            "v": some.randint(*(high if at > points // 3 else low)),
-        }
-        for at in range(points)
-    ]
+def _metrics(random: Random, series: str, points: int) -> str:
+    rows = []
+    for number in range(points):
+        low, high = (3400, 4600) if number > points // 3 else (270, 340)
+        time = f"{(12 + number // 12) % 24:02d}:{number * 5 % 60:02d}"
+        rows.append({"t": time, "v": random.randint(low, high)})
     return json.dumps({"series": series, "unit": "ms", "points": rows})
 
 
-def _logs(some: Random, service: str, lines: int) -> str:
+def _logs(random: Random, service: str, lines: int) -> str:
+    number, choice = random.randint, random.choice
     return "\n".join(
-        f"2031-03-12T14:{some.randint(5, 59):02d}:{some.randint(0, 59):02d}.{some.randint(0, 999):03d}Z "
-        f"{some.choice(('WARN', 'WARN', 'ERROR'))} {service} trace={some.getrandbits(48):012x} "
-        f"{some.choice(_ROUTES)} duration_ms={some.randint(1000, 9000)} "
-        f"wait=rates.lookup pool=4/4 queued={some.randint(1, 40)} "
-        f"upstream={some.choice(_SERVICES)}"
+        f"2031-03-12T14:{number(5, 59):02d}:{number(0, 59):02d}.{number(0, 999):03d}Z "
+        f"{choice(('WARN', 'WARN', 'ERROR'))} {service} trace={random.getrandbits(48):012x} "
+        f"{choice(_ROUTES)} duration_ms={number(1000, 9000)} "
+        f"wait=rates.lookup pool=4/4 queued={number(1, 40)} upstream={choice(_SERVICES)}"
         for _ in range(lines)
     )
 
 
 def _releases(_: Random) -> str:
-    rows = [
+    return json.dumps([
         {"release": f"pricing-{sha}", "at": f"2031-03-{day}T13:56:00Z", "author": who, "changes": n}
         for sha, day, who, n in _RELEASES
-    ]
-    return json.dumps(rows)
+    ])  # fmt: skip
 
 
-def _diff(some: Random) -> str:
-    source = _source(some, "services/pricing/quote.py", 90).splitlines()
-    lines = [f"{'+' if at % 3 else '-'}    {line}" for at, line in enumerate(source)]
-    lines[60:60] = [
-        "-    rates = lookup_many([i.sku for i in cart])",
-        "+    rates = [rates.lookup(i.sku) for i in cart]",
-    ]
+def _diff(random: Random) -> str:
+    source = _source(random, "services/pricing/quote.py", 90).splitlines()
+    lines = [f"{'+' if number % 3 else '-'}    {line}" for number, line in enumerate(source)]
+    lines[60:60] = ["-    rates = lookup_many([i.sku for i in cart])",
+                    "+    rates = [rates.lookup(i.sku) for i in cart]"]  # fmt: skip
     head = "diff --git a/services/pricing/quote.py b/services/pricing/quote.py"
     return "\n".join([head, *lines])
 
 
 def _source(_: Random, path: str, lines: int) -> str:
     head, body = _FILES[path]
-    some = Random(path)  # the same file whenever it is read
+    random = Random(path)  # the same file whenever it is read
     verbs = ("check", "load", "merge", "round", "apply", "guard", "trace")
     nouns = ("currency", "discount", "tax", "stock", "rate", "basket", "region")
-    made = [
-        f"    {some.choice(verbs)}_{some.choice(nouns)}(item, limit={some.randint(1, 90)})"
+    code = [
+        f"    {random.choice(verbs)}_{random.choice(nouns)}(item, limit={random.randint(1, 90)})"
         for _ in range(lines)
     ]
-    made[lines // 2] = f"    {body}"
-    return "\n".join([head, *made])
+    code[lines // 2] = f"    {body}"
+    return "\n".join([head, *code])
 
 
-def _grep(some: Random, hits: int) -> str:
+def _grep(random: Random, hits: int) -> str:
     return "\n".join(
-        f"{some.choice(list(_FILES))}:{some.randint(5, 240)}:    "
-        f"rate = rates.lookup(item_{some.randint(1, 99)}.sku)"
+        f"{random.choice(list(_FILES))}:{random.randint(5, 240)}:    "
+        f"rate = rates.lookup(item_{random.randint(1, 99)}.sku)"
         for _ in range(hits)
     )
 
 
 def _tests(_: Random, passed: int) -> str:
-    lines = [f"tests/pricing/test_quote.py::test_case_{at:03d} PASSED" for at in range(passed)]
-    if passed < 142:
-        lines.append(
-            "tests/pricing/test_quote.py::test_quote_of_many_items FAILED (assert 1 == 20)"
-        )
+    test = "tests/pricing/test_quote.py::test_"
+    lines = [f"{test}case_{number:03d} PASSED" for number in range(passed)]
+    lines += [f"{test}quote_of_many_items FAILED (assert 1 == 20)"] if passed < 142 else []
     return "\n".join([*lines, f"{passed} passed, {142 - passed} failed"])
 
 
-_TOOLS: dict[str, Callable[..., str]] = {
-    "metrics": _metrics,
-    "logs": _logs,
-    "releases": _releases,
-    "diff": _diff,
-    "source": _source,
-    "grep": _grep,
-    "tests": _tests,
-}
+_RESULTS: dict[str, Callable[..., str]] = {
+    "metrics": _metrics, "logs": _logs, "releases": _releases, "diff": _diff, "source": _source,
+    "grep": _grep, "tests": _tests,
+}  # fmt: skip

@@ -45,7 +45,7 @@ class SessionPage:
         *,
         max_tokens: int | None = None,
         tools: Sequence[Any] | None = None,
-        pricing: str | PriceSheet | Mapping[str, Any] = "anthropic",
+        pricing: str | PriceSheet = "anthropic",
         provider: str = "core",
         counter: Any = "o200k_base",
     ) -> None:
@@ -57,7 +57,8 @@ class SessionPage:
                 "Fix: leave some out, or compare them all with replay."
             )
         record = LabConversation("session", messages, tools=tools).read()
-        counting, sheet, profile = get_counter(counter), get_prices(pricing), get_profile(provider)
+        counting, sheet = get_counter(counter), get_prices(pricing)
+        shared: dict[str, Any] = {"counter": counting, "sheet": sheet, "profile": get_profile(provider)}
         calls = list(record.calls)
         if not calls or calls[-1] != len(record.entries) - 1:
             calls.append(len(record.entries))  # the call that is still to be made
@@ -70,7 +71,7 @@ class SessionPage:
             "entries": [_entry_data(entry, counting, tools_of) for entry in record.entries],
             "calls": calls,
             "policies": [
-                {"name": name, **_policy_data(record, calls, policy, counting, sheet, profile)}
+                {"name": name, **_policy_data(record, calls, policy, **shared)}
                 for name, policy in chosen.items()
             ],
         }
@@ -107,6 +108,7 @@ def _policy_data(
     record: ReadConversation,
     calls: Sequence[int],
     policy: Policy,
+    *,
     counter: TokenCounter,
     sheet: PriceSheet,
     profile: ProviderProfile,
@@ -136,10 +138,7 @@ def _policy_data(
 
     dependencies = find_dependencies(record)
     views, lost = [], []
-    made = replay_calls(
-        record, policy.start(record, counter), counter, calls,
-        max_tokens=policy.max_tokens, profile=profile,
-    )  # fmt: skip
+    made = replay_calls(record, policy, counter, calls, profile)
     for number, call in enumerate(made):
         shown = shown_entries(call.sent, record).keys()
         view = {

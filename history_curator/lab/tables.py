@@ -1,11 +1,10 @@
-"""One table for the terminal, for text and for pages: its cells, and how they are drawn."""
+"""One table for the terminal, for text and for pages."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,17 +28,8 @@ class Bar(NamedTuple):
         return 100 * max(0.0, min(1.0, self.share))
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table: the first column is text, the others are numbers.
-
-    Attributes:
-        title: a heading, or nothing.
-        heads: the headings of the columns.
-        rows: the cells of each row.
-        text_last: whether the last column is text, too.
-        faded: numbers of the rows that are drawn in grey.
-    """
+class Table(NamedTuple):
+    """A first column of text, columns of numbers, a last one of text where ``text_last`` says so."""
 
     title: str
     heads: Sequence[str]
@@ -54,50 +44,39 @@ class Table:
 
         options: dict[str, Any] = {"box": None, "pad_edge": False, "header_style": "bold"}
         drawn = RichTable(**{**options, "title_justify": "left", **style})
-        last = len(self.heads) - 1
+        texts = {0, len(self.heads) - 1} if self.text_last else {0}
         for number, head in enumerate(self.heads):
-            is_text = not number or (self.text_last and number == last)
-            drawn.add_column(
-                head,
-                justify="left" if is_text else "right",
-                no_wrap=not is_text,
-                overflow="fold" if is_text else "ellipsis",
-                min_width=8 if not number else None,
-            )
+            if number in texts:
+                drawn.add_column(head, overflow="fold", min_width=None if number else 8)
+            else:
+                drawn.add_column(head, justify="right", no_wrap=True)
         for number, row in enumerate(self.rows):
-            cells = (_draw_bar(cell) if isinstance(cell, Bar) else Text(cell) for cell in row)
+            cells = []
+            for cell in row:
+                full = 0 if isinstance(cell, str) else round(cell.percent / 100 * _BAR_WIDTH)
+                cells.append(
+                    Text(cell)
+                    if isinstance(cell, str)
+                    else Text("█" * full, cell.colour).append("░" * (_BAR_WIDTH - full), "grey50")
+                )
             drawn.add_row(*cells, style="bright_black" if number in self.faded else None)
         return drawn
 
-    def __str__(self) -> str:
-        import_extra("rich", "cli")
-        from rich.console import Console
-
-        console = Console(width=300, color_system=None, force_terminal=False)
+    def to_text(self) -> str:
+        """Return the table as plain lines."""
+        console = import_extra("rich.console", "cli").Console(width=300, color_system=None)
         with console.capture() as captured:
             console.print(self.to_rich())
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def _draw_bar(bar: Bar) -> Any:
-    from rich.text import Text
-
-    full = round(bar.percent / 100 * _BAR_WIDTH)
-    return Text("█" * full, bar.colour) + Text("░" * (_BAR_WIDTH - full), "bright_black")
-
-
 def count_of(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    Examples:
-        >>> count_of(1, "call"), count_of(1_200, "call")
-        ('1 call', '1,200 calls')
-    """
+    """Return a count with its noun, such as ``1 call`` or ``1,200 calls``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def short_number(number: float) -> str:
-    """Return a number of tokens in short, such as ``1.25M`` or ``980k``."""
+    """Return a number of tokens in short, such as ``1.25M`` or ``980.00k``."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if number >= size:
             return f"{number / size:.2f}{unit}"
@@ -105,23 +84,17 @@ def short_number(number: float) -> str:
 
 
 def render_page(title: str, values: Mapping[str, Any]) -> str:
-    """Return one self-contained HTML page; text from logs stays text, and no script runs.
+    """Return one HTML page without scripts; text from logs stays text.
 
     Args:
         title: the title of the document.
-        values: ``heading``, ``subline``, ``sentences``, ``tables``, ``chart``, ``legend`` and
-            ``notes``, each of which may be absent.
+        values: any of ``heading subline sentences chart tables legend notes``.
     """
-    jinja2 = import_extra("jinja2", "cli")
-    folder = files("history_curator.lab")
+    jinja2, folder = import_extra("jinja2", "cli"), files("history_curator.lab")
     style = (folder / "page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.ChainableUndefined
-    )
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined)
     template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
-    page: str = template.render(
-        title=title, style=style, policy=f"default-src 'none'; style-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'", **values,
-    )  # fmt: skip
+    page: str = template.render(title=title, style=style, policy=policy, **values)
     return page
