@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,6 +16,46 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from history_curator import __version__
+from history_curator.cli.options import (
+    Apply,
+    AsJson,
+    Budget,
+    Budgets,
+    Config,
+    Counter,
+    File,
+    Files,
+    Finished,
+    Full,
+    History,
+    Html,
+    InPlace,
+    Limit,
+    Logs,
+    Output,
+    Peers,
+    Policies,
+    Policy,
+    Pricing,
+    Provider,
+    ReplayBudget,
+    Replayed,
+    ResultFile,
+    SessionId,
+    Sources,
+    Store,
+    TableName,
+    Tail,
+    Which,
+    build_curator,
+    build_policies,
+    check_folders,
+    curate_one,
+    name_errors,
+    read_all,
+    read_one,
+    say_written,
+)
 from history_curator.cli.screen import (
     NARROW,
     console,
@@ -27,27 +65,20 @@ from history_curator.cli.screen import (
     summary_panel,
 )
 from history_curator.config import RetentionConfig
-from history_curator.curator import Curator
 from history_curator.doctor import BUDGETS, PEERS, Diagnosis, diagnose
-from history_curator.entries import check_folder
 from history_curator.formats import detect, read_entries
 from history_curator.lab import (
     ReplayResults,
     SessionPage,
     load_conversations,
     peer_names,
-    price_sheets,
     replay,
 )
-from history_curator.lab.files import StoredConversation, naming, read_file, write_text
+from history_curator.lab.files import read_file, write_text
 from history_curator.lab.replay import progress_bar
 from history_curator.lab.tables import Table, count_of
-from history_curator.report import CurationReport
 from history_curator.rules import check_conversation
 from history_curator.tokens import count_tokens, get_counter
-
-PROVIDERS = ("core", "portable", "openai", "openai-responses", "anthropic", "gemini", "bedrock",
-             "mistral")  # fmt: skip
 
 app = typer.Typer(
     name="history-curator",
@@ -57,68 +88,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _complete(names: Collection[str]) -> Any:
-    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
-
-
-# fmt: off
-_RULES, _TOKENS = "Whose rules hold.", "An encoding or a model name."
-_POLICY = "A known policy, or NAME=config.yaml"
-_LOGS = ("Claude Code logs, JSON lines of requests with usage, LangSmith runs or OpenTelemetry spans; "
-         "files or folders.")
-_TAIL = "Whether you append to the view, so that it may end on an answer, or send it."
-_FILE = typer.Argument(metavar="FILE", help="JSON, JSON lines or gzip; - is standard input.")
-_BUDGET = typer.Option("--max-tokens", "-n", min=1, help="The budget.")
-_known_providers, _known_policies = _complete(PROVIDERS), _complete(peer_names())
-File = Annotated[str, _FILE]
-Files = Annotated[list[str], _FILE]
-Sources = Annotated[list[str], typer.Argument(
-    metavar="SOURCE", help="Files, folders, patterns or URLs of conversations.")]
-Logs = Annotated[list[str], typer.Argument(help=_LOGS)]
-Store = Annotated[str, typer.Argument(
-    metavar="STORE", help="A database URL such as sqlite:///chat.db, or a file.")]
-Budget = Annotated[int | None, _BUDGET]
-ReplayBudget = Annotated[int, _BUDGET]
-Budgets = Annotated[list[int] | None, typer.Option(
-    "--budget", "-b", min=1, help="For what-if; repeat for several.")]
-Provider = Annotated[str | None, typer.Option(
-    "--provider", "-p", help=_RULES, show_default="core, or --config",
-    autocompletion=_known_providers)]
-Counter = Annotated[str | None, typer.Option(
-    "--counter", help=_TOKENS, show_default="o200k_base, or --config")]
-Pricing = Annotated[str, typer.Option(
-    help="Price sheet behind the cost.", autocompletion=_complete(price_sheets()))]
-Policy = Annotated[str | None, typer.Option(
-    help=f"{_POLICY}, to show beside the curator.", autocompletion=_known_policies)]
-Policies = Annotated[list[str] | None, typer.Option(
-    "--policy", help=f"{_POLICY}; repeat for several.", autocompletion=_known_policies)]
-Peers = Annotated[list[str] | None, typer.Option(
-    "--peer", help="Another policy for what-if; repeat for several.")]
-Config = Annotated[Path | None, typer.Option(
-    "--config", "-c", help="YAML or TOML of a whole curator.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write.")]
-ResultFile = Annotated[Path | None, typer.Option(
-    "--output", "-o", help="Write .json, .md or .parquet.")]
-Html = Annotated[Path | None, typer.Option("--html", help="Write a page.")]
-Finished = Annotated[Path | None, typer.Option(
-    help="A folder; a run that was stopped goes on where it was.")]
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON, to standard output.")]
-Which = Annotated[int, typer.Option("--which", "-w", min=0, help="Which conversation of the file.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first conversations.")]
-Tail = Annotated[bool | None, typer.Option(
-    "--history/--request", help=_TAIL, show_default="as the conversation ends")]
-History = Annotated[bool, typer.Option("--history", help="The conversation may end on an answer.")]
-Full = Annotated[bool, typer.Option("--full", help="Everything: every column, every decision.")]
-Table_ = Annotated[str | None, typer.Option("--table", help="Of a database: the table.")]
-SessionId = Annotated[str | None, typer.Option("--session", help="Of a database: one conversation.")]
-Apply = Annotated[bool, typer.Option(
-    "--apply", help="Write it; otherwise only say what would change.")]
-InPlace = Annotated[bool, typer.Option("--in-place", help="Of a file: overwrite it.")]
-Replayed = Annotated[bool, typer.Option(
-    "--what-if/--no-what-if", help="Replay the sessions under policies.")]
-# fmt: on
 
 
 def _print_version(asked: bool) -> None:
@@ -139,73 +108,6 @@ def _prepare(
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _build_curator(
-    max_tokens: int | None, provider: str | None, counter: str | None, config: Path | None
-) -> Curator:
-    """Return the curator; a provider or counter that was asked for wins over the file's."""
-    asked = {"provider": provider, "counter": counter}
-    options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    if config is not None:
-        return Curator.from_config(config, **options)
-    return Curator(max_tokens=max_tokens, **options)
-
-
-def _build_policies(
-    names: Sequence[str], max_tokens: int, provider: str | None, counter: str | None
-) -> dict[str, Any]:
-    """Return policies by name; ``NAME=config.yaml`` is a curator of one's own."""
-    policies: dict[str, Any] = {}
-    for name in names:
-        label, _, path = name.partition("=")
-        if path and not label:
-            raise typer.BadParameter(f"{name!r} has no name. Write NAME={path}.")
-        own = _build_curator(max_tokens, provider, counter, Path(path)) if path else label
-        policies[label] = own
-    return policies
-
-
-def _read_all(paths: Sequence[str]) -> list[StoredConversation]:
-    return [each for path in paths for each in read_file(path).conversations]
-
-
-def _naming(
-    stored: StoredConversation, among: Sequence[StoredConversation]
-) -> AbstractContextManager[None]:
-    """Name the conversation in errors when there are several."""
-    return naming(stored.id) if len(among) > 1 else nullcontext()
-
-
-def _read_one(file: str, which: int) -> StoredConversation:
-    conversations = read_file(file).conversations
-    if which >= len(conversations):
-        held, last = count_of(len(conversations), "conversation"), len(conversations) - 1
-        raise typer.BadParameter(
-            f"{which} is not in the range 0<=x<={last}; the file holds {held}.",
-            param_hint="'--which' / '-w'",
-        )
-    return conversations[which]
-
-
-def _curate_one(
-    file: str, which: int, curator: Curator, budget: int | None
-) -> tuple[str, CurationReport]:
-    stored = _read_one(file, which)
-    return stored.id, curator.curate(stored.messages, tools=stored.tools, max_tokens=budget).report
-
-
-def _check_folders(*paths: Path | None) -> None:
-    """Refuse a path that cannot be written before the work, not after it."""
-    for path in paths:
-        if path is not None:
-            check_folder(path)
-
-
-def _say_written(*paths: Path | None) -> None:
-    for path in paths:
-        if path is not None:
-            console().print(f"Written: {escape(str(path))}", soft_wrap=True)
-
-
 @app.command(epilog="Example: history-curator curate talk.json -n 16000 -o view.json")
 @friendly
 def curate(
@@ -220,12 +122,12 @@ def curate(
 ) -> None:
     """Write the view of every conversation in FILE, in the format it came in."""
     source = read_file(file)
-    curator = _build_curator(max_tokens, provider, counter, config)
+    curator = build_curator(max_tokens, provider, counter, config)
     tails: dict[bool | None, Literal["history", "request"] | None]
     tails = {None: None, True: "history", False: "request"}
     views = []
     for each in source.conversations:
-        with _naming(each, source.conversations):
+        with name_errors(each, source.conversations):
             curation = curator.curate(
                 each.messages, tools=each.tools, tail=tails[history], max_tokens=max_tokens
             )
@@ -244,13 +146,13 @@ def check(
     history: History = False,
 ) -> None:
     """List what PROVIDER would refuse; exit code 1 when there is anything."""
-    conversations, name = _read_all(files), provider or "core"
+    conversations, name = read_all(files), provider or "core"
     table = RichTable(title=f"Refused by {name}", title_justify="left", header_style="bold")
     for head in ("conversation", "message", "rule", "what is wrong"):
         table.add_column(head, overflow="fold")
     refused = set()
     for each in conversations:
-        with _naming(each, conversations):
+        with name_errors(each, conversations):
             violations = check_conversation(
                 each.messages, name, tail="history" if history else "request"
             )
@@ -283,8 +185,8 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say what happens to each message of a conversation and why."""
-    curator = _build_curator(max_tokens, provider, counter, config)
-    name, found = _curate_one(file, which, curator, max_tokens)
+    curator = build_curator(max_tokens, provider, counter, config)
+    name, found = curate_one(file, which, curator, max_tokens)
     if as_json:
         sys.stdout.write(found.to_json(indent=2) + "\n")
         return
@@ -305,9 +207,9 @@ def report(
     which: Which = 0,
 ) -> None:
     """Write one self-contained page that shows the conversation as a timeline."""
-    curator = _build_curator(max_tokens, provider, counter, config)
-    _, found = _curate_one(file, which, curator, max_tokens)
-    _say_written(found.to_html(output or Path("curation.html")))
+    curator = build_curator(max_tokens, provider, counter, config)
+    _, found = curate_one(file, which, curator, max_tokens)
+    say_written(found.to_html(output or Path("curation.html")))
 
 
 @app.command(epilog="Example: history-curator session talk.json -n 16000 --policy trim_messages")
@@ -325,15 +227,15 @@ def session(
     which: Which = 0,
 ) -> None:
     """Write one page with every call of a conversation: a slider, compactions, cached tokens, cost."""
-    _check_folders(output)
-    stored = _read_one(file, which)
-    policies: dict[str, Any] = {"curator": _build_curator(max_tokens, provider, counter, config)}
-    policies |= _build_policies([policy] if policy else [], max_tokens, provider, counter)
+    check_folders(output)
+    stored = read_one(file, which)
+    policies: dict[str, Any] = {"curator": build_curator(max_tokens, provider, counter, config)}
+    policies |= build_policies([policy] if policy else [], max_tokens, provider, counter)
     page = SessionPage(
         stored.messages, policies, max_tokens=max_tokens, tools=stored.tools, pricing=pricing,
         provider=provider or "core", counter=counter or "o200k_base",
     )  # fmt: skip
-    _say_written(page.to_html(output or Path("session.html")))
+    say_written(page.to_html(output or Path("session.html")))
 
 
 @app.command(epilog="Example: history-curator count talk.json --counter gpt-4o")
@@ -341,9 +243,9 @@ def session(
 def count(files: Files, *, counter: Counter = None, as_json: AsJson = False) -> None:
     """Count tokens exactly as the budget does."""
     rows, name = [], counter or "o200k_base"
-    conversations = _read_all(files)
+    conversations = read_all(files)
     for each in conversations:
-        with _naming(each, conversations):
+        with name_errors(each, conversations):
             rows.append(
                 (each.id, len(each.messages), count_tokens(each.messages, name, tools=each.tools))
             )
@@ -375,10 +277,10 @@ def compare(
     output: ResultFile = None,
 ) -> None:
     """Replay recorded conversations under several policies and compare them."""
-    _check_folders(output, html)
+    check_folders(output, html)
     results = replay(
         load_conversations(*sources)[:limit],
-        _build_policies(policy or peer_names(), max_tokens, provider, counter), pricing=pricing,
+        build_policies(policy or peer_names(), max_tokens, provider, counter), pricing=pricing,
         provider=provider or "core", max_tokens=max_tokens, counter=counter or "o200k_base",
         finished=finished,
     )  # fmt: skip
@@ -388,7 +290,7 @@ def compare(
         writers.get(output.suffix, results.to_json)(output)
     if html is not None:
         results.to_html(html)
-    _say_written(output, html)
+    say_written(output, html)
 
 
 def _print_results(results: ReplayResults, *, full: bool) -> None:
@@ -420,7 +322,7 @@ def demo(
     full: Full = False,
 ) -> None:
     """Curate an agent's session in front of you and write its page."""
-    _check_folders(output)
+    check_folders(output)
     run_demo(max_tokens, output, full=full)
 
 
@@ -431,7 +333,7 @@ def prune(
     *,
     config: Config = None,
     output: Output = None,
-    table: Table_ = None,
+    table: TableName = None,
     session: SessionId = None,
     apply: Apply = False,
     as_json: AsJson = False,
@@ -472,7 +374,7 @@ def _prune_file(path: str, rules: RetentionConfig, output: Path | None, *, apply
     source, counter = read_file(path), get_counter(None)
     rows, pruned = [], []
     for each in source.conversations:
-        with _naming(each, source.conversations):
+        with name_errors(each, source.conversations):
             reader = detect(each.messages)
             entries = read_entries(each.messages, reader)
             left = apply_retention(entries, rules)
@@ -499,7 +401,7 @@ def doctor(
     output: Output = None,
 ) -> None:
     """Say what recorded sessions cost and on what, where the cache was lost, and what if."""
-    _check_folders(html, output)
+    check_folders(html, output)
     found = diagnose(
         paths,
         budgets=(budget or BUDGETS) if what_if else (),
@@ -514,7 +416,7 @@ def doctor(
         sys.stdout.write(found.to_json() + "\n")
         return
     _print_diagnosis(found)
-    _say_written(html)
+    say_written(html)
 
 
 def _print_diagnosis(found: Diagnosis) -> None:
