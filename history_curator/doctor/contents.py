@@ -1,4 +1,4 @@
-"""What the prompts of a session were made of, and how well the next prompt was predicted."""
+"""The contents of a session's prompts, and predictions of the next prompt."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ class Loss:
     """Messages that left the context at once, and what later calls still needed of them.
 
     Attributes:
-        session: the session.
         call: the first call without the messages.
-        messages: how many left.
-        tokens: their size.
+        messages, tokens: how many left, and their size.
         needed: identifiers that later calls used, that only those messages held and the summary
             does not name, and calls that were made again; in the order of their use.
     """

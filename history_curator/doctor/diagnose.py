@@ -34,14 +34,7 @@ _USAGE_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class ToolShare:
-    """Tokens of one tool's calls and results over all prompts.
-
-    Attributes:
-        name: the tool.
-        tokens: sent over all calls.
-        share: of all tokens sent.
-        unused: of those, tokens of results that no later call used any more.
-    """
+    """Tokens of a tool's calls and results over all prompts; ``unused`` ones had no later use."""
 
     name: str
     tokens: int
@@ -51,25 +44,21 @@ class ToolShare:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was spent, on what, what was lost, and what else could have been done.
+    """Everything the doctor found in some logs.
 
     Attributes:
-        sessions, side_sessions: how many conversations, and how many of them are side chains.
-        calls: requests, each counted once.
-        usage: tokens as reported: ``input`` (at the plain price), ``cache_read``,
-            ``cache_write``, ``output``.
+        usage: reported tokens: ``input`` (at the plain price), ``cache_read``, ``cache_write``,
+            ``output``.
         cost: the same in money, with their ``total`` and the ``unit``: ``USD`` when every model
             has a list price, otherwise millions of tokens at the plain input price.
-        simulated_read: tokens that the simulator expects to be read from the cache.
-        read_errors: for each call the simulator's error, as a share of the prompt.
+        simulated_read, read_errors: tokens that the simulator expects to be read from the cache,
+            and for each call its error as a share of the prompt.
         prediction_errors: for each call the error of the predicted prompt, as a share of it.
         bound_kept: share of the calls whose prompt was within the stated 99 % bound.
-        busts: the calls that lost the cache, and why, dearest first.
-        kinds: tokens sent by kind of content.
-        tools: tokens sent by tool.
+        busts: the calls that lost the cache, dearest first.
+        kinds, tools, models: tokens sent by kind of content and by tool, calls by model.
         losses: messages that left the context where a host summarised.
-        policies: what other policies would have cost and lost.
-        models: calls by model.
+        policies: the cost and the losses of other policies.
         problems: everything that could not be read.
     """
 

@@ -23,13 +23,7 @@ _NOTICED = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Prices of one token in dollars; without a list price, in units of the plain input price.
-
-    Attributes:
-        input, cache_read, cache_write, cache_write_1h, output: the price of a token of each kind.
-        has_list_price: whether the prices are dollars.
-        sheet: the rules of the cache.
-    """
+    """Prices of one token in dollars; without a list price, in millionths of the input price."""
 
     input: float
     cache_read: float
@@ -89,14 +83,10 @@ def cost_of(calls: Sequence[LoggedCall]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Bust:
-    """A call that paid again for tokens the cache had held.
+    """A call (numbered from 0) that paid again for tokens the cache had held.
 
-    Attributes:
-        session: the session of the call.
-        call: its number in the session, from 0.
-        reason: why the cache was lost.
-        tokens: how many tokens were written, or charged in full, again.
-        cost: what that cost beyond reading them from the cache.
+    ``cost`` is the price of writing the tokens, or of sending them in full, beyond that of reading
+    them from the cache.
     """
 
     session: str

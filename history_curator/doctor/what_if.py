@@ -26,11 +26,10 @@ class WhatIf:
     """One policy on all sessions.
 
     Attributes:
-        policy: its name.
         budget: tokens it may use for messages; None where it has none.
         cost: the cost of all calls, answers included.
-        missed: share of what later calls used that was no longer in view.
-        lost: how many identifiers and earlier results that is.
+        missed, lost: share and number of identifiers and earlier results that later calls used and
+            that were no longer in view.
         note: why a policy could not be measured, or failed.
     """
 

@@ -72,16 +72,12 @@ class LabConversation:
 
 @dataclass(frozen=True)
 class ReadConversation:
-    """The entries of one conversation.
+    """The entries of one conversation; see `LabConversation`.
 
     Attributes:
-        id: its name.
         homes: for each entry the index of the message it was read from.
-        entries: the entries in order.
         calls: indexes of the entries that the model wrote, one for each call.
-        tools: tool schemas sent with every request.
         times: when each entry was written, in seconds since 1970, where known.
-        hidden: tokens of every request that the record lacks.
     """
 
     id: str

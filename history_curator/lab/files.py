@@ -1,4 +1,4 @@
-"""Conversations in files: JSON, JSON lines, gzip, standard input; written back as they came."""
+"""Conversations in files: JSON, JSON lines, gzip, standard input; written back in the same layout."""
 
 from __future__ import annotations
 

@@ -50,16 +50,14 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedCall:
-    """One call, as a policy would have made it.
+    """One call under a policy.
 
     Attributes:
         at: index of the entry that answers it.
-        before, sent: the view of the call before, and the view.
-        sizes: tokens of each entry of the view.
+        before, sent: the view of the call before, and the view with the ``sizes`` of its entries.
         repeated: how many entries at its beginning repeat the view before.
         tokens, cached: of the whole request, and of its part that repeats the request before.
-        idle: seconds since the answer before, where known.
-        seconds: time it took to make the view.
+        idle, seconds: time since the answer before, and time to make the view.
         failure: the error that the policy raised instead of giving a view.
     """
 

@@ -58,7 +58,11 @@ class SessionPage:
             )
         record = LabConversation("session", messages, tools=tools).read()
         counting, sheet = get_counter(counter), get_prices(pricing)
-        shared: dict[str, Any] = {"counter": counting, "sheet": sheet, "profile": get_profile(provider)}
+        shared: dict[str, Any] = {
+            "counter": counting,
+            "sheet": sheet,
+            "profile": get_profile(provider),
+        }
         calls = list(record.calls)
         if not calls or calls[-1] != len(record.entries) - 1:
             calls.append(len(record.entries))  # the call that is still to be made
@@ -113,11 +117,7 @@ def _policy_data(
     sheet: PriceSheet,
     profile: ProviderProfile,
 ) -> dict[str, Any]:
-    """Return a conversation call by call: for each view the entries it keeps and those it adds.
-
-    A view names a recorded entry by its index, and an edited or added one by -1, -2, … into
-    ``forms``.
-    """
+    """Return each view as the entries it keeps and adds: recorded ones, or -1, -2, … of ``forms``."""
     forms: list[dict[str, Any]] = []
     form_numbers: dict[tuple[Any, ...], int] = {}
 
@@ -138,8 +138,7 @@ def _policy_data(
 
     dependencies = find_dependencies(record)
     views, lost = [], []
-    made = replay_calls(record, policy, counter, calls, profile)
-    for number, call in enumerate(made):
+    for number, call in enumerate(replay_calls(record, policy, counter, calls, profile)):
         shown = shown_entries(call.sent, record).keys()
         view = {
             "keep": call.repeated,

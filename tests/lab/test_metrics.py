@@ -59,7 +59,11 @@ class TestIdentifiers:
 
     @pytest.mark.parametrize(
         ("text", "value", "count"),
-        [("hello there", "#W5490111", 0), ("yes 12", "yes", 0), ('say "hi" now', 'say "hi" now', 1)],
+        [
+            ("hello there", "#W5490111", 0),
+            ("yes 12", "yes", 0),
+            ('say "hi" now', 'say "hi" now', 1),
+        ],
     )
     def test_only_values_of_some_length_that_were_said_count(
         self, text: str, value: str, count: int

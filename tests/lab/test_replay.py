@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -375,7 +376,7 @@ class Deadly:
 
 
 class TestExecutors:
-    policies: dict[str, Any] = {"mine": Curator(max_tokens=900), "all": NoCuration()}
+    policies = MappingProxyType({"mine": Curator(max_tokens=900), "all": NoCuration()})
 
     @pytest.fixture
     def dask(self) -> Iterator[Executor]:
@@ -408,7 +409,7 @@ class TestExecutors:
 
     def test_a_policy_that_cannot_travel_is_explained(self) -> None:
         with pytest.raises(ConfigurationError, match="module-level"):
-            run([session(60), session(60)], {"mine": lambda: build()}, executor=None)
+            run([session(60), session(60)], {"mine": lambda: build() or None}, executor=None)
 
     def test_an_object_that_is_no_executor_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="executor"):

@@ -64,7 +64,9 @@ class TestOutput:
         rows = parquet.read_table(tmp_path / "results.parquet").to_pylist()
         assert [row["policy"] for row in rows] == ["mine"] * 2 + ["all"] * 2 + ["trim"] * 2
         assert rows[2]["tokens"] == found.tallies["all"][0].tokens
-        assert rows[0]["costs.anthropic"] == pytest.approx(found.tallies["mine"][0].costs["anthropic"])
+        assert rows[0]["costs.anthropic"] == pytest.approx(
+            found.tallies["mine"][0].costs["anthropic"]
+        )
 
     def test_every_sheet_is_priced(self, found: Any) -> None:
         assert {"anthropic", "openai", "gemini", "none"} <= set(found["mine"].costs)
