@@ -16,7 +16,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from history_curator import __version__
-from history_curator.cli.options import (
+from history_curator.cli.terminal import (
+    NARROW,
     Apply,
     AsJson,
     Budget,
@@ -50,18 +51,15 @@ from history_curator.cli.options import (
     build_curator,
     build_policies,
     check_folders,
+    console,
     curate_one,
+    decision_table,
+    friendly,
     name_errors,
     read_all,
     read_one,
-    say_written,
-)
-from history_curator.cli.screen import (
-    NARROW,
-    console,
-    decision_table,
-    friendly,
     run_demo,
+    say_written,
     summary_panel,
 )
 from history_curator.config import RetentionConfig

@@ -6,8 +6,7 @@ Reads logs people already have; sends nothing anywhere.
 from __future__ import annotations
 
 from history_curator.doctor.contents import Loss
+from history_curator.doctor.costs import Bust, WhatIf
 from history_curator.doctor.diagnose import BUDGETS, PEERS, Diagnosis, ToolShare, diagnose
-from history_curator.doctor.prices import Bust
-from history_curator.doctor.what_if import WhatIf
 
 __all__ = ["BUDGETS", "PEERS", "Bust", "Diagnosis", "Loss", "ToolShare", "WhatIf", "diagnose"]

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from history_curator.doctor.contents import Contents, Loss, measure_contents
+from history_curator.doctor.costs import Bust, WhatIf, cost_of, simulate_cache, what_if
 from history_curator.doctor.logs import Session, find_logs, read_logs
-from history_curator.doctor.prices import Bust, cost_of, simulate_cache
-from history_curator.doctor.what_if import WhatIf, what_if
 from history_curator.entries import write_private
 from history_curator.errors import ConversionError
 from history_curator.lab.results import write_if_named

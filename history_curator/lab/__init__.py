@@ -5,9 +5,12 @@ Prices, rules and counters are the library's own; nothing is sent anywhere.
 
 from __future__ import annotations
 
-from history_curator.lab.conversations import LabConversation, load_conversations
+from history_curator.lab.conversations import (
+    LabConversation,
+    load_conversations,
+    sample_conversation,
+)
 from history_curator.lab.metrics import PriceSheet, get_prices, price_sheets
-from history_curator.lab.plots import plot_frontier, plot_tokens
 from history_curator.lab.policies import (
     CuratorPolicy,
     NewestThatFit,
@@ -25,8 +28,8 @@ from history_curator.lab.results import (
     frontier,
     recommend,
 )
-from history_curator.lab.sample import sample_conversation
 from history_curator.lab.session import SessionPage
+from history_curator.lab.tables import plot_frontier, plot_tokens
 
 __all__ = [
     "CuratorPolicy",
