@@ -298,12 +298,13 @@ def _print_results(results: ReplayResults, *, full: bool) -> None:
         title=results.about(), box=SIMPLE_HEAD, pad_edge=True, padding=(0, 1, 0, 0)
     )
     if screen.width < NARROW and not full:
-        narrow = [column for column in table.columns if column.header not in ("sent", "cached")]
-        table.columns = narrow
+        table.columns = [each for each in table.columns if each.header not in ("sent", "cached")]
     screen.print(table)
     legend = RichTable.grid(padding=(0, 1))
+    shown = {column.header for column in table.columns}
     for head, meaning in results.legend(full=full).items():
-        legend.add_row("", head, meaning, style="bright_black")
+        if head in shown:
+            legend.add_row("", head, meaning, style="bright_black")
     screen.print(legend)
     screen.print(Text(" grey rows are not sound, and not on the frontier", "bright_black"))
     for note in results.notes():
