@@ -421,7 +421,7 @@ class TestExecutors:
 
 
 @pytest.mark.parametrize(
-    "sessions", [pytest.param(4, id="some"), pytest.param(99, id="all", marks=pytest.mark.nightly)]
+    "sessions", [pytest.param(2, id="some"), pytest.param(99, id="all", marks=pytest.mark.nightly)]
 )
 def test_the_default_is_sound_and_recommended_on_real_sessions(sessions: int) -> None:
     talks = [
