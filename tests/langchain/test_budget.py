@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 from history_curator.errors import ConfigurationError
 from langchain_history_curator import HistoryCurator, budget_for_model
-from langchain_history_curator._models import provider_of, unwrap
+from langchain_history_curator.models import provider_of, unwrap
 from tests.langchain.scripted import ScriptedModel, look
 
 

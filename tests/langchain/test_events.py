@@ -26,7 +26,7 @@ from langsmith.run_helpers import tracing_context
 from langsmith.utils import get_env_var
 
 from langchain_history_curator import HistoryCurator
-from langchain_history_curator._events import listened_to
+from langchain_history_curator.tools_and_events import has_listeners
 from tests.langchain.factories import human
 
 
@@ -115,16 +115,16 @@ class TestNobody:
         ],
     )
     def test_nobody_is_named(self, config: RunnableConfig | None) -> None:
-        assert not listened_to(config)
+        assert not has_listeners(config)
 
     def test_what_is_set_to_nobody(self) -> None:
         with environment(LANGSMITH_TRACING="false"), tracing_context(enabled=False):
-            assert not listened_to(None)
+            assert not has_listeners(None)
             assert not listeners(None)
 
     def test_a_hook_whose_variable_is_off(self) -> None:
         with hook(env_var="LISTENER"), environment(LISTENER="0"):
-            assert not listened_to(None)
+            assert not has_listeners(None)
             assert not listeners(None)
 
 
@@ -157,24 +157,24 @@ class TestSomebody:
     def test_is_heard(self, setting: Any) -> None:
         with setting:
             assert listeners(None)
-            assert listened_to(None)
-            assert listened_to({"tags": ["a"], "callbacks": None})
-        assert not listened_to(None)
+            assert has_listeners(None)
+            assert has_listeners({"tags": ["a"], "callbacks": None})
+        assert not has_listeners(None)
 
     def test_a_hook_with_a_variable(self) -> None:
         with hook(env_var="LISTENER"), environment(LISTENER="1"):
-            assert listened_to(None)
+            assert has_listeners(None)
 
     @pytest.mark.parametrize(
         "callbacks", [[Listener()], CallbackManager(handlers=[Listener()])], ids=["list", "manager"]
     )
     def test_callbacks(self, callbacks: Any) -> None:
-        assert listened_to({"callbacks": callbacks})
+        assert has_listeners({"callbacks": callbacks})
 
     def test_an_empty_list_stands_for_those_around_it(self) -> None:
         config: RunnableConfig = {"callbacks": []}
         with inherited([Listener()]):
-            assert listened_to(config) == bool(listeners(config))
+            assert has_listeners(config) == bool(listeners(config))
 
 
 @pytest.mark.parametrize("name", ["LANGCHAIN_TRACING", "LANGCHAIN_HANDLER"])

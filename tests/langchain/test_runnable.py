@@ -287,7 +287,7 @@ class TestEvents:
         assert names == [EVENT_NAME]
 
     def test_silent_outside_a_run(self) -> None:
-        from langchain_history_curator._events import dispatch
+        from langchain_history_curator.tools_and_events import dispatch
 
         dispatch({"event": EVENT_NAME})
 

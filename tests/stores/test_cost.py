@@ -52,7 +52,7 @@ class Meter:
 def test_langchain_rows(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stores = pytest.importorskip("langchain_community.chat_message_histories")
     from langchain_history_curator import CuratedChatMessageHistory
-    from langchain_history_curator._format import LangChainFormat
+    from langchain_history_curator.messages import LangChainFormat
     from tests.stores.test_shadow import langchain_turn
 
     url = f"sqlite:///{tmp_path / 'chat.db'}"
@@ -121,7 +121,7 @@ def test_in_memory(monkeypatch: pytest.MonkeyPatch, framework: str) -> None:
         from langchain_core.chat_history import InMemoryChatMessageHistory
 
         from langchain_history_curator import CuratedChatMessageHistory
-        from langchain_history_curator._format import LangChainFormat
+        from langchain_history_curator.messages import LangChainFormat
         from tests.stores.test_shadow import langchain_turn
 
         store = InMemoryChatMessageHistory()

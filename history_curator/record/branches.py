@@ -18,10 +18,13 @@ from datetime import datetime, timezone
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
-from history_curator._drive import Ask, Body, adrive, drive
 from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.record._session import position_of
 from history_curator.record.resilience import DEFECTS, WriteBehind
+from history_curator.run_steps import Call as Ask
+from history_curator.run_steps import Steps as Body
+from history_curator.run_steps import run_async as adrive
+from history_curator.run_steps import run_sync as drive
 
 H = TypeVar("H")
 

@@ -9,9 +9,9 @@ from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any
 
-from history_curator._drive import Ask, Body
-from history_curator.formats import MessageFormat
+from history_curator.config import RetentionConfig
 from history_curator.entries import ConversationEntry
+from history_curator.formats import MessageFormat
 from history_curator.record.resilience import WriteBehind
 from history_curator.record.retention import (
     aged_by,
@@ -19,7 +19,8 @@ from history_curator.record.retention import (
     build_context,
     latest_turns,
 )
-from history_curator.config import RetentionConfig
+from history_curator.run_steps import Call as Ask
+from history_curator.run_steps import Steps as Body
 
 logger = logging.getLogger("history_curator.retention")
 
@@ -48,7 +49,7 @@ class Retention:
 
     Examples:
         >>> from history_curator.formats import DictFormat
-        >>> from history_curator.integrations import drive
+        >>> from history_curator.run_steps import run_sync as drive
         >>> config = RetentionConfig(persist_tool_invocations="none")
         >>> kept = Retention(DictFormat(), config, store="list", rewrites=True)
         >>> rows = []
