@@ -18,10 +18,11 @@ except ModuleNotFoundError as error:
         'Fix: pip install "history-curator[langchain]"'
     ) from error
 
+from history_curator.integrations import Budget
 from langchain_history_curator.chat_history import ChatHistoryBranches, CuratedChatMessageHistory
 from langchain_history_curator.graph import model_node, pre_model_hook
 from langchain_history_curator.messages import LangChainFormat, pin
-from langchain_history_curator.models import Budget, budget_for_model
+from langchain_history_curator.models import budget_for_model
 from langchain_history_curator.runnable import HistoryCurator, StoredSummaries
 from langchain_history_curator.tools_and_events import (
     EVENT_NAME,

@@ -118,7 +118,7 @@ def read_reasoning_beside(extra: dict[str, Any]) -> tuple[Reasoning, ...] | None
 def _read_call(block: dict[str, Any]) -> ToolCall:
     """Read a call written as a block: Anthropic's, OpenAI Responses' or LangChain's own."""
     names = ("input", "args", "arguments", "partial_json")
-    arguments = next((block[name] for name in names if block.get(name)), {})
+    arguments: Any = next((block[name] for name in names if block.get(name)), {})
     call_id = block.get("call_id") or block.get("id") or ""
     return ToolCall(str(call_id), str(block.get("name") or ""), arguments_text(arguments))
 

@@ -138,11 +138,7 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
     ) -> Self:
         """Wrap a store as a `CuratorConfig`, a mapping, or a YAML or TOML file says.
 
-        Args:
-            config: the configuration, `retention` included.
-            store: any `BaseChatMessageHistory`.
-            objects: what ``"@name"`` options stand for, such as a summarizer.
-            overrides: arguments of the history; they win over the configuration.
+        `objects` are what ``"@name"`` options stand for; `overrides` win over the configuration.
         """
         settings = load_settings(config, objects, overrides)
         settings.setdefault("retention", CuratorConfig.load(config).retention)
@@ -187,13 +183,8 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
         return await self.curator.acurate(shown, **self._arguments())
 
     def _arguments(self) -> dict[str, Any]:
-        session = getattr(self.store, "session_id", None)
-        return {
-            **budget_arguments(self.max_tokens, self.reserve),
-            "tail": "history",
-            "format": FORMAT,
-            "key": None if session is None else str(session),
-        }
+        budget = budget_arguments(self.max_tokens, self.reserve)
+        return {**budget, "tail": "history", "format": FORMAT}
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages, or hold them until the store is back."""

@@ -41,14 +41,13 @@ from langchain_history_curator.models import (
     asked_models,
     budget_arguments,
     build_curator,
-    conversation_key,
     counter_for,
     counter_of,
     limit_for,
     provider_of,
     schemas_of,
 )
-from langchain_history_curator.runnable import add_summary, hide_from_stream
+from langchain_history_curator.runnable import MOST_SUMMARIES, hide_from_stream
 from langchain_history_curator.tools_and_events import (
     event_of,
     open_span,
@@ -58,30 +57,13 @@ from langchain_history_curator.tools_and_events import (
 )
 
 _STATE_KEY = "history_curator_summaries"
+Summaries = ChainMap[str, str]
 
 
-class StateSummaries(ChainMap[str, str]):
-    """Summaries of one conversation: those `written` now, those of its state, those of this process.
-
-    `here` is what this process wrote, for calls that failed before the state was written.
-    """
-
-    def __init__(self, state: Mapping[str, str], here: dict[str, str]) -> None:
-        self.written: dict[str, str] = {}
-        self._here = here
-        super().__init__(self.written, dict(state), here)
-
-    def __setitem__(self, key: str, summary: str) -> None:
-        self.written[key] = summary
-        add_summary(self._here, key, summary)
-
-
-def merge_summaries(known: dict[str, str] | None, new: dict[str, str]) -> dict[str, str]:
+def merge_summaries(known: Mapping[str, str] | None, new: Mapping[str, str]) -> dict[str, str]:
     """Return the summaries a state keeps: the newest of those it had and the new ones."""
-    merged: dict[str, str] = {}
-    for key, summary in [*(known or {}).items(), *new.items()]:
-        add_summary(merged, key, summary)
-    return merged
+    older = [(key, summary) for key, summary in (known or {}).items() if key not in new]
+    return dict([*older, *new.items()][-MOST_SUMMARIES:])
 
 
 class CuratedState(AgentState[ResponseT]):
@@ -184,10 +166,7 @@ class HistoryCuratorMiddleware(
 
         Provider and counter are the model's where the configuration does not set them.
 
-        Args:
-            config: the configuration.
-            objects: what ``"@name"`` options stand for, such as a summarizer.
-            overrides: arguments of the middleware; they win over the configuration.
+        `objects` are what ``"@name"`` options stand for; `overrides` win over the configuration.
         """
         settings = load_settings(config, objects, overrides)
         return cls(*settings.pop("managers", ()), **settings)
@@ -221,7 +200,7 @@ class HistoryCuratorMiddleware(
         handler: Callable[[ModelRequest[ContextT]], ModelResponse[ResponseT]],
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """Send the model a view of the conversation."""
-        summaries = self._stored_summaries(request)
+        summaries = self._known_summaries(request)
         call = self._prepare_call(request, handler, summaries)
         return _with_new_summaries(run_sync(call.body()), summaries)
 
@@ -231,7 +210,7 @@ class HistoryCuratorMiddleware(
         handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]],
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """Send the model a view of the conversation."""
-        summaries = self._stored_summaries(request)
+        summaries = self._known_summaries(request)
         call = self._prepare_call(request, handler, summaries)
         return _with_new_summaries(await run_async(call.body()), summaries)
 
@@ -260,12 +239,13 @@ class HistoryCuratorMiddleware(
             self._schemas = (bound, schemas)
         return schemas
 
-    def _stored_summaries(self, request: ModelRequest[Any]) -> StateSummaries:
+    def _known_summaries(self, request: ModelRequest[Any]) -> Summaries:
+        """Return those that will be new, those of the state, and those of calls that failed."""
         state: Mapping[str, Any] = request.state
-        return StateSummaries(state.get(_STATE_KEY) or {}, self._summaries)
+        return ChainMap({}, state.get(_STATE_KEY) or {}, self._summaries)
 
     def _prepare_call(
-        self, request: ModelRequest[Any], handler: Callable[..., Any], summaries: StateSummaries
+        self, request: ModelRequest[Any], handler: Callable[..., Any], summaries: Summaries
     ) -> CuratedModelCall:
         _check_tools(self.tools, request.tools)
         limit, _ = limit_for(request.model, self.max_tokens)
@@ -285,6 +265,7 @@ class HistoryCuratorMiddleware(
                 hide_from_stream(summaries),
             ):
                 yield announce
+            self._summaries = merge_summaries(self._summaries, summaries.maps[0])
 
         def send(curation: Curation) -> Call:
             if self.stream_events:
@@ -299,7 +280,6 @@ class HistoryCuratorMiddleware(
                 "tools": self.schemas(request),
                 **budget_arguments(limit, self.reserve),
                 "format": FORMAT,
-                "key": conversation_key(),
             },
             send=send,
             retries=self.retries,
@@ -310,12 +290,11 @@ class HistoryCuratorMiddleware(
 
 
 def _with_new_summaries(
-    response: ModelResponse[ResponseT], summaries: StateSummaries
+    response: ModelResponse[ResponseT], summaries: Summaries
 ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
     """Return the response, and with it the summaries written for it, for the state."""
-    if not summaries.written:
-        return response
-    return ExtendedModelResponse(response, Command(update={_STATE_KEY: summaries.written}))
+    new = summaries.maps[0]
+    return ExtendedModelResponse(response, Command(update={_STATE_KEY: new})) if new else response
 
 
 def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:

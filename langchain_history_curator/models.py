@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from typing import Any, Literal
@@ -12,8 +13,7 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.prompt_values import PromptValue
-from langchain_core.runnables import RunnableConfig, RunnableParallel, RunnableSequence
-from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.runnables import RunnableParallel, RunnableSequence
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from history_curator.config import OPTIONS, SharedOptions, check_names
@@ -55,26 +55,12 @@ _FROM_TRIM_MESSAGES = {
 
 
 def check_settings(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse unknown names; those of `trim_messages` with the setting to use instead.
-
-    Raises:
-        ConfigurationError: naming the argument and the way out.
-    """
-    for name in given:
-        if name in _FROM_TRIM_MESSAGES:
-            fix = _FROM_TRIM_MESSAGES[name]
-            raise ConfigurationError(
-                f"{owner}: {name} is an argument of trim_messages. Fix: {fix}."
-            )
-    check_names(owner, given, list(known))
+    """Refuse unknown names; those of `trim_messages` with the setting to use instead."""
+    check_names(owner, given, list(known), _FROM_TRIM_MESSAGES)
 
 
 def refuse_fraction(owner: str, max_tokens: Any, fix: str) -> None:
-    """Refuse a share of a window where no model says how large the window is.
-
-    Raises:
-        ConfigurationError: naming the way out.
-    """
+    """Refuse a share of a window where no model says how large the window is."""
     if is_fraction(max_tokens):
         raise ConfigurationError(
             f"{owner}: max_tokens is {max_tokens!r}, a share of the window of a model it does not "
@@ -91,20 +77,6 @@ def budget_arguments(max_tokens: int | None, reserve: int) -> dict[str, int | No
     if max_tokens is None or not 0 <= reserve < max_tokens:  # the core refuses impossible ones
         return {"max_tokens": max_tokens, "reserve": reserve}
     return {"max_tokens": max_tokens - reserve, "reserve": 0}
-
-
-def conversation_key(config: RunnableConfig | None = None) -> tuple[str, str] | None:
-    """Return the thread or session of a run, and the graph's node it is in.
-
-    None where there is no name, and in a graph inside another: several of those may run in one
-    thread, each with a conversation of its own.
-    """
-    given: Mapping[str, Any] = (config or {}).get("configurable") or {}
-    if "thread_id" not in given and "session_id" not in given:
-        given = (var_child_runnable_config.get() or {}).get("configurable") or {}
-    thread = given.get("thread_id", given.get("session_id"))
-    where = str(given.get("checkpoint_ns") or "")
-    return None if thread is None or "|" in where else (str(thread), where.partition(":")[0])
 
 
 _LASTING = {*OPTIONS, "managers", "retention", "rewrite"} - {"max_tokens", "reserve"}
@@ -392,10 +364,8 @@ def counter_for(model: Any) -> str:
 def counter_of(given: Any) -> str | TokenCounter:
     """Return the core's counter for an option.
 
-    Args:
-        given: an encoding or a model's name, a `TokenCounter`, ``"approximate"``, a chat model
-            (its ``get_num_tokens_from_messages`` is asked), or a function of a list of messages
-            or of one message.
+    `given` is an encoding or a model's name, a `TokenCounter`, ``"approximate"``, a chat model (its
+    ``get_num_tokens_from_messages`` is asked), or a function of messages or of one message.
     """
     if given == "approximate":
         given = count_tokens_approximately
@@ -422,10 +392,9 @@ class MessageCounter:
 
     def __init__(self, function: Callable[..., int]) -> None:
         self.function = function
-        try:
+        parameters: Mapping[str, inspect.Parameter] = {}
+        with suppress(TypeError, ValueError):
             parameters = inspect.signature(function).parameters
-        except (TypeError, ValueError):
-            parameters = {}
         # As `trim_messages` tells it: by the annotation, here also where that is a text.
         wanted = next((each.annotation for each in parameters.values()), None)
         if isinstance(wanted, str):

@@ -39,7 +39,6 @@ from langchain_history_curator.models import (
     bound_tools,
     budget_arguments,
     check_settings,
-    conversation_key,
     counter_for,
     counter_of,
     is_request,
@@ -53,7 +52,6 @@ from langchain_history_curator.models import (
 )
 from langchain_history_curator.tools_and_events import (
     adispatch,
-    annotate_run,
     ask_graph,
     dispatch,
     event_of,
@@ -197,10 +195,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     ) -> Self:
         """Build the step from a `CuratorConfig`, a mapping, or a YAML or TOML file.
 
-        Args:
-            config: the configuration.
-            objects: what ``"@name"`` options stand for, such as a summarizer.
-            overrides: any field of the runnable; they win over the configuration.
+        `objects` are what ``"@name"`` options stand for; `overrides` win over the configuration.
         """
         return cls(**load_settings(config, objects, overrides))
 
@@ -229,7 +224,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     ) -> list[BaseMessage]:
         step = self.bind(**kwargs)
         if not step.managers and not has_listeners(config):
-            return step._finish_view(step.curate(input, config))
+            return step._finish_view(step.curate(input))
         return step._call_with_config(step._invoke, input, config)
 
     @override
@@ -238,7 +233,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     ) -> list[BaseMessage]:
         step = self.bind(**kwargs)
         if not step.managers and not has_listeners(config):
-            return step._finish_view(step.curate(input, config))
+            return step._finish_view(step.curate(input))
         return await step._acall_with_config(step._ainvoke, input, config)
 
     @override
@@ -274,16 +269,16 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         _check(type(self), update or {})
         return super().model_copy(update=update, deep=deep)
 
-    def curate(self, given: Any, config: RunnableConfig | None = None) -> Curation:
+    def curate(self, given: Any) -> Curation:
         """Return the whole outcome, report included, for whatever `invoke` takes."""
         messages = messages_of(given)
-        curator, arguments = self._curator_for(messages), self._arguments(given, config)
+        curator, arguments = self._curator_for(messages), self._arguments(given)
         return curator.curate(messages, **arguments)
 
-    async def acurate(self, given: Any, config: RunnableConfig | None = None) -> Curation:
+    async def acurate(self, given: Any) -> Curation:
         """Like `curate`, for managers that call a model."""
         messages = messages_of(given)
-        curator, arguments = self._curator_for(messages), self._arguments(given, config)
+        curator, arguments = self._curator_for(messages), self._arguments(given)
         return await curator.acurate(messages, **arguments)
 
     @property
@@ -317,18 +312,15 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             known = _curators[key] = Curator(*managers, **settings)
         return known
 
-    def _arguments(self, given: Any, config: RunnableConfig | None) -> dict[str, Any]:
+    def _arguments(self, given: Any) -> dict[str, Any]:
         tail = self.tail
         if tail == "auto":
             tail = "request" if is_request(given) else "history"
-        if self.tools and not all(isinstance(tool, dict) for tool in self.tools):
-            self.tools = schemas_of(self.tools)  # they were assigned, or came with a copy
         return {
-            "tools": self.tools,
+            "tools": schemas_of(self.tools),  # they may be assigned, or come with a copy
             "tail": tail,
             **budget_arguments(self.max_tokens, self.reserve),
             "format": FORMAT,
-            "key": conversation_key(config),
         }
 
     def _finish_view(self, curation: Curation) -> list[BaseMessage]:
@@ -350,10 +342,9 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     def _steps(self, given: Any, run: Any, config: RunnableConfig) -> Steps[list[BaseMessage]]:
         with hide_from_stream():
-            curation = yield Call(self.curate, self.acurate, (given, config))
+            curation = yield Call(self.curate, self.acurate, (given,))
         if run.handlers:
             event = event_of(curation, self.name or "history")
-            annotate_run(run, event)
             if self._streams is not False:
                 within = patch_config(config, callbacks=run.get_child())
                 yield Call(dispatch, adispatch, (event, within))
@@ -372,7 +363,7 @@ def _check(owner: type[HistoryCurator], given: Mapping[str, Any]) -> None:
 
 # Summaries that outlive the process, and calls that are not the agent's answer.
 
-_MOST_SUMMARIES = 256
+MOST_SUMMARIES = 256
 """How many are held in memory, and in the state of a conversation."""
 
 
@@ -420,10 +411,7 @@ class StoredSummaries(MutableMapping[str, str]):
     """
 
     def __init__(
-        self,
-        store: Any = None,
-        *,
-        namespace: tuple[str, ...] = ("history_curator", "summaries"),
+        self, store: Any = None, *, namespace: tuple[str, ...] = ("history_curator", "summaries")
     ) -> None:
         self.store = store
         self.namespace = namespace
@@ -434,7 +422,9 @@ class StoredSummaries(MutableMapping[str, str]):
         return self._here[key] if found is None else str(found.value["summary"])
 
     def __setitem__(self, key: str, summary: str) -> None:
-        add_summary(self._here, key, summary)
+        self._here[key] = summary
+        while len(self._here) > MOST_SUMMARIES:
+            self._here.pop(next(iter(self._here)), None)
         self._ask_store("put", key, {"summary": summary})
 
     def __delitem__(self, key: str) -> None:
@@ -452,14 +442,6 @@ class StoredSummaries(MutableMapping[str, str]):
         with suppress(Exception):
             return getattr(store, method)(self.namespace, *arguments)
         return None
-
-
-def add_summary(summaries: dict[str, str], key: str, summary: str) -> None:
-    """Add a summary, and forget the oldest ones above the limit."""
-    summaries.pop(key, None)
-    summaries[key] = summary
-    while len(summaries) > _MOST_SUMMARIES:
-        summaries.pop(next(iter(summaries)), None)
 
 
 _GRAPH_SUMMARIES = StoredSummaries()

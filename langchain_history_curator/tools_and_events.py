@@ -9,7 +9,6 @@ from importlib import import_module
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.callbacks import BaseRunManager
 from langchain_core.callbacks.manager import adispatch_custom_event, dispatch_custom_event
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables.config import (
@@ -19,7 +18,6 @@ from langchain_core.runnables.config import (
     patch_config,
 )
 from langchain_core.tools import BaseTool, StructuredTool
-from langchain_core.tracers.base import BaseTracer
 from typing_extensions import Unpack
 
 from history_curator.caching import Mark, cache_control, ttl_of
@@ -297,18 +295,6 @@ def open_span(
     if after and announce:
         dispatch(after, patch_config(config, callbacks=run.get_child()))
     run.on_chain_end(after)
-
-
-def annotate_run(run: BaseRunManager, event: dict[str, Any]) -> None:
-    """Write the counts into the metadata of a run that is being traced."""
-    counts = ("messages_before", "messages_after", "tokens", "max_tokens")
-    for handler in run.handlers:
-        traced = handler.run_map.get(str(run.run_id)) if isinstance(handler, BaseTracer) else None
-        if traced is not None:
-            extra = traced.extra if isinstance(traced.extra, dict) else {}
-            metadata = extra.setdefault("metadata", {})
-            metadata.update({f"{EVENT_NAME}.{key}": event[key] for key in counts})
-            traced.extra = extra
 
 
 # Marks: where a view is worth caching, in Anthropic's words.
