@@ -81,13 +81,9 @@ Its other limits (128,000, 200,000, 400,000, 1,050,000…) are whole windows.
 class Budget:
     """A token budget and where it came from.
 
-    Attributes:
-        max_tokens: the most a request may hold: messages and tool schemas.
-        limit: the limit the model states.
-        output: tokens of that limit left for the answer; 0 where the answer has its own.
-        source: which numbers were used, in words.
-        tools: schemas of the tools bound to the model, which count towards `max_tokens`.
-        counter: the counter of the model's family.
+    `max_tokens` is the most a request may hold, messages and tool schemas; `limit` is the limit the
+    model states, and `output` the tokens of it left for the answer. `source` says in words which
+    numbers were used. `tools` are the schemas bound to the model, which count towards `max_tokens`.
     """
 
     max_tokens: int
@@ -102,13 +98,9 @@ class Budget:
 class Window:
     """What a model says about itself.
 
-    Attributes:
-        model: the model in words, for errors.
-        limit: tokens it takes.
-        apart: whether the limit is of the input alone, so that the answer takes nothing from it.
-        asked: tokens the caller allows the answer: ``max_tokens`` of the request.
-        writes: tokens the model can write.
-        called: what the limit is called where the model states it.
+    `limit` is the tokens it takes, of the input alone where the answer is `apart`, and `called` what the
+    model calls it. `asked` is the ``max_tokens`` of the request, `writes` the tokens it can write.
+    `model` is the model in words, for errors.
     """
 
     model: str
@@ -124,10 +116,6 @@ def answer_is_apart(provider: str, limit: int) -> bool:
 
     Google states limits of input and output side by side. Anthropic, Bedrock, Mistral and most
     models of OpenAI state one window for both.
-
-    Examples:
-        >>> answer_is_apart("gemini", 1_048_576), answer_is_apart("anthropic", 200_000)
-        (True, False)
     """
     is_openai = provider in ("openai", "openai-responses")
     return provider == "gemini" or (is_openai and limit in _INPUT_ALONE)
@@ -149,11 +137,8 @@ def budget_of(
 ) -> Budget:
     """Return the budget of a model: 95 % of its limit, less the tokens of its answer.
 
-    Args:
-        window: what the model says about itself.
-        output: tokens to leave for the answer instead.
-        margin: tokens to leave for what no counter sees; 5 % of the limit by default.
-        taken: tokens of the request that are no messages and not counted elsewhere.
+    `output` replaces the tokens of the answer and `margin` the 5 % for what no counter sees; `taken` are
+    tokens of the request that are no messages and not counted elsewhere.
 
     Raises:
         ConfigurationError: when nothing is left.
@@ -222,9 +207,6 @@ def load_settings(
     Settings it does not name are left out, so that the defaults of the integration hold; so is the
     retention, which is no setting of a curator.
 
-    Raises:
-        ConfigurationError: when the configuration is wrong or names an object not given.
-
     Examples:
         >>> load_settings({"max_tokens": 800, "provider": "openai"}, overrides={"max_tokens": 9})
         {'max_tokens': 9, 'provider': 'openai'}
@@ -244,27 +226,14 @@ def load_settings(
 
 
 def as_managers(given: Any) -> tuple[Any, ...]:
-    """Return managers that were given in a sequence, alone, or not at all.
-
-    Examples:
-        >>> as_managers(None), as_managers([1, 2]), as_managers(3)
-        ((), (1, 2), (3,))
-    """
+    """Return managers that were given in a sequence, alone, or not at all."""
     if given is None:
         return ()
     return tuple(given) if isinstance(given, Sequence) else (given,)
 
 
 def rebuilt(curator: Curator, **changes: Any) -> Curator:
-    """Return a curator with the managers and options of another, and these changes.
-
-    Raises:
-        ConfigurationError: when a change cannot work.
-
-    Examples:
-        >>> rebuilt(Curator(max_tokens=900, provider="openai"), max_tokens=400).profile.name
-        'openai'
-    """
+    """Return a curator with the managers and options of another, and these changes."""
     names = (name for name in CuratorOptions.__annotations__ if hasattr(curator, name))
     options = {name: getattr(curator, name) for name in names}
     return Curator(*curator.managers, **{**options, "provider": curator.profile, **changes})
@@ -273,11 +242,9 @@ def rebuilt(curator: Curator, **changes: Any) -> Curator:
 class Asked(NamedTuple):
     """The models that may answer, as far as the rules of a request depend on them.
 
-    Attributes:
-        models: their names, such as one and its fallbacks. Nothing is assumed of a model where
-            they differ, or where one has no name.
-        in_place: whether the client sends system messages within a conversation where they
-            stand; most move them to the front.
+    `models` are their names, such as one and its fallbacks; nothing is assumed of a model where they
+    differ. `in_place` says whether the client sends system messages within a conversation where they
+    stand; most move them to the front.
     """
 
     models: tuple[str | None, ...] = ()
@@ -292,8 +259,6 @@ def rules_for(
     Examples:
         >>> rules_for("anthropic", Asked(("claude-opus-4-8",), in_place=True)).hoists
         False
-        >>> rules_for("anthropic", Asked(("claude-opus-4-8", "claude-opus-4-5"), True)).hoists
-        True
     """
     names = set(asked.models)
     return get_profile(
@@ -444,11 +409,6 @@ def actions_of(curation: Curation) -> Counter[str]:
     """Return how many messages of a view were dropped, cleared, truncated, inserted and so on.
 
     Counted on the view: the report's own decisions would tokenise the whole record.
-
-    Examples:
-        >>> from history_curator import Curator
-        >>> actions_of(Curator(max_tokens=100).curate([{"role": "user", "content": "hi"}]))
-        Counter()
     """
     actions = Counter(entry.action for entry in curation.entries if entry.action)
     shown = sum(1 for entry in curation.entries if entry.origin is None)
@@ -473,16 +433,9 @@ def mark_prefix(
 ) -> list[M]:
     """Return the messages with a mark on the last of the first `end` that can carry one.
 
-    Nothing is marked when that message carries one already, nor when the request has the most it
-    may have. The mark asks for as long as those behind it, so that a longer one never stands
-    behind a shorter one.
-
-    Args:
-        messages: the view.
-        end: how many leading messages are stable.
-        others: the marks the request carries already.
-        mark: returns a copy of a message, marked for so many seconds; None where it cannot be.
-        most: how many marks a request may carry.
+    Nothing is marked when that message carries one of the `others` already, nor when they are `most`.
+    The mark asks for as long as those behind it, so that a longer one never stands behind a shorter
+    one. `mark` returns a copy of a message, marked for so many seconds; None where it cannot be.
     """
     out = list(messages)
     if len(others) >= most:
@@ -505,10 +458,9 @@ def mark_view(
     mark: Callable[[M, float], M | None],
     model: str | None = None,
 ) -> list[M]:
-    """Return the messages of a view with the breakpoints of its cache plan.
+    """Return the messages of a view with the breakpoints of its cache plan; see `mark_prefix`.
 
-    `model` names the model, for the least prefix it caches; `others` and `mark` are as for
-    `mark_prefix`.
+    `model` names the model, for the least prefix it caches.
     """
     sheet = sheet_for(model)
     pricing = sheet if sheet is not None and sheet.breakpoints else "anthropic"
@@ -522,7 +474,10 @@ Ask, Body, adrive, drive = Call, Steps, run_async, run_sync  # alias until all r
 
 
 def written_once(
-    format: str, entry: Any, write: Callable[[Any], Any], seen: Callable[[Any], Any]
+    format: str,  # noqa: A002
+    entry: Any,
+    write: Callable[[Any], Any],
+    seen: Callable[[Any], Any],
 ) -> Any:
     """Return the message of an edited entry; alias until all rooms have landed."""
     return write(entry)

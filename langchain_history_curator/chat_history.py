@@ -34,23 +34,16 @@ from langchain_history_curator.models import (
 class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
     """Wraps a chat history: `messages` is the view, `record` is everything.
 
-    Nothing is removed from the store: adding a message stores that message, reading `messages`
-    curates the stored ones. The view depends on the record alone, so it is the same however often
-    it is read, which `RunnableWithMessageHistory` relies on. While the store is down the
-    conversation goes on from memory, and the new messages reach the store when it is back.
+    Nothing is removed from the store: adding a message stores it, reading `messages` curates the
+    stored ones. The view depends on the record alone, so it is the same however often it is read,
+    which `RunnableWithMessageHistory` relies on. While the store is down the conversation goes on from
+    memory, and the new messages reach the store when it is back. A message without an id is stored as
+    a copy with one, so that it is neither lost nor stored twice. What a store drops of a message
+    (langchain-redis: calls, ids, names) travels in ``additional_kwargs`` and is put back on reading.
 
-    A message without an id is stored as a copy with one, made when it is added, so that it is
-    recognised in the store and neither lost nor stored twice.
-
-    A store that keeps a part of each message only (langchain-redis drops calls, ids and names) is
-    given the rest among its ``additional_kwargs``; `record` and `messages` have it back in place.
-
-    With a `RetentionConfig` older turns are shown as it says. They are stored so as well where
-    rows can be edited in place (``SQLChatMessageHistory``), in one transaction that loses nothing
-    others write meanwhile. Other stores keep everything, unless `rewrite` is set.
-
-    With ``mode="shadow"`` the store is given each message as it is, and nothing else happens to
-    it; `messages` is the whole record.
+    With a `RetentionConfig` older turns are shown as it says. They are stored so as well where rows
+    can be edited in place (``SQLChatMessageHistory``); other stores keep everything, unless `rewrite`
+    is set. With ``mode="shadow"`` messages are stored as they are and `messages` is the whole record.
 
     Args:
         store: any `BaseChatMessageHistory`: in memory, SQLite, Postgres, Redis.
@@ -58,9 +51,8 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
         max_tokens: the budget of the view.
         reserve: tokens to leave free for the system prompt and the question that are appended.
         retention: how much the store keeps of older turns' tool details.
-        rewrite: apply retention also to a store that cannot edit messages in place, by clearing
-            it and adding the messages again. A crash in between loses the conversation, and a
-            second writer loses the messages it adds meanwhile.
+        rewrite: apply retention by clearing the store and adding the messages again. A crash in
+            between loses the conversation, and a second writer the messages it adds meanwhile.
         retry_after: seconds to leave a failed store alone.
         name: how events and log lines call it.
         options: the other settings of `Curator`.
@@ -230,16 +222,9 @@ def _with_id(message: BaseMessage) -> BaseMessage:
 class ChatHistoryBranches(Branches[CuratedChatMessageHistory]):
     """Forks a stored conversation, lists its branches and switches between them.
 
-    A branch is a session of the same store; the list of them, and which is current, is a session
-    too (``"<key>:branches"``), so all of it survives a restart. `open` returns the current branch
-    as a `CuratedChatMessageHistory`, for ``RunnableWithMessageHistory`` for instance.
-
-    Args:
-        key: the conversation.
-        store: opens the chat history of a session id. Where session ids must be UUIDs, derive one
-            from it with ``uuid5``.
-        managers: of every history; see `CuratedChatMessageHistory`.
-        options: its other arguments.
+    A branch is a session of the same store, and so is the list of them (``"<key>:branches"``), so all
+    of it survives a restart. `store` opens the chat history of a session id; the managers and options
+    are those of `CuratedChatMessageHistory`, which `open` returns for the current branch.
 
     Examples:
         >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store
@@ -250,8 +235,6 @@ class ChatHistoryBranches(Branches[CuratedChatMessageHistory]):
         ... )
         >>> branches.open().add_messages([HumanMessage("hello"), HumanMessage("Oslo?")])
         >>> branches.fork("edited", at=1).add_messages([HumanMessage("Rome?")])
-        >>> [message.text for message in branches.open().record]
-        ['hello', 'Rome?']
         >>> [message.text for message in branches.switch("main").record]
         ['hello', 'Oslo?']
     """

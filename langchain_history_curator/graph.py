@@ -43,8 +43,7 @@ def pre_model_hook(
         key: where the agent looks for its input.
         config: a `CuratorConfig`, a mapping or a file with the settings not given here.
         objects: what ``"@name"`` options of the configuration stand for.
-        stream_events: whether each curation is announced, on the graph's custom stream and as a
-            custom event of the run.
+        stream_events: whether the graph's custom stream and the run are sent each curation.
         settings: any field of `HistoryCurator`.
 
     Examples:
@@ -80,20 +79,9 @@ def model_node(
 ) -> Runnable[Any, Update]:
     """Return a StateGraph node that calls a model with a view of the state's messages.
 
-    Budget, counter, provider and bound tools are the model's own where not given. Returns
-    ``{"messages": [answer]}``, so the state keeps the full record.
-
-    Args:
-        model: a chat model, or a runnable around one.
-        max_tokens: the budget of a request; None takes it from the model's profile.
-        managers: applied in order; none is the budget alone.
-        prompt: a system prompt put before the messages.
-        key: where the state holds its messages.
-        config: a `CuratorConfig`, a mapping or a file with the settings not given here.
-        objects: what ``"@name"`` options of the configuration stand for.
-        stream_events: whether each curation is announced, on the graph's custom stream and as a
-            custom event of the run.
-        settings: any field of `HistoryCurator`.
+    Budget, counter, provider and bound tools are the model's own where not given; the other arguments
+    are those of `pre_model_hook`. `prompt` is put before the messages, and `key` is where the state
+    holds them. Returns ``{"messages": [answer]}``, so the state keeps the full record.
 
     Examples:
         >>> from langchain_core.language_models import FakeListChatModel

@@ -81,32 +81,25 @@ class HistoryCuratorMiddleware(
 
     Every model call gets a view that fits `max_tokens` with the system prompt, the bound tools
     and the form of a structured answer counted in, splits no tool exchange and follows the
-    provider's rules. The agent's state and its checkpoints keep the full record: nothing is ever
-    removed from them. The same state gives the same view, after a restart too. The words of a
-    `SummarizingManager` are kept in the state, where no output shows them, unless the manager was
-    given a cache of its own.
+    provider's rules. The agent's state and its checkpoints keep the full record, and the same state
+    gives the same view. Summaries are kept in the state, where no output shows them, unless their
+    manager was given a cache of its own. Place it last, so that it sees what other middleware add.
 
     When the provider refuses a request as too long after all, the call is repeated with a smaller
-    view, at most `retries` times.
-
-    Place it last, so that it sees what other middleware add.
+    view, at most `retries` times, each with at most `shrink` of the view before.
 
     Args:
         managers: applied in order; none is the budget alone.
         max_tokens: the budget; a share such as 0.5 is of the model's window, None takes all that
             its profile allows.
         reserve: tokens to leave free.
-        retries: how often a request refused as too long is repeated with a smaller view.
-        shrink: each repeated view has at most this share of the one before, unless the first
-            refusal says by how much it was too long.
+        retries: how often a request refused as too long is repeated.
+        shrink: the share, unless the first refusal says by how much it was too long.
         mark_cache: whether to mark the end of the stable prefix for Anthropic's cache.
-        stream_events: whether each curation is announced, on the agent's custom stream and as a
-            custom event of the run.
-        name: tells two of them apart; an agent refuses two middleware of one name. In deepagents
-            the name ``"SummarizationMiddleware"`` replaces its own.
+        stream_events: whether the agent's custom stream and the run are sent each curation.
+        name: tells two of them apart; an agent refuses two middleware of one name.
         options: the other settings of `Curator`. Provider and counter are the model's by default;
-            with ``recall_tool=True`` the agent gets the recall tool, and with a text for it, such
-            as ``recall_tool="look_back"``, under that name.
+            ``recall_tool=True`` gives the agent the recall tool, a text gives it that name.
 
     Examples:
         >>> middleware = HistoryCuratorMiddleware(max_tokens=16_000)

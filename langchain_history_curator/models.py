@@ -113,10 +113,7 @@ def build_curator(
 
 
 def messages_of(given: Any) -> list[Any]:
-    """Return the messages in whatever a chain or a graph hands on.
-
-    A list, a PromptValue, a state with ``messages`` (a dict, a dataclass, a pydantic model), a
-    string, or one message.
+    """Return the messages in a list, a PromptValue, a state with ``messages``, a string or a message.
 
     Raises:
         ConversionError: when there are no messages in it.
@@ -297,13 +294,9 @@ def budget_for_model(
 ) -> Budget:
     """Return the budget a chat model's profile allows: 95 % of its limit, less its answer.
 
-    The answer takes nothing where the limit is of the input alone (Gemini, GPT-5). Bindings,
-    retries, fallbacks and sequences are seen through; with fallbacks the smallest budget counts.
-
-    Args:
-        model: a chat model, or a runnable around one.
-        tools: tools sent along; those bound to the model are found by themselves.
-        output: tokens to leave for the answer, instead of the most the model may write.
+    The answer takes nothing where the limit is of the input alone (Gemini, GPT-5); `output` says how
+    many tokens to leave for it instead. Bindings, retries, fallbacks and sequences are seen through;
+    with fallbacks the smallest budget counts. Tools bound to the model are found by themselves.
 
     Raises:
         ConfigurationError: when the model does not say how much it takes, or `output` leaves

@@ -75,18 +75,15 @@ _CURATOR_FIELDS = tuple({"managers", *CuratorFields.model_fields, "bus", "name"}
 class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[BaseMessage]]):
     """The step of a chain that decides which messages the next model gets to see.
 
-    Takes a list of messages, a PromptValue, a state with ``messages`` (a dict or a pydantic
-    model), a string or one message, and returns a list of messages that fits `max_tokens`, splits
-    no tool exchange and follows the provider's rules. Untouched messages are the same objects;
-    the input is never changed; an empty history stays empty. Raises `BudgetUnsatisfiableError`
-    when the least that must be sent does not fit.
+    Takes a list of messages, a PromptValue, a state with ``messages``, a string or one message, and
+    returns a list of messages that fits `max_tokens`, splits no tool exchange and follows the
+    provider's rules. Untouched messages are the same objects; the input is never changed. Raises
+    `BudgetUnsatisfiableError` when the least that must be sent does not fit.
 
     In the middle of a chain, where something is still added, a history that ends on an answer
-    stays as it is. Settings may be changed at any time: by assignment, ``model_copy(update=…)``,
-    ``bind(…)`` or as keywords of one call.
-
-    The settings are those of `Curator`. A runnable without managers and with a named counter
-    survives ``dumps`` and ``loads``.
+    stays as it is. The settings are those of `Curator`, and may be changed at any time: by assignment,
+    ``model_copy(update=…)``, ``bind(…)`` or as keywords of one call. A runnable without managers and
+    with a named counter survives ``dumps`` and ``loads``.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -166,15 +163,10 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     ) -> Self:
         """Return a curator whose budget, counter and provider are the model's own.
 
-        The budget is 95 % of the model's window less the tokens of its answer; `budget` says
-        which numbers were used. With fallbacks of other providers the view follows the rules of
-        all (``portable``) and is counted by the one that counts the most.
-
-        Args:
-            model: a chat model, or a runnable around one: a binding, a sequence, fallbacks.
-            output: tokens to leave for the answer, instead of the most the model may write.
-            max_tokens: a budget to use instead; a share such as 0.5 is of the model's window.
-            settings: any field of the runnable; tools bound to the model are found by themselves.
+        The budget is 95 % of the model's window less the tokens of its answer (`output`); `budget` says
+        which numbers were used. A `max_tokens` such as 0.5 is a share of the window. With fallbacks of other
+        providers the view follows the rules of all (``portable``) and is counted by the one that counts
+        the most. Tools bound to the model are found by themselves.
 
         Raises:
             ConfigurationError: when the model does not say how much it takes and `max_tokens` is
@@ -371,9 +363,8 @@ MOST_SUMMARIES = 256
 def hide_from_stream(summaries: MutableMapping[str, str] | None = None) -> Iterator[None]:
     """Trace models called inside as a manager's own, and keep them out of the streamed answer.
 
-    They carry the tag ``nostream``, by which langgraph leaves them out of streamed messages, and
-    ``lc_source: summarization`` in their metadata. Summaries they write are put into `summaries`,
-    or else into the store of the running graph, where it has one.
+    They carry the tag ``nostream``, by which langgraph leaves them out of streamed messages. Summaries
+    they write are put into `summaries`, or else into the store of the running graph.
     """
     if summaries is None and ask_graph("get_store") is not None:
         summaries = _GRAPH_SUMMARIES
@@ -395,13 +386,9 @@ def hide_from_stream(summaries: MutableMapping[str, str] | None = None) -> Itera
 class StoredSummaries(MutableMapping[str, str]):
     """Summaries kept in a langgraph store, for ``SummarizingManager(model, cache=…)``.
 
-    A summary is found again after a restart, so nothing is summarised twice. Without a store it
+    A summary is found again after a restart, so nothing is summarised twice. Without a `store` it
     uses the one of the graph that is running (``create_agent(…, store=store)``); outside of a
     graph, or while the store fails, summaries live in this process.
-
-    Args:
-        store: a langgraph ``BaseStore``; None asks the running graph.
-        namespace: where in the store.
 
     Examples:
         >>> summaries = StoredSummaries()

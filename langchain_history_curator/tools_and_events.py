@@ -53,16 +53,10 @@ def recall_tool(
 ) -> BaseTool:
     """Return a tool that answers from one conversation's record and from no other.
 
-    Args:
-        record: a `CuratedChatMessageHistory` or any chat history, messages, or a callable that
-            returns them. An async caller awaits a history that can be. Without a record the tool
-            reads the messages of the agent it is called by.
-        counter: an encoding, a model name or a `TokenCounter`.
-        max_tokens: the most one answer may cost.
-        name: how the model calls it; the curator takes the same with ``recall_tool=name``.
-
-    Raises:
-        ImportError: without a record, when langgraph is not installed.
+    `record` is a `CuratedChatMessageHistory` or any chat history, messages, or a callable that returns
+    them, awaited by an async caller. Without one the tool reads the messages of the agent it is called
+    by, which needs langgraph. One answer costs at most `max_tokens`; the model calls the tool by
+    `name`, and the curator takes the same with ``recall_tool=name``.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -144,14 +138,8 @@ def handoff_view(
     """Return a view of the conversation for a sub-agent to start from, ready to be sent.
 
     The call that hands over has no result yet and is left out, and so is the system message: the
-    sub-agent has its own. The view ends on the task, or on the user's latest question.
-
-    Args:
-        conversation: messages, or a state with ``messages``.
-        task: the request to the sub-agent.
-        managers: applied in order; none is the budget alone.
-        max_tokens: the budget of the view.
-        options: the other settings of `Curator`.
+    sub-agent has its own. The view ends on the `task`, or on the user's latest question. The settings
+    are those of `Curator`.
 
     Examples:
         >>> said = [HumanMessage("Book me a flight."), AIMessage("Where to?"), HumanMessage("Oslo")]
@@ -178,14 +166,9 @@ def fold_back(
 ) -> ToolMessage:
     """Return the result of a hand-off: the sub-agent's answer, and a handle for all it did.
 
-    The transcript travels as the message's artifact: it is stored with the conversation, never
-    sent to a model, and `recall_tool` returns it by the handle, whole or by lines.
-
-    Args:
-        transcript: every message of the sub-agent's run.
-        tool_call_id: the call that handed over.
-        name: the tool that handed over.
-        recall_tool: the name of the recall tool.
+    `tool_call_id` and `name` are of the call that handed over. The transcript travels as the message's
+    artifact: it is stored with the conversation, never sent to a model, and `recall_tool` returns it by
+    the handle, whole or by lines.
 
     Examples:
         >>> result = fold_back([HumanMessage("Find flights."), AIMessage("Two: 9:00, 17:00.")], "c")
@@ -211,14 +194,7 @@ EVENT_NAME = "history_curated"
 
 
 def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
-    """Return the counts before and after a curation, and what was done, as an event.
-
-    Examples:
-        >>> from history_curator import Curator
-        >>> curation = Curator(max_tokens=100).curate([{"role": "user", "content": "hi"}])
-        >>> event_of(curation)["messages_after"]
-        1
-    """
+    """Return the counts before and after a curation, and what was done, as an event."""
     report = curation.report
     return {
         "event": EVENT_NAME,
@@ -275,10 +251,9 @@ def ask_graph(function: str) -> Any:
 def open_span(
     name: str, messages: int, *, announce: bool = True
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Open a run in the trace whose input and output are the counts before and after.
+    """Open a run in the trace; yields a function that takes the event of the curation.
 
-    Yields a function that takes the event of the curation. Without listeners there is no run, and
-    no custom event is sent unless it is to be announced.
+    Without listeners there is no run; no custom event is sent unless it is to be announced.
     """
     after: dict[str, Any] = {}
     if not has_listeners(None):
@@ -310,16 +285,9 @@ def mark_cache(
 ) -> list[BaseMessage]:
     """Return the messages with an Anthropic cache breakpoint at the end of the prefix.
 
-    The marked message is a copy; all others are the same objects. Nothing is marked when the
-    request already carries as many breakpoints as the provider allows, or when the message at
-    the end is marked already.
-
-    Args:
-        messages: the view.
-        end: how many leading messages are stable; all of them when not given.
-        tools: tools sent along, for their breakpoints.
-        system: a system message sent apart from the messages.
-        limit: how many breakpoints a request may carry.
+    The marked message is a copy; all others are the same objects. Nothing is marked when the message at
+    the end is marked already, or when messages, `tools` and a `system` message sent apart carry `limit`
+    breakpoints. `end` is how many leading messages are stable; all of them when not given.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -341,8 +309,7 @@ def mark_curation(
 ) -> list[BaseMessage]:
     """Return the messages of a curation with the breakpoints of its cache plan.
 
-    `automatic` is ``cache_control`` among the settings of the call, which marks the last block by
-    itself; `model` names the model, for the least prefix it caches.
+    `automatic` is ``cache_control`` among the settings of the call, which marks the last block.
     """
     others = _find_marks(curation.messages, tools)
     if automatic:
@@ -353,12 +320,11 @@ def mark_curation(
 def request_with_view(
     request: ModelRequest[Any], curation: Curation, *, marks: bool
 ) -> ModelRequest[Any]:
-    """Return an agent's request with the view in place of the conversation.
+    """Return an agent's request with the view, marked or not, in place of the conversation.
 
-    With `marks` it carries the breakpoints of the cache plan. With langchain-anthropic's models a
-    view that the next request repeats whole is marked through the ``cache_control`` setting of
-    the call, as that package's own caching middleware does: whichever comes first, the other's
-    setting replaces it, and a mark for five minutes never stands in front of one for an hour.
+    With langchain-anthropic's models a view that the next request repeats whole is marked through the
+    ``cache_control`` setting of the call, as that package's own caching middleware does: whichever comes
+    first, and a mark for five minutes never stands in front of one for an hour.
     """
     messages = curation.messages
     if marks:
