@@ -26,7 +26,11 @@ from history_curator.record.stored_retention import (  # alias until all rooms h
     prune_connection,
 )
 from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
-from history_curator.run_steps import Call, Steps, run_async, run_sync
+from history_curator.run_steps import Call, Steps
+from history_curator.run_steps import Call as Ask  # alias until all rooms have landed
+from history_curator.run_steps import Steps as Body  # alias until all rooms have landed
+from history_curator.run_steps import run_async as adrive  # alias until all rooms have landed
+from history_curator.run_steps import run_sync as drive  # alias until all rooms have landed
 from history_curator.tokens import read_usage, window_margin
 
 __all__ = [
@@ -470,7 +474,6 @@ def mark_view(
 
 is_share = is_fraction  # alias until all rooms have landed
 CuratedCall = CuratedModelCall  # alias until all rooms have landed
-Ask, Body, adrive, drive = Call, Steps, run_async, run_sync  # alias until all rooms have landed
 
 
 def written_once(

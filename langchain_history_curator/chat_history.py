@@ -268,12 +268,15 @@ _DROPPED = (
 def _has_rows(store: Any) -> bool:
     """Whether a store is laid out like ``SQLChatMessageHistory``, so that rows can be edited."""
     table = getattr(getattr(store, "sql_model_class", None), "__table__", None)
-    engines = (getattr(store, "engine", None), getattr(store, "async_engine", None))
-    if table is None or not any(engines):
+    if table is None or not any(_engines_of(store)):
         return False
     columns = {column.name for column in table.columns}
     has_session = getattr(store, "session_id_field_name", "session_id") == "session_id"
     return has_session and columns >= {"id", "message", "session_id"}
+
+
+def _engines_of(store: Any) -> tuple[Any, Any]:
+    return getattr(store, "engine", None), getattr(store, "async_engine", None)
 
 
 def _row_editors(store: Any, retention: RetentionConfig) -> dict[str, Any]:
@@ -281,7 +284,7 @@ def _row_editors(store: Any, retention: RetentionConfig) -> dict[str, Any]:
 
     Each takes how many turns grew old (None looks at all), and returns whether anything changed.
     """
-    engine, async_engine = store.engine, store.async_engine
+    engine, async_engine = _engines_of(store)
     table, session = store.sql_model_class.__table__, store.session_id
 
     def edit(aged: int | None) -> bool:

@@ -74,6 +74,17 @@ class CuratedState(AgentState[ResponseT]):
     ]
 
 
+class MiddlewareOptions(SharedOptions, total=False):
+    """The options of the middleware, beside its name."""
+
+    max_tokens: float | None
+    reserve: int
+    retries: int
+    shrink: float
+    mark_cache: bool
+    stream_events: bool
+
+
 class HistoryCuratorMiddleware(
     LastingOptions, AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]
 ):
@@ -165,7 +176,7 @@ class HistoryCuratorMiddleware(
         return cls(*settings.pop("managers", ()), **settings)
 
     @classmethod
-    def for_deepagents(cls, *managers: Any, **settings: Any) -> Self:
+    def for_deepagents(cls, *managers: Any, **settings: Unpack[MiddlewareOptions]) -> Self:
         """Return the middleware under the name that takes the place of deepagents' own.
 
         deepagents summarises its state away; with this in ``create_deep_agent(middleware=[…])``,

@@ -30,6 +30,7 @@ from history_curator.integrations import (
     is_fraction,
     share_of,
 )
+from history_curator.managers import HistoryManager
 from history_curator.tokens import TokenCounter, find_family, get_counter
 from langchain_history_curator.messages import FORMAT, without_removed
 
@@ -41,6 +42,20 @@ class NodeOptions(SharedOptions, total=False):
     reserve: int
     mark_cache: bool
     name: str | None
+
+
+class StepOptions(NodeOptions, total=False):
+    """The options of `HistoryCurator.for_model`, beside a budget."""
+
+    managers: Sequence[Any] | HistoryManager | None
+    tools: Sequence[Any] | None
+
+
+class HistoryCuratorOptions(StepOptions, total=False):
+    """The options of `HistoryCurator`."""
+
+    max_tokens: int | None
+    budget: str | None
 
 
 _FROM_TRIM_MESSAGES = {

@@ -19,7 +19,7 @@ from langchain_core.runnables.config import (
     var_child_runnable_config,
 )
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator
-from typing_extensions import Self, override
+from typing_extensions import Self, Unpack, override
 
 from history_curator.config import CuratorFields, check_options, declare_field
 from history_curator.curator import Curation, Curator
@@ -35,6 +35,8 @@ from history_curator.managers.summaries import keeping_summaries
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.models import (
+    HistoryCuratorOptions,
+    StepOptions,
     asked_models,
     bound_tools,
     budget_arguments,
@@ -125,7 +127,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     _asked: Asked = PrivateAttr(default=Asked())
     """The model behind this step, where it is known."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[HistoryCuratorOptions]) -> None:
         # Wrong settings are refused while the chain is being written, not when it runs; here,
         # because pydantic would turn our own error into one of its own.
         _check(type(self), settings)
@@ -159,7 +161,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         *,
         output: int | None = None,
         max_tokens: float | None = None,
-        **settings: Any,
+        **settings: Unpack[StepOptions],
     ) -> Self:
         """Return a curator whose budget, counter and provider are the model's own.
 
