@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from history_curator.errors import HistoryCuratorError
-from history_curator.record.resilience import WriteBehind
 from history_curator.integrations import Branches
+from history_curator.record.resilience import WriteBehind
 
 
 class Rows:

@@ -27,7 +27,7 @@ from history_curator.formats import DictFormat
 from langchain_history_curator.messages import LangChainFormat, without_removed
 from tests.langchain.factories import ai, answer, human, system, tool
 
-format = LangChainFormat()
+wire = LangChainFormat()
 
 
 class UserDict(dict[str, Any]):
@@ -35,13 +35,13 @@ class UserDict(dict[str, Any]):
 
 
 def read(message: Any) -> ConversationEntry:
-    entries = format.read(message, 0)
+    entries = wire.read(message, 0)
     assert len(entries) == 1
     return entries[0]
 
 
 def write(*entries: ConversationEntry) -> list[BaseMessage]:
-    return format.write(entries)
+    return wire.write(entries)
 
 
 def renamed(entry: ConversationEntry, **ids: str) -> ConversationEntry:
@@ -67,7 +67,7 @@ class TestUntouchedMessages:
         ids=lambda message: type(message).__name__,
     )
     def test_come_back_as_the_same_object(self, message: BaseMessage) -> None:
-        written = format.write(format.read(message, 0))
+        written = wire.write(wire.read(message, 0))
         assert len(written) == 1
         assert written[0] is message
 
@@ -79,17 +79,17 @@ class TestUntouchedMessages:
                 {"type": "text", "text": "and now?"},
             ]
         )
-        entries = format.read(message, 0)
+        entries = wire.read(message, 0)
         assert [str(entry.role) for entry in entries] == ["tool", "tool", "user"]
         assert [entry.tool_call_id for entry in entries] == ["a", "b", None]
         assert entries[1].status == "error"
-        assert format.write(entries) == [message]
-        assert format.write(entries)[0] is message
+        assert wire.write(entries) == [message]
+        assert wire.write(entries)[0] is message
 
     def test_reading_changes_nothing(self) -> None:
         message = ai("a", args={"x": [1, {"y": 2}]})
         before = message.model_dump_json()
-        format.read(message, 0)
+        wire.read(message, 0)
         assert message.model_dump_json() == before
 
 
@@ -197,7 +197,7 @@ class TestReading:
 
     def test_an_unknown_thing_is_refused_by_position(self) -> None:
         with pytest.raises(ConversionError, match=r"messages\[3\].*int is not a message"):
-            format.read(7, 3)
+            wire.read(7, 3)
 
     def test_a_role_of_a_models_own_is_something_it_is_told(self) -> None:
         message = ChatMessage("x", role="narrator")
@@ -258,8 +258,8 @@ class TestShorthand:
                 {"type": "text", "text": "and?"},
             ],
         }
-        entries = [*format.read(asked, 0), *format.read(replied, 1)]
-        written = format.write(entries)
+        entries = [*wire.read(asked, 0), *wire.read(replied, 1)]
+        written = wire.write(entries)
         assert [message.type for message in written] == ["ai", "tool", "human"]
         assert written[0].tool_calls == [  # type: ignore[attr-defined]
             {"name": "t", "args": {"k": 1}, "id": "a", "type": "tool_call"}
@@ -274,7 +274,7 @@ class TestShorthand:
 
     def test_a_dict_that_is_no_message_says_so(self) -> None:
         with pytest.raises(ConversionError, match=r"messages\[1\]\.role"):
-            format.read({"text": "hi"}, 1)
+            wire.read({"text": "hi"}, 1)
 
 
 class TestTouchedMessages:
@@ -442,7 +442,7 @@ class TestTouchedMessages:
                 {"type": "text", "text": "and?"},
             ]
         )
-        first, second = format.read(message, 0)
+        first, second = wire.read(message, 0)
         written = write(first.evolve(content="short"), second)
         assert [(m.type, m.text) for m in written] == [("tool", "short"), ("human", "and?")]
 
@@ -472,7 +472,7 @@ class TestTouchedMessages:
 
 class TestRemoveMessage:
     def test_is_an_instruction_not_a_message(self) -> None:
-        assert format.read(RemoveMessage(id="x"), 0) == ()
+        assert wire.read(RemoveMessage(id="x"), 0) == ()
 
     def test_settle_removes_everything_before(self) -> None:
         kept = human("b", id="2")
@@ -510,19 +510,19 @@ class TestKeysAndSnapshots:
         ],
     )
     def test_the_key_of_a_message_is_exact(self, one: BaseMessage, other: BaseMessage) -> None:
-        assert format.key_of(one) == format.key_of(one.model_copy(deep=True))
-        assert hash(format.key_of(one)) == hash(format.key_of(one.model_copy(deep=True)))
-        assert format.key_of(one) != format.key_of(other)
+        assert wire.key_of(one) == wire.key_of(one.model_copy(deep=True))
+        assert hash(wire.key_of(one)) == hash(wire.key_of(one.model_copy(deep=True)))
+        assert wire.key_of(one) != wire.key_of(other)
 
     def test_an_artifact_of_any_type_has_a_key(self) -> None:
         message = ToolMessage("r", tool_call_id="c", artifact={"of": object(), "n": {1, 2}})
-        assert format.key_of(message) == format.key_of(message)
+        assert wire.key_of(message) == wire.key_of(message)
 
     @pytest.mark.parametrize(
         "given", ["hi", ("human", "hi"), {"role": "user", "content": [{"type": "text"}]}]
     )
     def test_what_is_no_message_yet_has_a_key(self, given: Any) -> None:
-        assert format.key_of(given) == format.key_of(format.snapshot(given))
+        assert wire.key_of(given) == wire.key_of(wire.snapshot(given))
 
     def test_an_edit_in_place_changes_the_key_and_reaches_no_snapshot(self) -> None:
         message = AIMessage(
@@ -537,14 +537,14 @@ class TestKeysAndSnapshots:
             message.additional_kwargs["x"],
             message.usage_metadata,
         ):
-            key, snapshot = format.key_of(message), format.snapshot(message)
-            assert format.key_of(snapshot) == key
+            key, snapshot = wire.key_of(message), wire.snapshot(message)
+            assert wire.key_of(snapshot) == key
             if isinstance(place, list):
                 place.append(2)
             else:
                 place["input_tokens"] = 7  # type: ignore[index]
-            assert format.key_of(message) != key
-            assert format.key_of(snapshot) == key
+            assert wire.key_of(message) != key
+            assert wire.key_of(snapshot) == key
 
     def test_arguments_nested_too_deep_are_malformed(self) -> None:
         text = '{"a":' * 990 + "1" + "}" * 990
@@ -600,7 +600,7 @@ class TestWrittenMessages:
                 {"type": "text", "text": "and now?"},
             ]
         )
-        entries = format.read(message, 0)
+        entries = wire.read(message, 0)
         assert [said.type for said in write(entries[0])] == ["tool"]
         assert write(*entries)[0] is message
         assert len(write(*entries)) == 1
