@@ -10,10 +10,13 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from typing_extensions import Unpack
 
 from history_curator.errors import ConversionError
-from history_curator.integrations import Ask, Body, ConfigSource, adrive, drive, load_settings
-from langchain_history_curator._format import DIALECT
-from langchain_history_curator._options import NodeOptions
-from langchain_history_curator._runnable import HistoryCurator
+from history_curator.integrations import ConfigSource, load_settings
+from history_curator.run_steps import Call, Steps, run_async, run_sync
+from langchain_history_curator.messages import FORMAT
+from langchain_history_curator.models import NodeOptions
+from langchain_history_curator.runnable import HistoryCurator
+
+Update = dict[str, list[BaseMessage]]
 
 
 def pre_model_hook(
@@ -26,7 +29,7 @@ def pre_model_hook(
     objects: Mapping[str, Any] | None = None,
     stream_events: bool = True,
     **settings: Unpack[NodeOptions],
-) -> Runnable[Any, dict[str, list[BaseMessage]]]:
+) -> Runnable[Any, Update]:
     """Return a ``pre_model_hook`` for langgraph's prebuilt agent.
 
     The model gets the view, the state keeps everything. The view is empty only where the state
@@ -40,8 +43,7 @@ def pre_model_hook(
         key: where the agent looks for its input.
         config: a `CuratorConfig`, a mapping or a file with the settings not given here.
         objects: what ``"@name"`` options of the configuration stand for.
-        stream_events: whether each curation is announced, on the graph's custom stream and as a
-            custom event of the run.
+        stream_events: whether the graph's custom stream and the run are sent each curation.
         settings: any field of `HistoryCurator`.
 
     Examples:
@@ -50,19 +52,18 @@ def pre_model_hook(
         >>> [m.text for m in hook.invoke({"messages": [HumanMessage("hi")]})["llm_input_messages"]]
         ['hi']
     """
-    given = _settings(config, objects, max_tokens, managers, settings)
-    given = {"tail": "request", "name": "pre_model_hook", **given}
-    curator = HistoryCurator(tools=tools, **given)
-    curator._streams = stream_events
+    given = _merge_settings(config, objects, max_tokens, managers, settings)
+    step = HistoryCurator(tools=tools, **{"tail": "request", "name": "pre_model_hook", **given})
+    step._streams = stream_events
     if prompt is not None:
-        said = SystemMessage(prompt) if isinstance(prompt, str) else prompt
-        curator.reserve += sum(map(curator.curator.counter.count_entry, DIALECT.read(said, 0)))
+        first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
+        step.reserve += sum(map(step.curator.counter.count_entry, FORMAT.read(first, 0)))
 
-    def steps(state: Any) -> Body[dict[str, list[BaseMessage]]]:
-        view = yield Ask(curator.invoke, curator.ainvoke, (state,))
+    def curate(state: Any) -> Steps[Update]:
+        view = yield Call(step.invoke, step.ainvoke, (state,))
         return {key: view}
 
-    return _node(steps, "curate")
+    return _as_node(curate, "curate")
 
 
 def model_node(
@@ -75,23 +76,12 @@ def model_node(
     objects: Mapping[str, Any] | None = None,
     stream_events: bool = True,
     **settings: Unpack[NodeOptions],
-) -> Runnable[Any, dict[str, list[BaseMessage]]]:
+) -> Runnable[Any, Update]:
     """Return a StateGraph node that calls a model with a view of the state's messages.
 
-    Budget, counter, provider and bound tools are the model's own where not given. Returns
-    ``{"messages": [answer]}``, so the state keeps the full record.
-
-    Args:
-        model: a chat model, or a runnable around one.
-        max_tokens: the budget of a request; None takes it from the model's profile.
-        managers: applied in order; none is the budget alone.
-        prompt: a system prompt put before the messages.
-        key: where the state holds its messages.
-        config: a `CuratorConfig`, a mapping or a file with the settings not given here.
-        objects: what ``"@name"`` options of the configuration stand for.
-        stream_events: whether each curation is announced, on the graph's custom stream and as a
-            custom event of the run.
-        settings: any field of `HistoryCurator`.
+    Budget, counter, provider and bound tools are the model's own where not given; the other arguments
+    are those of `pre_model_hook`. `prompt` is put before the messages, and `key` is where the state
+    holds them. Returns ``{"messages": [answer]}``, so the state keeps the full record.
 
     Examples:
         >>> from langchain_core.language_models import FakeListChatModel
@@ -99,12 +89,12 @@ def model_node(
         >>> node.invoke({"messages": ["hi"]})["messages"][0].text
         'hello'
     """
-    given = _settings(config, objects, max_tokens, managers, settings)
-    curator = HistoryCurator.for_model(model, **{"tail": "request", **given})
-    curator._streams = stream_events
+    given = _merge_settings(config, objects, max_tokens, managers, settings)
+    step = HistoryCurator.for_model(model, **{"tail": "request", **given})
+    step._streams = stream_events
     first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
 
-    def said(state: Any) -> list[Any]:
+    def read_messages(state: Any) -> list[Any]:
         try:
             given = state[key] if isinstance(state, dict) else getattr(state, key)
         except (KeyError, AttributeError) as error:
@@ -113,24 +103,22 @@ def model_node(
             ) from error
         return list(given) if first is None else [first, *given]
 
-    def steps(state: Any) -> Body[dict[str, list[BaseMessage]]]:
-        view = yield Ask(curator.invoke, curator.ainvoke, (said(state),))
-        answer = yield Ask(model.invoke, model.ainvoke, (view,))
-        return {key: [answer]}
+    def answer(state: Any) -> Steps[Update]:
+        view = yield Call(step.invoke, step.ainvoke, (read_messages(state),))
+        message = yield Call(model.invoke, model.ainvoke, (view,))
+        return {key: [message]}
 
-    return _node(steps, "curated_model")
-
-
-def _node(
-    steps: Callable[[Any], Body[dict[str, list[BaseMessage]]]], name: str
-) -> Runnable[Any, dict[str, list[BaseMessage]]]:
-    async def anode(state: Any) -> dict[str, list[BaseMessage]]:
-        return await adrive(steps(state))
-
-    return RunnableLambda(lambda state: drive(steps(state)), anode, name=name)
+    return _as_node(answer, "curated_model")
 
 
-def _settings(
+def _as_node(steps: Callable[[Any], Steps[Update]], name: str) -> Runnable[Any, Update]:
+    async def anode(state: Any) -> Update:
+        return await run_async(steps(state))
+
+    return RunnableLambda(lambda state: run_sync(steps(state)), anode, name=name)
+
+
+def _merge_settings(
     config: ConfigSource | None,
     objects: Mapping[str, Any] | None,
     max_tokens: float | None,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from inspect import isawaitable
 from typing import Annotated, Any
 
 from langchain.agents.middleware.types import (
@@ -18,51 +18,56 @@ from langchain.agents.middleware.types import (
     ResponseT,
 )
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
-from langchain_core.messages import HumanMessage
 from langgraph.types import Command
 from typing_extensions import NotRequired, Self, Unpack
 
-from history_curator.curator import Curation, Curator
-from history_curator.errors import ConfigurationError
-from history_curator.managers.summaries import Live, Sent, riding
-from history_curator.entries import recall_tool_name
 from history_curator.config import SharedOptions, check_options
+from history_curator.curator import Curation, Curator
+from history_curator.entries import recall_tool_name
+from history_curator.errors import ConfigurationError
 from history_curator.integrations import (
     RETRIES,
     SHRINK,
-    Ask,
     ConfigSource,
-    CuratedCall,
-    adrive,
-    drive,
-    is_share,
+    CuratedModelCall,
+    is_fraction,
     load_settings,
     rules_for,
 )
-from langchain_history_curator._cache import with_view
-from langchain_history_curator._format import DIALECT, without_removed
-from langchain_history_curator._events import event_of, span, stream
-from langchain_history_curator._models import (
-    asked,
+from history_curator.run_steps import Call, run_async, run_sync
+from langchain_history_curator.messages import FORMAT, without_removed
+from langchain_history_curator.models import (
+    LastingOptions,
+    asked_models,
+    budget_arguments,
+    build_curator,
     counter_for,
     counter_of,
     limit_for,
     provider_of,
-    same_model,
     schemas_of,
 )
-from langchain_history_curator._options import Lasting, build_curator, key_of, spend
-from langchain_history_curator._recall import recall_tool
-from langchain_history_curator._summaries import (
-    STATE_KEY,
-    StateSummaries,
-    behind_the_scenes,
-    merge_summaries,
+from langchain_history_curator.runnable import MOST_SUMMARIES, hide_from_stream
+from langchain_history_curator.tools_and_events import (
+    event_of,
+    open_span,
+    recall_tool,
+    request_with_view,
+    stream_event,
 )
+
+_STATE_KEY = "history_curator_summaries"
+Summaries = ChainMap[str, str]
+
+
+def merge_summaries(known: Mapping[str, str] | None, new: Mapping[str, str]) -> dict[str, str]:
+    """Return the summaries a state keeps: the newest of those it had and the new ones."""
+    older = [(key, summary) for key, summary in (known or {}).items() if key not in new]
+    return dict([*older, *new.items()][-MOST_SUMMARIES:])
 
 
 class CuratedState(AgentState[ResponseT]):
-    """What the middleware keeps in the agent's state, and so in its checkpoints: summaries."""
+    """The summaries that the middleware keeps in the agent's state, and so in its checkpoints."""
 
     history_curator_summaries: NotRequired[
         Annotated[dict[str, str], PrivateStateAttr, merge_summaries]
@@ -70,7 +75,7 @@ class CuratedState(AgentState[ResponseT]):
 
 
 class MiddlewareOptions(SharedOptions, total=False):
-    """What the middleware takes by name, beside its name."""
+    """The options of the middleware, beside its name."""
 
     max_tokens: float | None
     reserve: int
@@ -81,39 +86,31 @@ class MiddlewareOptions(SharedOptions, total=False):
 
 
 class HistoryCuratorMiddleware(
-    Lasting, AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]
+    LastingOptions, AgentMiddleware[AgentState[ResponseT], ContextT, ResponseT]
 ):
     """Curates what the model of a ``create_agent`` or deepagents agent is sent.
 
     Every model call gets a view that fits `max_tokens` with the system prompt, the bound tools
     and the form of a structured answer counted in, splits no tool exchange and follows the
-    provider's rules. The agent's state and its checkpoints keep the full record: nothing is ever
-    removed from them. The view is a function of the state, so a restart from a checkpoint sees the
-    same one; only what a refusal or an unexpected count has taught is learned again. What a
-    `SummarizingManager` wrote is kept in the state too, where no output
-    shows it, unless the manager was given a cache of its own.
+    provider's rules. The agent's state and its checkpoints keep the full record, and the same state
+    gives the same view. Summaries are kept in the state, where no output shows them, unless their
+    manager was given a cache of its own. Place it last, so that it sees what other middleware add.
 
     When the provider refuses a request as too long after all, the call is repeated with a smaller
-    view, at most `retries` times.
-
-    Place it last, so that it sees what other middleware add.
+    view, at most `retries` times, each with at most `shrink` of the view before.
 
     Args:
         managers: applied in order; none is the budget alone.
         max_tokens: the budget; a share such as 0.5 is of the model's window, None takes all that
             its profile allows.
         reserve: tokens to leave free.
-        retries: how often a request refused as too long is repeated with a smaller view.
-        shrink: each repeated view has at most this share of the one before, unless the first refusal
-            says by how much it was too long.
+        retries: how often a request refused as too long is repeated.
+        shrink: the share, unless the first refusal says by how much it was too long.
         mark_cache: whether to mark the end of the stable prefix for Anthropic's cache.
-        stream_events: whether each curation is announced, on the agent's custom stream and as a
-            custom event of the run.
-        name: tells two of them apart; an agent refuses two middleware of one name. In deepagents
-            the name ``"SummarizationMiddleware"`` replaces its own.
+        stream_events: whether the agent's custom stream and the run are sent each curation.
+        name: tells two of them apart; an agent refuses two middleware of one name.
         options: the other settings of `Curator`. Provider and counter are the model's by default;
-            with ``recall_tool=True`` the agent gets the recall tool, and with a text for it, such as
-            ``recall_tool="look_back"``, under that name.
+            ``recall_tool=True`` gives the agent the recall tool, a text gives it that name.
 
     Examples:
         >>> middleware = HistoryCuratorMiddleware(max_tokens=16_000)
@@ -148,40 +145,32 @@ class HistoryCuratorMiddleware(
         self.mark_cache = mark_cache
         self.stream_events = stream_events
         self._name = name
+        counter = counter_of(options.get("counter", "o200k_base"))
         self._options: SharedOptions = {"provider": "auto", **options}
         if "counter" in options:
-            self._options["counter"] = counter_of(options["counter"])
+            self._options["counter"] = counter
         self._curators: dict[tuple[Any, Any], Curator] = {}
         self._summaries: dict[str, str] = {}
-        self._sent = Sent()
         if managers:
             self.state_schema = CuratedState
-        self._schemas: tuple[list[Any], list[dict[str, Any]] | None] | None = None
+        self._schemas: tuple[list[Any], list[dict[str, Any]] | None] = ([], None)
         # Refuses wrong settings now, not at the first model call.
-        fixed: Any = None if is_share(max_tokens) else max_tokens
+        fixed: Any = None if is_fraction(max_tokens) else max_tokens
         build_curator(managers, fixed, self._options, name=self.name, owner=type(self).__name__)
-        counter = counter_of(options.get("counter", "o200k_base"))
         self.tools = []
         if recall := options.get("recall_tool"):
             self.tools = [recall_tool(counter=counter, name=recall_tool_name(recall))]
-        self._finish()
+        self._is_built = True
 
     @classmethod
     def from_config(
-        cls,
-        config: ConfigSource,
-        *,
-        objects: Mapping[str, Any] | None = None,
-        **overrides: Any,
+        cls, config: ConfigSource, *, objects: Mapping[str, Any] | None = None, **overrides: Any
     ) -> Self:
         """Build the middleware from a `CuratorConfig`, a mapping, or a YAML or TOML file.
 
         Provider and counter are the model's where the configuration does not set them.
 
-        Args:
-            config: the configuration.
-            objects: what ``"@name"`` options stand for, such as a summarizer.
-            overrides: arguments of the middleware; they win over the configuration.
+        `objects` are what ``"@name"`` options stand for; `overrides` win over the configuration.
         """
         settings = load_settings(config, objects, overrides)
         return cls(*settings.pop("managers", ()), **settings)
@@ -215,8 +204,9 @@ class HistoryCuratorMiddleware(
         handler: Callable[[ModelRequest[ContextT]], ModelResponse[ResponseT]],
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """Send the model a view of the conversation."""
-        kept = self._kept(request)
-        return _keeping(kept, drive(self._call(request, handler, kept).body()))
+        summaries = self._known_summaries(request)
+        call = self._prepare_call(request, handler, summaries)
+        return _with_new_summaries(run_sync(call.body()), summaries)
 
     async def awrap_model_call(
         self,
@@ -224,135 +214,91 @@ class HistoryCuratorMiddleware(
         handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]],
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """Send the model a view of the conversation."""
-        kept = self._kept(request)
-        return _keeping(kept, await adrive(self._call(request, handler, kept).body()))
+        summaries = self._known_summaries(request)
+        call = self._prepare_call(request, handler, summaries)
+        return _with_new_summaries(await run_async(call.body()), summaries)
 
     def curator_for(self, model: Any) -> Curator:
-        """The curator for a model: with its provider's rules and its family's counter."""
+        """Return the curator for a model: with its provider's rules and its family's counter."""
         provider = self._options["provider"]
         if provider == "auto":
             provider = provider_of(model)
         counter = self._options.get("counter") or counter_for(model)
-        given: SharedOptions = {**self._options, "provider": provider, "counter": counter}
-        profile = rules_for(provider, asked(model), given.get("reasoning"))
+        profile = rules_for(provider, asked_models(model), self._options.get("reasoning"))
         known = self._curators.get((profile, counter))
         if known is None:
-            options: SharedOptions = {**given, "provider": profile}
-            known = build_curator(
-                self.managers, None, options, name=self.name, owner=type(self).__name__
-            )
+            options: SharedOptions = {**self._options, "provider": profile, "counter": counter}
+            owner = type(self).__name__
+            known = build_curator(self.managers, None, options, name=self.name, owner=owner)
             self._curators[profile, counter] = known
         return known
 
     def schemas(self, request: ModelRequest[Any]) -> list[dict[str, Any]] | None:
-        """The schemas sent along: tools, and the form of a structured answer."""
+        """Return the schemas sent along: tools, and the form of a structured answer."""
         bound = [*request.tools, request.response_format]
-        known = self._schemas
-        if (
-            known is not None
-            and len(known[0]) == len(bound)
-            and all(mine is given for mine, given in zip(known[0], bound, strict=True))
-        ):
-            return known[1]
-        forms = [*(schemas_of(request.tools) or ()), *_answer_forms(request.response_format)]
-        self._schemas = (bound, forms or None)
-        return forms or None
+        known, schemas = self._schemas
+        if len(known) != len(bound) or any(a is not b for a, b in zip(known, bound, strict=True)):
+            forms = _answer_forms(request.response_format)
+            schemas = [*(schemas_of(request.tools) or ()), *forms] or None
+            self._schemas = (bound, schemas)
+        return schemas
 
-    def _kept(self, request: ModelRequest[Any]) -> StateSummaries:
+    def _known_summaries(self, request: ModelRequest[Any]) -> Summaries:
+        """Return those that will be new, those of the state, and those of calls that failed."""
         state: Mapping[str, Any] = request.state
-        return StateSummaries(state.get(STATE_KEY) or {}, self._summaries)
+        return ChainMap({}, state.get(_STATE_KEY) or {}, self._summaries)
 
-    def _call(
-        self, request: ModelRequest[Any], handler: Callable[..., Any], kept: StateSummaries
-    ) -> CuratedCall:
+    def _prepare_call(
+        self, request: ModelRequest[Any], handler: Callable[..., Any], summaries: Summaries
+    ) -> CuratedModelCall:
         _check_tools(self.tools, request.tools)
         limit, _ = limit_for(request.model, self.max_tokens)
-        system = request.system_message
-        said = without_removed(request.messages)
-        messages: list[Any] = said if system is None else [system, *said]
+        messages: list[Any] = without_removed(request.messages)
+        if request.system_message is not None:
+            messages = [request.system_message, *messages]
         events: list[dict[str, Any]] = []
-        key = key_of()
-        live = self._last_request(request, handler, key) if self.managers else None
 
         @contextmanager
         def curating() -> Iterator[Callable[[Curation], None]]:
-            def done(curation: Curation) -> None:
+            def announce(curation: Curation) -> None:
                 events.append(event_of(curation, self.name))
-                fill(events[-1])
+                fill_span(events[-1])
 
             with (
-                span(self.name, len(messages), announce=self.stream_events) as fill,
-                behind_the_scenes(kept),
-                riding(live),
+                open_span(self.name, len(messages), announce=self.stream_events) as fill_span,
+                hide_from_stream(summaries),
             ):
-                yield done
+                yield announce
+            self._summaries = merge_summaries(self._summaries, summaries.maps[0])
 
-        def send(curation: Curation) -> Ask:
+        def send(curation: Curation) -> Call:
             if self.stream_events:
-                stream(getattr(request.runtime, "stream_writer", None), events[-1])
+                stream_event(getattr(request.runtime, "stream_writer", None), events[-1])
             marks = self.mark_cache and curation.report.provider == "anthropic"
-            asked = with_view(request, curation, marks=marks)
-            if self.managers:
-                self._sent.note(key, curation.entries, asked)
-            return Ask(handler, handler, (asked,))
+            return Call(handler, handler, (request_with_view(request, curation, marks=marks),))
 
-        return CuratedCall(
+        return CuratedModelCall(
             curator=self.curator_for(request.model),
             messages=messages,
             arguments={
                 "tools": self.schemas(request),
-                **spend(limit, self.reserve),
-                "format": DIALECT,
-                "key": key,
+                **budget_arguments(limit, self.reserve),
+                "format": FORMAT,
             },
             send=send,
             retries=self.retries,
             shrink=self.shrink,
             curating=curating,
-            usage=_last,
+            usage=lambda response: response.result[-1] if response.result else "",
         )
 
-    def _last_request(
-        self, request: ModelRequest[Any], handler: Callable[..., Any], key: Any
-    ) -> Live | None:
-        """The request that was sent last, for a summary of what it holds."""
-        found = self._sent.last(key, self.curator_for(request.model).profile)
-        if found is None or not _same_but_messages(found[1], request):
-            return None
-        entries, sent = found
 
-        def ask(instruction: str) -> Any:
-            answer = handler(sent.override(messages=[*sent.messages, HumanMessage(instruction)]))
-            return _awaited_last(answer) if isawaitable(answer) else _last(answer)
-
-        return Live(entries, lambda model: same_model(model, request.model), ask, ask)
-
-
-def _keeping(
-    kept: StateSummaries, response: ModelResponse[ResponseT]
+def _with_new_summaries(
+    response: ModelResponse[ResponseT], summaries: Summaries
 ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
-    """The response, and with it what was summarised for it, for the state."""
-    if not kept.written:
-        return response
-    return ExtendedModelResponse(response, Command(update={STATE_KEY: kept.written}))
-
-
-def _last(response: ModelResponse[Any]) -> Any:
-    return response.result[-1] if response.result else ""
-
-
-async def _awaited_last(answer: Awaitable[ModelResponse[Any]]) -> Any:
-    return _last(await answer)
-
-
-def _same_but_messages(sent: ModelRequest[Any], now: ModelRequest[Any]) -> bool:
-    """Whether what stands before the messages is the same, so that it is in the cache."""
-    return (
-        sent.model is now.model
-        and sent.tools == now.tools
-        and sent.tool_choice == now.tool_choice
-        and sent.response_format == now.response_format
-    )
+    """Return the response, and with it the summaries written for it, for the state."""
+    new = summaries.maps[0]
+    return ExtendedModelResponse(response, Command(update={_STATE_KEY: new})) if new else response
 
 
 def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:
@@ -367,7 +313,7 @@ def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:
 
 
 def _answer_forms(form: Any) -> list[dict[str, Any]]:
-    """What a structured answer adds to a request, whichever way it will be asked for.
+    """Return the schemas a structured answer adds to a request.
 
     A bare schema is sent as a tool or as the provider's own format; as a tool it costs more.
     """
