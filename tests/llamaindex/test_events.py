@@ -19,8 +19,8 @@ from llamaindex_history_curator import (
     CuratedLLM,
     CuratedMemory,
     HistoryCuratedEvent,
-    _events,
 )
+from llamaindex_history_curator.tools_and_events import dispatcher
 from tests.llamaindex.factories import assistant, call, result, system, user
 from tests.llamaindex.models import RecordingLLM
 
@@ -76,7 +76,7 @@ class TestHandler:
 
     def test_nothing_is_worked_out_for_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
         told: list[Any] = []
-        monkeypatch.setattr(type(_events.dispatcher), "event", lambda *given: told.append(given))
+        monkeypatch.setattr(type(dispatcher), "event", lambda *given: told.append(given))
         assert long_memory().get()
         assert told == []
 

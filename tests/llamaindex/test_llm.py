@@ -16,9 +16,9 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
-from history_curator import BudgetUnsatisfiableError, SlidingWindowManager, SummarizingManager
+from history_curator import BudgetUnsatisfiableError, SlidingWindowManager
 from llamaindex_history_curator import CuratedLLM, CuratedMemory
-from llamaindex_history_curator._llm import ReadyPrompt
+from llamaindex_history_curator.llm import ReadyPrompt
 from tests.llamaindex.factories import assistant, call, dumped, result, system, texts, user
 from tests.llamaindex.models import RecordingLLM, problems
 from tests.llamaindex.wires import Step, Wire
@@ -201,10 +201,10 @@ class TestTheWrappedLLM:
     def test_what_is_set_reaches_it(self) -> None:
         wire = Wire("openai")
         llm = CuratedLLM(wire.llm)
-        before = llm._viewer().curator.max_tokens
+        before = llm._get_sender().curator.max_tokens
         llm.model = "gpt-4"
         assert wire.llm.model == "gpt-4"
-        assert llm._viewer().curator.max_tokens != before
+        assert llm._get_sender().curator.max_tokens != before
 
     @pytest.mark.parametrize("way", ["sync", "async", "as_structured_llm"])
     def test_structured_answers_are_asked_for_natively_and_curated(self, way: str) -> None:
@@ -256,43 +256,3 @@ class TestTheWrappedLLM:
 
 
 SUMMED = "not from the user"
-
-
-class TestSummariesRideTheCache:
-    """A summary by the LLM itself is asked for behind the request before."""
-
-    def script(self, number: int, messages: Sequence[ChatMessage]) -> ChatMessage:
-        asked = messages[-1].content or ""
-        if SUMMED in asked or "working memory" in asked:
-            return assistant(f"Summary {number}.")
-        return call(f"c{number}", name="lookup", n=number)
-
-    @pytest.mark.parametrize("awaited", [False, True])
-    def test_the_same_messages_and_tools_and_one_instruction(self, awaited: bool) -> None:
-        inner = RecordingLLM(self.script)
-        manager = SummarizingManager(inner, max_tokens=100)
-        llm = CuratedLLM(llm=inner, token_limit=900, managers=[manager])
-        said = [system("rules"), user("task")]
-        for number in range(40):
-            if awaited:
-                answer = asyncio.run(llm.achat_with_tools(TOOLS, chat_history=said))
-            else:
-                answer = llm.chat_with_tools(TOOLS, chat_history=said)
-            (made,) = llm.get_tool_calls_from_response(answer)
-            said += [answer.message, result(made.tool_id, f"{number} " + "w " * 50)]
-        behind = [at for at, sent in enumerate(inner.sent) if SUMMED in (sent[-1].content or "")]
-        assert len(behind) >= 3
-        assert not any("working memory" in (sent[-1].content or "") for sent in inner.sent)
-        for at in behind:
-            assert inner.sent[at][:-1] == inner.sent[at - 1]
-            assert inner._calls[at][1] == inner._calls[at - 1][1] == TOOLS
-            assert any(f"Summary {at}." in (one.content or "") for one in inner.sent[at + 1])
-
-    def test_another_llm_is_asked_alone(self) -> None:
-        inner, other = RecordingLLM(self.script), MockLLM()
-        llm = CuratedLLM(
-            llm=inner, token_limit=900, managers=[SummarizingManager(other, max_tokens=100)]
-        )
-        for end in range(20, 60, 2):
-            llm.chat_with_tools(TOOLS, chat_history=long_history()[:end])
-        assert not any(SUMMED in (sent[-1].content or "") for sent in inner.sent)

@@ -388,7 +388,7 @@ class TestConfiguration:
         [
             {"curator": Curator()},
             {"curator": Curator(max_tokens=9), "managers": [SlidingWindowManager(2)]},
-            {"curator": Curator(max_tokens=9), "recall": True},
+            {"curator": Curator(max_tokens=9), "recall_tool": True},
             {"curator": Curator(max_tokens=9), "config": {"max_tokens": 9}},
             {"chat_store": object()},
         ],

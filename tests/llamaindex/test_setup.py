@@ -23,8 +23,8 @@ from history_curator import (
     SlidingWindowManager,
     SummarizingManager,
 )
-from history_curator.managers import CurationContext
 from history_curator.entries import ConversationEntry
+from history_curator.managers import CurationContext
 from history_curator.rules import get_profile
 from llamaindex_history_curator import (
     CuratedFunctionAgent,
@@ -33,7 +33,7 @@ from llamaindex_history_curator import (
     CuratedReActAgent,
     LlamaIndexFormat,
 )
-from llamaindex_history_curator._options import make_curator
+from llamaindex_history_curator.models import make_curator
 from tests.llamaindex.factories import assistant, texts, user
 from tests.llamaindex.models import RecordingLLM
 
@@ -44,20 +44,20 @@ CONFIG = {
     "max_tokens": 900,
     "provider": "mistral",
     "counter": "cl100k_base",
-    "recall": True,
+    "recall_tool": True,
 }
 
 
 def llm_curator(**options: Any) -> Curator:
-    return CuratedLLM(RecordingLLM(), **options)._viewer().curator
+    return CuratedLLM(RecordingLLM(), **options)._get_sender().curator
 
 
 def function_curator(**options: Any) -> Curator:
-    return CuratedFunctionAgent(llm=RecordingLLM(), tools=[], **options)._viewer().curator
+    return CuratedFunctionAgent(llm=RecordingLLM(), tools=[], **options)._curated_llm().curator
 
 
 def react_curator(**options: Any) -> Curator:
-    return CuratedReActAgent(llm=RecordingLLM(), tools=[], **options)._viewer().curator
+    return CuratedReActAgent(llm=RecordingLLM(), tools=[], **options)._curated_llm().curator
 
 
 def memory_curator(**options: Any) -> Curator:
@@ -199,11 +199,11 @@ class TestPins:
 
     def test_a_pin_is_read_and_seen_when_it_changes(self) -> None:
         format, message = LlamaIndexFormat(), self.pinned()
-        (before,) = format.peek([format.twin(message)])
+        (before,) = [format.key_of(format.snapshot(message))]
         assert format.read(message, 0)[0].pinned
         message.additional_kwargs["pinned"] = False
         assert not format.read(message, 0)[0].pinned
-        assert format.peek([message]) != [before]
+        assert format.key_of(message) != before
 
 
 class Named(RecordingLLM):

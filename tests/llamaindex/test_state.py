@@ -22,7 +22,6 @@ from llama_index.core.base.llms.types import (
     ThinkingBlock,
     ToolCallBlock,
 )
-from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.workflow import Context
 from openai.types.chat import ChatCompletionMessageToolCall
 
@@ -138,18 +137,6 @@ class TestMemory:
         again = CuratedMemory.from_dict(memory.to_dict())
         again.put(user("more"))
         assert len(memory.get_all()) + 1 == len(again.get_all())
-
-    def test_managers_and_stores_are_found_again_in_this_process(self) -> None:
-        class Store(SimpleChatStore):
-            @classmethod
-            def class_name(cls) -> str:
-                return "Store"
-
-        store = Store()
-        memory = self.memory(managers=[SlidingWindowManager(2)], chat_store=store)
-        again = CuratedMemory.from_dict(memory.to_dict())
-        assert again.curator is memory.curator
-        assert again.chat_store is store
 
     def test_elsewhere_what_cannot_be_restored_is_said(self) -> None:
         data = self.memory(managers=[SlidingWindowManager(2)]).to_dict()

@@ -15,7 +15,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from history_curator.record.recall import handle_of
 from llamaindex_history_curator import CuratedMemory, recall_tool
-from llamaindex_history_curator._format import LlamaIndexFormat
+from llamaindex_history_curator.messages import LlamaIndexFormat
 from tests.llamaindex.factories import assistant, call, dumped, orphans, result, system, texts, user
 from tests.llamaindex.models import cost, problems
 from tests.stores.servers import PostgresServer, RedisServer, Server

@@ -13,12 +13,11 @@ from llama_index.core.tools import FunctionTool
 
 from history_curator import Curator
 from llamaindex_history_curator import (
-    CuratedCodeActAgent,
     CuratedFunctionAgent,
     CuratedLLM,
     CuratedReActAgent,
 )
-from llamaindex_history_curator._models import tool_schemas
+from llamaindex_history_curator.models import tool_schemas
 from tests.llamaindex.factories import assistant, user
 from tests.llamaindex.models import RecordingLLM
 from tests.llamaindex.wires import NAMES, Request, Step, Wire
@@ -137,5 +136,4 @@ class TestAgents:
 KINDS: dict[str, Any] = {
     "function": CuratedFunctionAgent,
     "react": CuratedReActAgent,
-    "code": lambda **given: CuratedCodeActAgent(code_execute_fn=lambda code: "found", **given),
 }

@@ -20,7 +20,7 @@ from pydantic import PrivateAttr
 from history_curator import Curator
 from history_curator.tokens import Calibration
 from llamaindex_history_curator import CuratedFunctionAgent, CuratedLLM, CuratedMemory
-from llamaindex_history_curator._models import tool_schemas
+from llamaindex_history_curator.models import tool_schemas
 from tests.llamaindex.factories import result, system, user
 from tests.support.providers import Provider, said
 

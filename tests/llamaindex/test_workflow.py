@@ -12,10 +12,8 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
 
-from history_curator import ConfigurationError
 from llamaindex_history_curator import (
     CuratedAgentWorkflow,
-    CuratedCodeActAgent,
     CuratedFunctionAgent,
     CuratedMemory,
     CuratedReActAgent,
@@ -158,57 +156,11 @@ class TestStoppedEarly:
 class TestRecall:
     @pytest.mark.parametrize("kind", WORKFLOWS)
     async def test_the_tool_is_there(self, kind: Any) -> None:
-        agent = CuratedFunctionAgent(llm=caller(1), tools=[look], token_limit=LIMIT, recall_tool=True)
+        agent = CuratedFunctionAgent(
+            llm=caller(1), tools=[look], token_limit=LIMIT, recall_tool=True
+        )
         tools = await kind(agents=[agent]).get_tools("Agent")
         assert [tool.metadata.name for tool in tools] == ["look", "recall"]
-
-
-class TestCode:
-    SIZES = (10, 300, 6_000)
-
-    def agent(self, steps: int, **options: Any) -> tuple[RecordingLLM, CuratedCodeActAgent]:
-        def answer(number: int, messages: Sequence[ChatMessage]) -> ChatMessage:
-            if number < steps:
-                return assistant(f"I try.\n<execute>\nprint({number})\n</execute>")
-            return assistant("done")
-
-        def execute(code: str) -> str:
-            number = int(code.strip()[6:-1])
-            return f"output {number} " + "word " * self.SIZES[number % 3]
-
-        llm = RecordingLLM(answer)
-        return llm, CuratedCodeActAgent(
-            code_execute_fn=execute, llm=llm, token_limit=4_000, **options
-        )
-
-    @pytest.mark.parametrize("streaming", [True, False])
-    async def test_sixty_steps_stay_within_the_budget(self, streaming: bool) -> None:
-        llm, agent = self.agent(60, streaming=streaming)
-        memory = CuratedMemory.from_defaults(token_limit=4_000)
-        answer = await agent.run("what is it?", memory=memory, max_iterations=70)
-        assert str(answer) == "done"
-        assert len(llm.sent) == 61
-        assert max(llm.costs) <= 4_000
-        for sent in llm.sent:
-            assert problems(sent) == []
-            assert "what is it?" in texts(sent)
-            assert set(roles(sent)) <= {"system", "user", "assistant"}
-        assert len(memory.get_all()) == 1 + 60 * 2 + 1
-        assert str(llm.sent[-1][-1].content).startswith("Result of executing the code given:")
-
-    async def test_another_run_goes_on_from_it(self) -> None:
-        llm, agent = self.agent(5)
-        memory = CuratedMemory.from_defaults(token_limit=4_000)
-        for question in ("first", "second"):
-            await agent.run(question, memory=memory)
-        assert problems(llm.sent[-1]) == []
-        assert max(llm.costs) <= 4_000
-
-    def test_what_it_cannot_do_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="recall"):
-            self.agent(1, recall_tool=True)
-        with pytest.raises(ConfigurationError, match="token_limit"):
-            self.agent(1, tokenlimit=5)
 
 
 class TestAHumanInTheLoop:
