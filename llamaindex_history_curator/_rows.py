@@ -1,4 +1,4 @@
-"""Messages as plain values: private copies, JSON, and rows of a table.
+"""Messages as plain values: private copies, JSON, rows of a table, and fields of tool calls.
 
 As JSON no field is lost. LlamaIndex's own way loses some: the simple chat store's serialiser fails
 on current pydantic, and `ChatMessage` turns the bytes of a thought signature into text for good.
@@ -7,7 +7,7 @@ on current pydantic, and `ChatMessage` turns the bytes of a thought signature in
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, TypeVar, get_args
@@ -49,6 +49,7 @@ def copy_message(message: ChatMessage) -> ChatMessage:
 
 
 def copy_value(value: _V, depth: int = 0) -> _V:
+    """Return a copy of plain data and models; see `copy_message`."""
     kind: Any = value.__class__
     if kind in _SHARED:
         return value
@@ -177,6 +178,33 @@ def load(data: dict[str, Any]) -> ChatMessage:
 def dump(message: ChatMessage) -> dict[str, Any]:
     """Return what a row holds of a message."""
     return message.model_dump(mode="json")
+
+
+# Fields of tool calls, which adapters keep as mappings and as objects of their SDKs.
+
+
+def get_field(holder: Any, key: str) -> Any:
+    """Return a field of a mapping or of an object, or None."""
+    return holder.get(key) if isinstance(holder, Mapping) else getattr(holder, key, None)
+
+
+def set_field(holder: Any, key: str, value: Any) -> None:
+    """Set a field of a mapping or of an object."""
+    if isinstance(holder, dict):
+        holder[key] = value
+    else:
+        setattr(holder, key, value)
+
+
+def find_key(holder: Any, keys: Sequence[str]) -> str | None:
+    """Return the first of some keys that has a value."""
+    return next((key for key in keys if get_field(holder, key) is not None), None)
+
+
+def get_first(holder: Any, keys: Sequence[str]) -> Any:
+    """Return the first value under some keys."""
+    key = find_key(holder, keys)
+    return None if key is None else get_field(holder, key)
 
 
 def __getattr__(name: str) -> Any:  # alias until the entry point is installed anew

@@ -18,7 +18,10 @@ from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
 from llama_index.core.agent.workflow.workflow_events import AgentOutput
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, TextBlock
 from llama_index.core.llms import LLM
-from llama_index.core.memory import BaseMemory
+from llama_index.core.memory import BaseMemory, ChatMemoryBuffer
+from llama_index.core.memory.chat_memory_buffer import DEFAULT_TOKEN_LIMIT_RATIO
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
+from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.tools import AsyncBaseTool
 from llama_index.core.workflow import Context, Workflow
 from pydantic import Field, PrivateAttr
@@ -132,6 +135,9 @@ class CuratedAgent(CurationSettings, BaseWorkflowAgent):
         memory: BaseMemory,
     ) -> AgentOutput:
         """Take one step from a curated view of everything so far."""
+        if await self._has_default_memory(ctx, memory):
+            llm_input = list(map(copy_message, llm_input))
+            memory = await self._replace_memory(ctx, memory)
         llm_input = await _show_state(ctx, llm_input)
         # A stand-in whose LLM is curated; `llm` of the agent stays the one it was given.
         agent = copy.copy(self)
@@ -142,6 +148,29 @@ class CuratedAgent(CurationSettings, BaseWorkflowAgent):
             # LlamaIndex asks for a last answer from the memory, and forgets the steps of the run.
             await self._remember_run(ctx, memory)
         return output
+
+    async def _has_default_memory(self, ctx: Any, memory: Any) -> bool:
+        """Whether a workflow of several agents made the memory, because nobody passed one."""
+        limit = int(self.llm.metadata.context_window * DEFAULT_TOKEN_LIMIT_RATIO)
+        return (
+            type(memory) is ChatMemoryBuffer
+            and memory.token_limit == limit
+            and memory.chat_store_key == DEFAULT_CHAT_STORE_KEY
+            and type(memory.chat_store) is SimpleChatStore
+            and bool(await ctx.store.get("agents", default=None))
+        )
+
+    async def _replace_memory(self, ctx: Any, memory: Any) -> CuratedMemory:
+        """Put a curated memory over the same store into the context."""
+        replacement, store = self.new_memory(), memory.chat_store
+        replacement.chat_store = store
+        await ctx.store.set("memory", replacement)
+        record = store.get_messages(memory.chat_store_key)
+        is_stated = await ctx.store.get("formatted_input_with_state", default=False)
+        if is_stated and record and record[-1].role.value == "user" and len(record[-1].blocks) == 1:
+            # LlamaIndex wrote the state into the question that the memory handed out.
+            record[-1].blocks = [TextBlock(text=await ctx.store.get("user_msg_str", default=""))]
+        return replacement
 
     async def _remember_run(self, ctx: Any, memory: BaseMemory) -> None:
         """Put the steps of the run into the memory."""

@@ -52,7 +52,7 @@ def open_chat_store(chat_store: ChatStore | None, database: dict[str, Any]) -> C
         return SimpleChatStore()
     store = SQLAlchemyChatStore(**{"table_name": _TABLE, **given})
     if "async_engine" not in given:
-        _loop_of(store).is_owner = True
+        loop_of(store).is_owner = True
     return store
 
 
@@ -156,7 +156,7 @@ def _async_store_calls(store: AsyncDBChatStore, key: str, prune: Prune | None) -
     }
     if prune is not None:
         calls["edit"] = prune
-    loop = _loop_of(store)
+    loop = loop_of(store)
     sync = {name: partial(loop.run, call) for name, call in calls.items()}
     return sync | {f"a{name}": partial(loop.arun, call) for name, call in calls.items()}
 
@@ -267,7 +267,7 @@ _loops: dict[int, BackgroundLoop] = {}
 _loops_lock = threading.Lock()
 
 
-def _loop_of(store: AsyncDBChatStore) -> BackgroundLoop:
+def loop_of(store: AsyncDBChatStore) -> BackgroundLoop:
     """Return the loop of a store: one, however many memories are open on it."""
     key = id(store)
     with _loops_lock:

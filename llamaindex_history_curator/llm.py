@@ -27,7 +27,7 @@ from llama_index.core.tools.types import BaseTool
 from pydantic import BaseModel, PrivateAttr
 
 from history_curator.curator import Curation, Curator
-from history_curator.integrations import CuratedCall
+from history_curator.integrations import RETRIES, CuratedCall
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from history_curator.tokens import read_usage
 from llamaindex_history_curator.messages import FORMAT
@@ -234,6 +234,7 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
             messages,
             self._curate_options(tools),
             send,
+            retries=0 if isinstance(self.llm, CuratedLLM) else RETRIES,
             first=first.curation,
             usage=lambda _: None,  # every answer is observed, not only surprises
         ).body()

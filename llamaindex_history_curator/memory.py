@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import json
 import logging
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
@@ -18,7 +15,6 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 
 from history_curator.config import (
     CuratorConfig,
-    CuratorFields,
     RetentionConfig,
     SharedOptions,
     check_options,
@@ -49,16 +45,19 @@ from llamaindex_history_curator.models import (
     load_curator_settings,
     make_curator,
 )
-from llamaindex_history_curator.record import RecordMemory, Replaced, hand_out, load_retention
+from llamaindex_history_curator.record import (
+    RecordMemory,
+    Replaced,
+    check_reserve,
+    compact_to_of,
+    hand_out,
+    load_retention,
+    restore_curator,
+    settings_to_save,
+)
 from llamaindex_history_curator.tools_and_events import finish_view, has_marks, publish, span
 
 DEFAULT_TOKEN_LIMIT = 30_000
-_STORE_FIELDS = frozenset(("chat_store", "chat_store_key", "retention", "rewrite"))
-_SAVED_OPTIONS = frozenset((*CuratorFields.model_fields, "name")) - {
-    "max_tokens",
-    "counter",
-    "provider",
-}
 logger = logging.getLogger("llamaindex_history_curator")
 
 
@@ -107,7 +106,7 @@ class CuratedMemory(RecordMemory):
         super().__init__(**data)
 
     def model_post_init(self, context: Any, /) -> None:
-        """Open the store."""
+        """Open the store and the view."""
         if self.curator is None:
             self.curator = make_curator(token_limit=self.token_limit)
         self.token_limit = limit_of(self.curator)
@@ -157,10 +156,12 @@ class CuratedMemory(RecordMemory):
             chat_history: replaces what the store holds under the key.
             llm: the budget, the counter and the provider follow it where not given.
             chat_store: any `BaseChatStore` or `AsyncDBChatStore`; in memory by default.
+            chat_store_key: the conversation of the store.
             token_limit: the budget of the view; 30,000 without an LLM.
             tokenizer_fn: counts, instead of a counter.
             session_id: another name for the chat store key.
             managers: history managers, in order, or one alone.
+            provider: whose rules hold; ``"auto"`` finds out from the LLM.
             counter: an encoding, a model name or a `TokenCounter`.
             reserve: tokens of the budget to leave for what the caller adds to every view, such as
                 the text a chat engine retrieves.
@@ -169,6 +170,9 @@ class CuratedMemory(RecordMemory):
             token_flush_size: how many tokens leave the view at once; ``compact_to`` in tokens.
             async_database_uri: opens a SQL store. Without a session id the conversation gets one
                 of its own.
+            async_engine: opens a SQL store.
+            table_name: the table of that store.
+            db_schema: the schema of that table.
             curator: a curator made elsewhere, instead of managers, limit, provider and counter.
             config: the same as data. Managers given this way survive `to_dict` anywhere. Limit,
                 provider, counter and options win over it.
@@ -182,8 +186,10 @@ class CuratedMemory(RecordMemory):
             ConfigurationError: for an argument nobody knows, or a curator or config given
                 together with what it is made of.
         """
-        arguments = inspect.signature(cls.from_defaults).parameters.keys() - {"options"}
-        check_keywords(cls.__name__, options, {*arguments, *SharedOptions.__annotations__, "name"})
+        known = (
+            inspect.signature(cls.from_defaults).parameters.keys() | SharedOptions.__annotations__
+        )
+        check_keywords(cls.__name__, options, {*known, "name"} - {"options"})
         if isinstance(chat_history, str):
             raise ConfigurationError(
                 f"chat_history is the text {chat_history!r:.40}. Fix: session_id= names the "
@@ -191,12 +197,7 @@ class CuratedMemory(RecordMemory):
             )
         if token_flush_size is not None and "compact_to" not in options:
             limit = token_limit or (budget_for_llm(llm) if llm else DEFAULT_TOKEN_LIMIT)
-            if not 0 < token_flush_size < limit:
-                raise ConfigurationError(
-                    f"token_flush_size is {token_flush_size}. Fix: above 0, below the token_limit "
-                    f"of {limit}, or leave it out."
-                )
-            options["compact_to"] = 1.0 - token_flush_size / limit
+            options["compact_to"] = compact_to_of(token_flush_size, limit)
         database = {
             "async_database_uri": async_database_uri,
             "async_engine": async_engine,
@@ -213,12 +214,11 @@ class CuratedMemory(RecordMemory):
             )
             if loaded.get("max_tokens") is None:
                 loaded["max_tokens"] = DEFAULT_TOKEN_LIMIT
-            settings = _settings_to_save(loaded, options, config)
+            settings = settings_to_save(loaded, options, config)
             curator = curator_from(loaded, llm)
             if config is not None and retention is None:
                 retention = CuratorConfig.load(config).retention
-        # Here as well, because pydantic turns errors of its models into its own.
-        _check_reserve(reserve, limit_of(curator))
+        check_reserve(reserve, limit_of(curator))
         memory = cls(
             chat_store=open_chat_store(chat_store, database),
             chat_store_key=choose_key(chat_store_key, session_id, database),
@@ -245,7 +245,7 @@ class CuratedMemory(RecordMemory):
         self._open_view()
 
     def _open_view(self) -> None:
-        _check_reserve(self.reserve, self.token_limit)
+        check_reserve(self.reserve, self.token_limit)
         # Off the budget, because a reserve of one call would cut every view anew.
         curator = self.curator
         if self.reserve:
@@ -272,10 +272,10 @@ class CuratedMemory(RecordMemory):
         """Return the view.
 
         Args:
-            input: the question about to be asked; unless it is in the record, tokens are reserved
-                for it and managers look for what matters to it.
-            initial_token_count: tokens the caller adds; they are reserved.
-            kwargs: arguments of other memories; not used.
+            input: the question about to be asked, unless it is in the record; tokens are reserved
+                for it, and managers look for what matters to it.
+            initial_token_count: tokens that are reserved for the caller.
+            kwargs: not used.
         """
         return run_sync(self._get(input, initial_token_count))
 
@@ -323,9 +323,9 @@ class CuratedMemory(RecordMemory):
     ) -> list[ChatMessage]:
         """Return the latest turn: the provider's refusal says more than an error of ours."""
         logger.warning("%s: only the latest turn is returned. %s", self, error)
-        users = [place for place, message in enumerate(messages) if message.role.value == "user"]
-        start = users[-1] if users else len(messages) - 1
-        system = [message for message in messages[:start] if message.role.value == "system"]
+        roles = [message.role.value for message in messages]
+        start = max((place for place, role in enumerate(roles) if role == "user"), default=-1)
+        system = [one for one in messages[:start] if one.role.value == "system"]
         turn = [*system, *messages[start:]]
         curation = self._unlimited.curate(turn, tail="history", format=FORMAT)
         publish(curation, "memory", degraded=True)
@@ -354,64 +354,47 @@ class CuratedMemory(RecordMemory):
             "reserve": self.reserve,
             "rewrite": self.rewrite,
             "messages": [message_to_dict(without_id(message)) for message in record],
-            "replaced": [
-                {"at": at.isoformat(), "messages": list(map(message_to_dict, messages))}
-                for at, messages in self._replaced
-            ],
+            "replaced": [one.to_dict() for one in self._replaced],
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> CuratedMemory:
         """Return the memory that `to_dict` wrote.
 
-        A SQL store whose address has no password is opened again. A memory whose store cannot be
-        found says so when it is used.
-
-        Args:
-            data: not changed.
-            kwargs: ``chat_store``, ``managers``, ``curator``, ``counter`` or ``objects``, which
-                no text can hold.
+        A SQL store whose address has no password is opened again; any other one says so when it is
+        used. Pass ``chat_store``, ``managers``, ``curator``, ``counter`` or ``objects`` here.
 
         Raises:
             ConfigurationError: for data of another class.
         """
-        check_keywords(
-            "from_dict", kwargs, ("chat_store", "managers", "curator", "counter", "objects")
-        )
+        known = ("chat_store", "managers", "curator", "counter", "objects")
+        check_keywords("from_dict", kwargs, known)
         if data.get("class_name") != cls.class_name():
             raise ConfigurationError(
                 f"data: it is of {data.get('class_name')!r}, not {cls.class_name()!r}. "
                 "Fix: pass what to_dict or to_string returned."
             )
-        store, is_inside = kwargs.pop("chat_store", None), bool(data["inside"])
-        if store is None and is_inside:
+        store, address = kwargs.pop("chat_store", None), data.get("store") or {}
+        is_inside = store is None and bool(data.get("inside"))
+        if is_inside:
             store = SimpleChatStore()
-        elif store is None and data["store"] is not None:
-            store = open_chat_store(None, data["store"])
+        elif store is None and "async_database_uri" in address:
+            store = open_chat_store(None, address)
         curator = kwargs.pop("curator", None)
         memory = cls(
             chat_store=store or MissingStore(kind=data["chat_store"]),
             chat_store_key=data["chat_store_key"],
-            curator=curator or _restore_curator(data, **kwargs),
+            curator=curator or restore_curator(data, **kwargs),
             retention=RetentionConfig(**data["retention"]) if data["retention"] else None,
             mark_cache=data["mark_cache"],
-            rewrite=data["rewrite"],
-            reserve=data["reserve"],
+            rewrite=bool(data.get("rewrite")),
+            reserve=data.get("reserve", 0),
         )
         memory._settings = dict(data["settings"])
-        if is_inside and not memory._conversation.read():
+        if is_inside:
             memory._conversation.add(list(map(message_from_dict, data["messages"])))
-        memory._replaced = [
-            Replaced(
-                datetime.fromisoformat(item["at"]), tuple(map(message_from_dict, item["messages"]))
-            )
-            for item in data["replaced"]
-        ]
+        memory._replaced = list(map(Replaced.from_dict, data["replaced"]))
         return memory
-
-    def to_json(self, **kwargs: Any) -> str:
-        """Return `to_dict` as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, **kwargs)
 
     def to_string(self) -> str:
         """Return `to_dict` as JSON text."""
@@ -426,11 +409,10 @@ class CuratedMemory(RecordMemory):
         return (type(self).from_dict, (self.to_dict(),))
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> CuratedMemory:
-        store = None if is_in_memory(self.chat_store) else self.chat_store
-        return type(self).from_dict(self.to_dict(), curator=self.curator, chat_store=store)
+        given = {} if is_in_memory(self.chat_store) else {"chat_store": self.chat_store}
+        return type(self).from_dict(self.to_dict(), curator=self.curator, **given)
 
     def __repr__(self) -> str:
-        # Traces carry it as a tag.
         return f"CuratedMemory({self.chat_store_key!r}, token_limit={self.token_limit})"
 
     __str__ = __repr__
@@ -443,10 +425,7 @@ class MemoryBranches(Branches[CuratedMemory]):
     key too (``"<key>:branches"``), so all of it survives a restart. `open` returns the current
     branch as a `CuratedMemory`, for an agent or a chat engine.
 
-    Args:
-        key: the conversation.
-        chat_store: any `BaseChatStore` or `AsyncDBChatStore`.
-        options: the other arguments of `CuratedMemory.from_defaults`, for every memory.
+    The options are the other arguments of `CuratedMemory.from_defaults`, for every memory.
 
     Examples:
         >>> from llama_index.core.storage.chat_store import SimpleChatStore
@@ -469,54 +448,3 @@ class MemoryBranches(Branches[CuratedMemory]):
             line=lambda text: ChatMessage(text, role="system"),
             text=lambda message: message.content,
         )
-
-
-def _check_reserve(reserve: int, limit: int) -> None:
-    if reserve >= limit:
-        raise ConfigurationError(
-            f"reserve is {reserve}, which leaves nothing of {limit} tokens. "
-            "Fix: a smaller reserve, or a larger token_limit."
-        )
-
-
-def _settings_to_save(
-    loaded: Mapping[str, Any], options: Mapping[str, Any], config: ConfigSource | None
-) -> dict[str, Any]:
-    """Return the arguments of a curator that JSON can hold."""
-    if config is None:
-        saved = {name: options[name] for name in options if name in _SAVED_OPTIONS}
-        counter = loaded["counter"]
-        return {**saved, "counter": counter} if isinstance(counter, str) else saved
-    plain = {
-        name: value
-        for name, value in loaded.items()
-        if name in CuratorConfig.model_fields and isinstance(value, (str, int, float, type(None)))
-    }
-    return {"config": CuratorConfig.load(config).model_copy(update=plain).to_dict()}
-
-
-def _restore_curator(
-    data: Mapping[str, Any], managers: Any = None, counter: Any = None, objects: Any = None
-) -> Curator:
-    settings = dict(data["settings"])
-    config, saved_counter = settings.pop("config", None), settings.pop("counter", None)
-    given: dict[str, Any] = {"token_limit": data["token_limit"], "counter": counter}
-    lost = []
-    if config is not None and managers is None:
-        curator = make_curator(**given, config=config, objects=objects)
-        if counter is None and curator.counter.name != data["counter"]:
-            lost = [f"counter {data['counter']}"]
-    else:
-        lost = [] if managers is not None else list(data["managers"])
-        if counter is None and saved_counter is None:
-            lost.append(f"counter {data['counter']}")
-        given |= {"provider": data["provider"], "counter": counter or saved_counter, **settings}
-        curator = make_curator(managers or (), **given)
-    if lost:
-        warnings.warn(
-            f"cannot be restored from JSON: {', '.join(lost)}. Fix: call from_dict with managers=, "
-            "counter= or curator=, or make the memory with config=.",
-            UserWarning,
-            stacklevel=4,
-        )
-    return curator

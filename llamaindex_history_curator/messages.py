@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from llama_index.core.base.llms.types import (
@@ -39,21 +39,19 @@ from llamaindex_history_curator._rows import (
     copy_message,
     copy_value,
     dump,
+    find_key,
+    get_field,
+    get_first,
     load,
     message_from_dict,
     message_to_dict,
+    set_field,
 )
 
 __all__ = ["DIALECT", "FORMAT", "LlamaIndexFormat", "dump", "from_json", "load", "to_json"]
 
-
-_ROLE_NAMES = {
-    "developer": "system",
-    "chatbot": "assistant",
-    "model": "assistant",
-    "function": "tool",
-}
-ROLES = {role: MessageRole(_ROLE_NAMES.get(role.value, role.value)) for role in LlamaRole}
+_ALIASES = {"developer": "system", "chatbot": "assistant", "model": "assistant", "function": "tool"}
+ROLES = {role: MessageRole(_ALIASES.get(role.value, role.value)) for role in LlamaRole}
 RESULT_ID_KEYS = ("tool_call_id", "call_id")
 CALL_KEYS = ("tool_calls", "function_call")
 _ID_KEYS = ("call_id", "tool_call_id", "tool_id", "toolUseId", "id")
@@ -165,8 +163,7 @@ class LlamaIndexFormat:
 
     twin = snapshot  # alias until all rooms have landed
 
-    def peek(self, messages: Sequence[Any]) -> list[Any]:  # alias until all rooms have landed
-        """Return the key of each message."""
+    def peek(self, messages: Sequence[Any]) -> list[Any]:  # noqa: D102 - alias, like `twin`
         return [self.key_of(message) for message in messages]
 
 
@@ -174,8 +171,7 @@ FORMAT = LlamaIndexFormat()
 DIALECT = FORMAT  # alias until all rooms have landed
 
 
-to_json, from_json = message_to_dict, message_from_dict
-# With FORMAT, load and dump: the names an entry point of `history_curator.formats` has.
+to_json, from_json = message_to_dict, message_from_dict  # beside load and dump: an entry point
 
 
 def _freeze_keywords(given: dict[Any, Any]) -> Hashable:
@@ -187,8 +183,7 @@ def _freeze_keywords(given: dict[Any, Any]) -> Hashable:
 # Reading.
 
 
-def is_content(block: Any) -> bool:
-    """Whether a block is said, as opposed to thought or called."""
+def _is_content(block: Any) -> bool:
     return not isinstance(block, (ThinkingBlock, ToolCallBlock))
 
 
@@ -205,7 +200,7 @@ def _read_result_id(message: ChatMessage) -> str | None:
 
 
 def _read_parts(blocks: Sequence[Any]) -> tuple[ContentPart, ...] | None:
-    content = [block for block in blocks if is_content(block)]
+    content = [block for block in blocks if _is_content(block)]
     if not content or (len(content) == 1 and isinstance(content[0], TextBlock)):
         return None
     return tuple(map(_read_part, content))
@@ -225,12 +220,12 @@ def _read_part(block: Any) -> ContentPart:
 
 
 def _read_image_size(block: ImageBlock) -> tuple[int | None, int | None]:
-    # A link is never followed.
+    data = str(block.url or "")
     if isinstance(block.image, bytes):
-        return image_size({"data": block.image[:_IMAGE_HEADER_BYTES].decode("ascii", "ignore")})
-    if block.url is not None and str(block.url).startswith("data:"):
-        return image_size({"data": str(block.url)[:_IMAGE_HEADER_BYTES]})
-    return None, None
+        data = block.image[:_IMAGE_HEADER_BYTES].decode("ascii", "ignore")
+    elif not data.startswith("data:"):
+        return None, None  # a link is never followed
+    return image_size({"data": data[:_IMAGE_HEADER_BYTES]})
 
 
 def _read_reasoning(blocks: Sequence[Any]) -> tuple[Reasoning, ...] | None:
@@ -246,11 +241,7 @@ def _read_reasoning(blocks: Sequence[Any]) -> tuple[Reasoning, ...] | None:
 
 
 def read_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
-    """Return the calls of a message, each once however many times it is encoded.
-
-    OpenAI's adapter writes every call as a block and again as an SDK object in
-    ``additional_kwargs["tool_calls"]``; most others write only one of the two.
-    """
+    """Return the calls of a message, each once: OpenAI's adapter writes every call twice."""
     keywords = message.additional_kwargs
     blocks = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     if not blocks and not keywords:
@@ -262,21 +253,19 @@ def read_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
     listed = keywords.get("thought_signatures")
     signed = zip(message.blocks, listed if isinstance(listed, list) else (), strict=False)
     signatures = {id(block): signature for block, signature in signed}
-    calls = [
-        _read_call(block, _take_wire(block, wires), signatures.get(id(block))) for block in blocks
-    ]
+    calls = [_read_call(one, _take_wire(one, wires), signatures.get(id(one))) for one in blocks]
     return (*calls, *(_read_call(None, wire) for wire in wires))
 
 
 def _read_call(block: ToolCallBlock | None, wire: Any, signature: Any = None) -> ToolCall:
     holder = _function_of(wire)
-    written = _get_first(holder, _ARGUMENT_KEYS)
+    written = get_first(holder, _ARGUMENT_KEYS)
     if block is not None and not isinstance(written, str):
         written = block.tool_kwargs
-    name = _get_first(holder, _NAME_KEYS) if block is None else block.tool_name
-    call_id = (None if block is None else block.tool_call_id) or _get_first(wire, _ID_KEYS)
+    name = get_first(holder, _NAME_KEYS) if block is None else block.tool_name
+    call_id = (None if block is None else block.tool_call_id) or get_first(wire, _ID_KEYS)
     extra: dict[str, Any] = {"block": block, "wire": wire}
-    if signature := signature or _get(wire, "thought_signature"):
+    if signature := signature or get_field(wire, "thought_signature"):
         extra["thought_signature"] = signature
     # Gemini has no ids: its adapter answers a call by the name of the function.
     return ToolCall(str(call_id or name or ""), str(name or ""), arguments_text(written), extra)
@@ -285,32 +274,19 @@ def _read_call(block: ToolCallBlock | None, wire: Any, signature: Any = None) ->
 def _take_wire(block: ToolCallBlock, wires: list[Any]) -> Any:
     """Remove and return the ``additional_kwargs`` form of a block, or None."""
     for index, wire in enumerate(wires):
-        wire_id = _get_first(wire, _ID_KEYS)
+        wire_id = get_first(wire, _ID_KEYS)
         if block.tool_call_id and wire_id:
-            is_same = block.tool_call_id in (wire_id, _get(wire, "id"))
+            is_same = block.tool_call_id in (wire_id, get_field(wire, "id"))
         else:
-            is_same = _get_first(_function_of(wire), _NAME_KEYS) == block.tool_name
+            is_same = get_first(_function_of(wire), _NAME_KEYS) == block.tool_name
         if is_same:
             return wires.pop(index)
     return None
 
 
 def _function_of(wire: Any) -> Any:
-    function = _get(wire, "function")
+    function = get_field(wire, "function")
     return wire if function is None else function
-
-
-def _get(holder: Any, key: str) -> Any:
-    return holder.get(key) if isinstance(holder, Mapping) else getattr(holder, key, None)
-
-
-def _find_key(holder: Any, keys: Sequence[str]) -> str | None:
-    return next((key for key in keys if _get(holder, key) is not None), None)
-
-
-def _get_first(holder: Any, keys: Sequence[str]) -> Any:
-    key = _find_key(holder, keys)
-    return None if key is None else _get(holder, key)
 
 
 # Writing: a copy of the source in which only the edited blocks and keywords are replaced.
@@ -344,7 +320,7 @@ def _write_blocks(
     entry: ConversationEntry, before: ConversationEntry, message: ChatMessage
 ) -> list[tuple[Any, int | None]]:
     """Return the blocks of an edited entry, each with its place in the source or None."""
-    content = _write_content(entry, before, [one for one in message.blocks if is_content(one)])
+    content = _write_content(entry, before, [one for one in message.blocks if _is_content(one)])
     thoughts, calls_before = iter(before.reasoning or ()), iter(before.tool_calls or ())
     kept_thoughts = {id(one.raw) for one in entry.reasoning or ()}
     calls = {id(call.extra): call for call in entry.tool_calls or ()}
@@ -412,12 +388,11 @@ def _write_keywords(
     entry: ConversationEntry, before: ConversationEntry, message: ChatMessage
 ) -> None:
     keywords, calls = message.additional_kwargs, entry.tool_calls or ()
-    if entry.role is not MessageRole.TOOL:
-        if entry.name != before.name:
-            _put(keywords, "name", entry.name)
-    elif entry.tool_name != before.tool_name:
-        _put(keywords, "name", entry.tool_name)
-    if entry.role is MessageRole.TOOL and entry.tool_call_id != before.tool_call_id:
+    is_tool = entry.role is MessageRole.TOOL
+    name = entry.tool_name if is_tool else entry.name
+    if name != (before.tool_name if is_tool else before.name):
+        _put(keywords, "name", name)
+    if is_tool and entry.tool_call_id != before.tool_call_id:
         present = [key for key in RESULT_ID_KEYS if key in keywords]
         if not present and message.role is not LlamaRole.FUNCTION:
             present = ["tool_call_id"]
@@ -432,10 +407,9 @@ def _write_keywords(
 
 
 def _put(keywords: dict[str, Any], key: str, value: Any) -> None:
+    keywords[key] = value
     if value is None:
-        keywords.pop(key, None)
-    else:
-        keywords[key] = value
+        del keywords[key]
 
 
 def _origin(call: ToolCall, key: str) -> Any:
@@ -446,12 +420,9 @@ def write_block(call: ToolCall) -> ToolCallBlock:
     """Return a call as a block: a copy of the one it was read from, if there was one."""
     block: ToolCallBlock | None = _origin(call, "block")
     if block is None:
-        arguments = parse_object(call.arguments)
-        return ToolCallBlock(
-            tool_call_id=call.id,
-            tool_name=call.name,
-            tool_kwargs=call.arguments if arguments is None else arguments,
-        )
+        found = parse_object(call.arguments)
+        arguments = call.arguments if found is None else found
+        return ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=arguments)
     before = _read_call(block, _origin(call, "wire"))
     edited: ToolCallBlock = _edit_call(copy_value(block), call, before, ("tool_call_id",))
     return edited
@@ -463,24 +434,17 @@ def _write_wire(call: ToolCall) -> Any:
     if wire is None:
         function = {"name": call.name, "arguments": call.arguments}
         return {"id": call.id, "type": "function", "function": function}
-    id_key = _find_key(wire, _ID_KEYS)
+    id_key = find_key(wire, _ID_KEYS)
     return _edit_call(wire, call, _read_call(None, wire), (id_key,) if id_key else ())
 
 
 def _edit_call(wire: Any, call: ToolCall, before: ToolCall, id_keys: Sequence[str]) -> Any:
     function = _function_of(wire)
     if call.id != before.id and id_keys:
-        _set_field(wire, id_keys[0], call.id)
-    if call.name != before.name and (key := _find_key(function, _NAME_KEYS)):
-        _set_field(function, key, call.name)
-    if call.arguments != before.arguments and (key := _find_key(function, _ARGUMENT_KEYS)):
-        found = None if isinstance(_get(function, key), str) else parse_object(call.arguments)
-        _set_field(function, key, call.arguments if found is None else found)
+        set_field(wire, id_keys[0], call.id)
+    if call.name != before.name and (key := find_key(function, _NAME_KEYS)):
+        set_field(function, key, call.name)
+    if call.arguments != before.arguments and (key := find_key(function, _ARGUMENT_KEYS)):
+        found = None if isinstance(get_field(function, key), str) else parse_object(call.arguments)
+        set_field(function, key, call.arguments if found is None else found)
     return wire
-
-
-def _set_field(holder: Any, key: str, value: Any) -> None:
-    if isinstance(holder, dict):
-        holder[key] = value
-    else:
-        setattr(holder, key, value)

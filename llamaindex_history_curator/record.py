@@ -1,9 +1,10 @@
-"""The record of a memory: everything said, in any chat store, whether it is up or down."""
+"""The record of a memory, in any chat store, and the settings that are saved with it."""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -12,12 +13,13 @@ from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
 from llama_index.core.storage.chat_store import SimpleChatStore
 
-from history_curator.config import RetentionConfig
+from history_curator.config import CuratorConfig, CuratorFields, RetentionConfig
+from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError, ConversionError
-from history_curator.integrations import Retention
+from history_curator.integrations import ConfigSource, Retention
 from history_curator.record.resilience import WriteBehind
 from history_curator.run_steps import Call, Steps, run_async, run_sync
-from llamaindex_history_curator._rows import copy_message
+from llamaindex_history_curator._rows import copy_message, message_from_dict, message_to_dict
 from llamaindex_history_curator.chat_store import (
     check_chat_store,
     make_pruner,
@@ -27,7 +29,13 @@ from llamaindex_history_curator.chat_store import (
     without_id,
 )
 from llamaindex_history_curator.messages import FORMAT
+from llamaindex_history_curator.models import make_curator
 
+_SAVED_OPTIONS = frozenset((*CuratorFields.model_fields, "name")) - {
+    "max_tokens",
+    "counter",
+    "provider",
+}
 _STORE_FIELDS = frozenset(("chat_store", "chat_store_key", "retention", "rewrite"))
 
 
@@ -43,6 +51,16 @@ class Replaced(NamedTuple):
 
     at: datetime
     messages: tuple[ChatMessage, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {"at": self.at.isoformat(), "messages": list(map(message_to_dict, self.messages))}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Replaced:
+        """Return the object that `to_dict` wrote."""
+        messages = tuple(map(message_from_dict, data["messages"]))
+        return cls(datetime.fromisoformat(data["at"]), messages)
 
 
 class RecordMemory(BaseChatStoreMemory):
@@ -194,6 +212,7 @@ class RecordMemory(BaseChatStoreMemory):
 
 
 def hand_out(message: ChatMessage) -> ChatMessage:
+    """Return a copy of a stored message, as it was before it was stored."""
     return copy_message(without_id(message))
 
 
@@ -223,4 +242,76 @@ def _missing_from(fresh: Sequence[ChatMessage], stored: list[ChatMessage]) -> li
 
 
 def load_retention(given: RetentionConfig | dict[str, Any] | None) -> RetentionConfig | None:
+    """Return retention as a configuration."""
     return RetentionConfig.from_dict(given) if isinstance(given, dict) else given
+
+
+def settings_to_save(
+    loaded: Mapping[str, Any], options: Mapping[str, Any], config: ConfigSource | None
+) -> dict[str, Any]:
+    """Return the arguments of a curator that JSON can hold."""
+    if config is None:
+        saved = {name: options[name] for name in options if name in _SAVED_OPTIONS}
+        counter = loaded["counter"]
+        return {**saved, "counter": counter} if isinstance(counter, str) else saved
+    plain = {
+        name: value
+        for name, value in loaded.items()
+        if name in CuratorConfig.model_fields and isinstance(value, (str, int, float, type(None)))
+    }
+    return {"config": CuratorConfig.load(config).model_copy(update=plain).to_dict()}
+
+
+def restore_curator(
+    data: Mapping[str, Any], managers: Any = None, counter: Any = None, objects: Any = None
+) -> Curator:
+    """Return the curator of a saved memory, and warn of what JSON could not hold."""
+    settings = dict(data["settings"])
+    config, saved_counter = settings.pop("config", None), settings.pop("counter", None)
+    given: dict[str, Any] = {"token_limit": data["token_limit"], "counter": counter}
+    lost = []
+    if config is not None and managers is None:
+        curator = make_curator(**given, config=config, objects=objects)
+        if counter is None and curator.counter.name != data["counter"]:
+            lost = [f"counter {data['counter']}"]
+    else:
+        lost = [] if managers is not None else list(data["managers"])
+        if counter is None and saved_counter is None:
+            lost.append(f"counter {data['counter']}")
+        given |= {"provider": data["provider"], "counter": counter or saved_counter, **settings}
+        curator = make_curator(managers or (), **given)
+    if lost:
+        warnings.warn(
+            f"cannot be restored from JSON: {', '.join(lost)}. Fix: call from_dict with managers=, "
+            "counter= or curator=, or make the memory with config=.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return curator
+
+
+def check_reserve(reserve: int, limit: int) -> None:
+    """Refuse to reserve all of a budget.
+
+    Raises:
+        ConfigurationError: when no tokens are left of it.
+    """
+    if reserve >= limit:
+        raise ConfigurationError(
+            f"reserve is {reserve}, which leaves nothing of {limit} tokens. "
+            "Fix: a smaller reserve, or a larger token_limit."
+        )
+
+
+def compact_to_of(token_flush_size: int, limit: int) -> float:
+    """Return the option ``compact_to`` for a number of tokens that leave the view at once.
+
+    Raises:
+        ConfigurationError: when that leaves no view, or takes out no tokens.
+    """
+    if not 0 < token_flush_size < limit:
+        raise ConfigurationError(
+            f"token_flush_size is {token_flush_size}. Fix: above 0, below the token_limit "
+            f"of {limit}, or leave it out."
+        )
+    return 1.0 - token_flush_size / limit

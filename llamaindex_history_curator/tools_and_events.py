@@ -38,7 +38,7 @@ from history_curator.record.recall import (
     Recall,
     RecallRequest,
 )
-from llamaindex_history_curator.chat_store import ChatStore, open_conversation, with_id, without_id
+from llamaindex_history_curator.chat_store import ChatStore, open_conversation, with_id
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import RESULTS, AdapterWriter, takes_cache_points
 
@@ -333,7 +333,7 @@ def _bind_record(record: Record, key: str, options: dict[str, Any]) -> Recall:
         read, aread = record.get_all, record.aget_all
 
     def to_entries(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
-        return entries_of(FORMAT, map(without_id, messages))
+        return entries_of(FORMAT, messages)
 
     async def aload() -> list[ConversationEntry]:
         messages = aread()

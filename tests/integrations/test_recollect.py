@@ -176,7 +176,6 @@ SOCKETS: dict[str, Socket] = {
     "CuratedLLM": llm,
     "CuratedFunctionAgent": agent("CuratedFunctionAgent"),
     "CuratedReActAgent": agent("CuratedReActAgent"),
-    "CuratedCodeActAgent": agent("CuratedCodeActAgent", code_execute_fn=lambda code: ""),
 }
 
 

@@ -122,11 +122,6 @@ class TestAStoreIsNotFound:
         with pytest.raises(ConfigurationError, match=told):
             await memory.aput(user("2"))
 
-    def test_nothing_that_was_saved_is_lost_by_saving_again(self) -> None:
-        data = json.loads(json.dumps(self.restored().to_dict()))
-        assert [one["role"] for one in data["messages"]] == ["user"]
-        assert data["chat_store"] == "Elsewhere"
-
     async def test_a_run_that_is_given_a_memory_goes_on(self) -> None:
         runner = agent()
         context = Context(runner)

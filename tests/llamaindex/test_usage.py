@@ -105,9 +105,8 @@ def asks(kind: str) -> Any:
     looks = {
         "function": lambda n: Step(calls=((f"c{n}", "look", {"q": f"q{n}"}),)),
         "react": lambda n: Step(f'Thought: I look.\nAction: look\nAction Input: {{"q": "q{n}"}}'),
-        "code": lambda n: Step(f"<execute>look('q{n}')</execute>"),
     }
-    done = {"function": "done", "react": "Thought: I know.\nAnswer: done", "code": "done"}
+    done = {"function": "done", "react": "Thought: I know.\nAnswer: done"}
     numbers = iter(range(9))
 
     def script(body: Request) -> Step:
@@ -119,7 +118,7 @@ def asks(kind: str) -> Any:
 
 class TestAgents:
     @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streaming"])
-    @pytest.mark.parametrize("kind", ["function", "react", "code"])
+    @pytest.mark.parametrize("kind", ["function", "react"])
     async def test_every_step_is_counted_from_what_was_reported_for_the_last(
         self, kind: str, streaming: bool
     ) -> None:

@@ -91,8 +91,7 @@ async def test_llamaindex_rows(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -
     sql = pytest.importorskip("llama_index.core.storage.chat_store.sql")
     from llama_index.core.llms import ChatMessage
 
-    from llamaindex_history_curator import CuratedMemory
-    from llamaindex_history_curator._format import LlamaIndexFormat
+    from llamaindex_history_curator import CuratedMemory, LlamaIndexFormat
 
     uri = f"sqlite+aiosqlite:///{tmp_path / 'chat.db'}"
     store = sql.SQLAlchemyChatStore(table_name="chat", async_database_uri=uri)
@@ -135,8 +134,7 @@ def test_in_memory(monkeypatch: pytest.MonkeyPatch, framework: str) -> None:
         pytest.importorskip("llama_index.core")
         from llama_index.core.llms import ChatMessage
 
-        from llamaindex_history_curator import CuratedMemory
-        from llamaindex_history_curator._format import LlamaIndexFormat
+        from llamaindex_history_curator import CuratedMemory, LlamaIndexFormat
 
         memory = CuratedMemory.from_defaults(token_limit=2_000, retention=KEEP)
         memory.set([ChatMessage(f"{n}", role=("user", "assistant")[n % 2]) for n in range(ROWS)])

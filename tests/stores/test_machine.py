@@ -92,11 +92,11 @@ class LlamaIndexTalk(Talk):
         return MemoryBranches("ann", self.store, token_limit=2_000, retention=self.config)
 
     def close(self) -> None:
-        from llamaindex_history_curator._store import bridge_for
+        from llamaindex_history_curator.chat_store import loop_of
 
         engine = self.store._async_engine
         if engine is not None:
-            bridge_for(self.store).run(engine.dispose)
+            loop_of(self.store).run(engine.dispose)
 
     def message(self, item: Item) -> Any:
         from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
