@@ -212,6 +212,11 @@ class BackgroundLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Any = None
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a loop of ours was started for the store."""
+        return self._loop is not None
+
     def run(self, call: Callable[..., Coroutine[Any, Any, R]], *args: Any) -> R:
         """Run an async function to its end from sync code, also inside a running loop."""
         return asyncio.run_coroutine_threadsafe(self._call(call, args), self._start()).result()

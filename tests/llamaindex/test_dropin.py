@@ -11,7 +11,6 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import (
     ChatMemoryBuffer,
     Memory,
-    SimpleComposableMemory,
 )
 from llama_index.core.memory.types import BaseChatStoreMemory
 from llama_index.core.storage.chat_store import SimpleChatStore
@@ -90,17 +89,6 @@ class TestArguments:
     def test_what_means_nothing_is_refused(self, given: dict[str, Any], told: str) -> None:
         with pytest.raises(ConfigurationError, match=f"{told}"):
             CuratedMemory.from_defaults(**given)
-
-    def test_as_part_of_a_composed_memory(self) -> None:
-        primary = CuratedMemory.from_defaults(turns(40), token_limit=300)
-        second = CuratedMemory.from_defaults([user("old"), assistant("news")], token_limit=300)
-        both = SimpleComposableMemory.from_defaults(
-            primary_memory=primary, secondary_memory_sources=[second]
-        )
-        found = both.get("now?")
-        assert "news" in str(found[0].content)
-        both.put(user("now?"))
-        assert len(primary.get_all()) == 81
 
 
 class TestRoomForTheEngine:

@@ -42,12 +42,6 @@ class TestMemory:
         assert texts(memory.get()) == ["alice's words"]
         assert memory.to_dict()["chat_store_key"] == "alice"
 
-    def test_what_was_replaced_belongs_to_its_conversation(self) -> None:
-        memory = CuratedMemory.from_defaults([user("1")], chat_store_key="alice")
-        memory.set([user("2")])
-        memory.chat_store_key = "bob"
-        assert memory.replaced == ()
-
     def test_another_limit_is_the_limit(self) -> None:
         memory = CuratedMemory.from_defaults(turns(40), token_limit=9_000, provider="openai")
         assert len(memory.get()) == 80
@@ -56,12 +50,6 @@ class TestMemory:
         assert memory.curator.profile.name == "openai"
         memory.token_limit = 9_000
         assert len(memory.get()) == 80
-
-    def test_another_curator_brings_its_limit(self) -> None:
-        memory = CuratedMemory.from_defaults(turns(40))
-        memory.curator = Curator(max_tokens=300)
-        assert memory.token_limit == 300
-        assert cost(memory.get()) <= 300
 
     def test_another_store_and_retention(self) -> None:
         memory = CuratedMemory.from_defaults([user("1")])
@@ -110,13 +98,6 @@ class TestMemory:
         with pytest.raises(ConversionError, match="Fix"):
             await memory.aset([given])
         assert memory.get() == []
-
-    def test_a_limit_is_called_what_the_caller_calls_it(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"^token_limit is -5"):
-            CuratedMemory.from_defaults(token_limit=-5)
-        memory = CuratedMemory.from_defaults(token_limit=900)
-        with pytest.raises(ConfigurationError, match=r"^token_limit is -5"):
-            memory.token_limit = -5
 
     def test_a_misspelt_field_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="token_limit"):

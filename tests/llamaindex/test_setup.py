@@ -25,7 +25,6 @@ from history_curator import (
 )
 from history_curator.entries import ConversationEntry
 from history_curator.managers import CurationContext
-from history_curator.rules import get_profile
 from llamaindex_history_curator import (
     CuratedFunctionAgent,
     CuratedLLM,
@@ -34,7 +33,7 @@ from llamaindex_history_curator import (
     LlamaIndexFormat,
 )
 from llamaindex_history_curator.models import make_curator
-from tests.llamaindex.factories import assistant, texts, user
+from tests.llamaindex.factories import assistant, user
 from tests.llamaindex.models import RecordingLLM
 
 Make = Callable[..., Any]
@@ -133,12 +132,6 @@ def test_an_unknown_provider_is_refused_when_made(kind: Make) -> None:
         kind(llm=RecordingLLM(), provider="opnai")
 
 
-@pytest.mark.parametrize("kind", [CuratedFunctionAgent, CuratedReActAgent])
-def test_workflow_arguments_still_pass(kind: Make) -> None:
-    agent = kind(llm=RecordingLLM(), timeout=3.0, verbose=False, num_concurrent_runs=2)
-    assert agent.name == "Agent"
-
-
 async def test_an_agent_gets_the_recall_tool_of_its_config() -> None:
     agent = CuratedFunctionAgent(llm=RecordingLLM(), config=CONFIG)
     assert len(await agent.get_tools()) == 1
@@ -174,14 +167,6 @@ class TestMemory:
         memory.put(user("who?"))
         memory.get(input="who?")
         assert spy.queries == ["where?", "when?", None, None]
-
-    def test_relevance_searches_for_the_new_question(self) -> None:
-        filler = [m for n in range(60) for m in (user(f"step {n}"), assistant("done " * 20))]
-        fact = [user("the vault code is 4711-zebra"), assistant("noted")]
-        said = [*filler[:20], *fact, *filler[20:]]
-        memory = CuratedMemory.from_defaults(said, token_limit=600, managers=RelevanceManager())
-        assert "4711-zebra" not in str(texts(memory.get(input="step 59?")))
-        assert "4711-zebra" in str(texts(memory.get(input="what is the vault code?")))
 
 
 class TestPins:
@@ -230,6 +215,3 @@ class TestTheModelThatIsAsked:
         curator = make_curator(llm=llm, provider="anthropic", config=config)
         view = curator.curate(self.signed()).messages
         assert any(isinstance(block, ThinkingBlock) for block in view[1].blocks) == ("opus" in name)
-
-    def test_without_one_the_profile_is_the_plain_one(self) -> None:
-        assert make_curator(provider="anthropic").profile is get_profile("anthropic")

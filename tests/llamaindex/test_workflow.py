@@ -140,17 +140,6 @@ class TestTheMemoryNobodyAskedFor:
 
 
 class TestStoppedEarly:
-    @pytest.mark.parametrize("kind", KINDS)
-    async def test_the_last_answer_is_asked_for_from_a_curated_view(self, kind: str) -> None:
-        make, script = KINDS[kind]
-        llm = script(4)
-        agent = make(llm=llm, tools=[look], token_limit=LIMIT)
-        workflow = CuratedAgentWorkflow(agents=[agent], early_stopping_method="generate")
-        memory = CuratedMemory.from_defaults(token_limit=LIMIT)
-        await workflow.run(user_msg="go", memory=memory, max_iterations=4)
-        assert problems(llm.sent[-1]) == []
-        assert "found 2" in str(llm.sent[-1])
-        assert "found 2" in str(memory.get_all())
 
 
 class TestRecall:
@@ -163,36 +152,3 @@ class TestRecall:
         assert [tool.metadata.name for tool in tools] == ["look", "recall"]
 
 
-class TestAHumanInTheLoop:
-    async def test_the_run_goes_on_from_a_saved_context(self) -> None:
-        async def paint(ctx: Context) -> str:
-            """Paint something; a human has to approve."""
-            answer = await ctx.wait_for_event(
-                HumanResponseEvent, waiter_event=InputRequiredEvent(prefix="May I?")
-            )
-            return f"painted: {answer.response}"
-
-        paint.__annotations__["ctx"] = Context
-        llm = RecordingLLM(
-            lambda number, messages: (
-                call("c0", name="look", n=0) if number == 0
-                else call("c1", name="paint") if number == 1
-                else assistant("done")
-            )
-        )  # fmt: skip
-        agent = CuratedFunctionAgent(llm=llm, tools=[look, paint], token_limit=LIMIT)
-        memory = CuratedMemory.from_defaults(token_limit=LIMIT)
-        running = agent.run("paint it", memory=memory)
-        async for event in running.stream_events():
-            if isinstance(event, InputRequiredEvent):
-                break
-        saved = json.loads(json.dumps(running.ctx.to_dict()))
-        await running.cancel_run()
-        restored = Context.from_dict(agent, saved)
-        again = agent.run(ctx=restored)
-        restored.send_event(HumanResponseEvent(response="yes"))
-        assert str(await again) == "done"
-        assert "painted: yes" in str(llm.sent[-1])
-        assert all(problems(sent) == [] for sent in llm.sent)
-        record = (await restored.store.get("memory")).get_all()
-        assert roles(record) == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
