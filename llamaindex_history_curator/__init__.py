@@ -17,9 +17,10 @@ from llamaindex_history_curator.agents import (
     CuratedReActAgent,
 )
 from llamaindex_history_curator.llm import CuratedLLM
-from llamaindex_history_curator.memory import CuratedMemory, MemoryBranches, Replaced
+from llamaindex_history_curator.memory import CuratedMemory, MemoryBranches
 from llamaindex_history_curator.messages import LlamaIndexFormat
 from llamaindex_history_curator.models import budget_for_llm
+from llamaindex_history_curator.record import Replaced
 from llamaindex_history_curator.tools_and_events import (
     HistoryCuratedEvent,
     mark_cache,

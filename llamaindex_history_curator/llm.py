@@ -359,22 +359,22 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
         _, answer = yield from self._send(messages, [schema], ask, aask)
         return answer
 
-    def structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Model:  # type: ignore[override]
+    def structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Model:
         """Return an answer of a class, from a curated view."""
-        return run_sync(self._predict("structured_predict", output_cls, prompt, kwargs))  # type: ignore[no-any-return]
+        return run_sync(self._predict("structured_predict", output_cls, prompt, kwargs))
 
-    async def astructured_predict(  # type: ignore[override]
+    async def astructured_predict(
         self, output_cls: type[Model], prompt: Any, **kwargs: Any
     ) -> Model:
         """Return an answer of a class, from a curated view."""
         steps = self._predict("structured_predict", output_cls, prompt, kwargs)
-        return await run_async(steps)  # type: ignore[no-any-return]
+        return await run_async(steps)
 
-    def stream_structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def stream_structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Any:
         """Stream an answer of a class, from a curated view."""
         return run_sync(self._predict("stream_structured_predict", output_cls, prompt, kwargs))
 
-    async def astream_structured_predict(  # type: ignore[override]
+    async def astream_structured_predict(
         self, output_cls: type[Model], prompt: Any, **kwargs: Any
     ) -> Any:
         """Stream an answer of a class, from a curated view."""
@@ -412,7 +412,7 @@ async def _prepend(first: list[Chunk], rest: AsyncIterator[Chunk]) -> AsyncGener
         yield chunk
 
 
-class ReadyPrompt(BasePromptTemplate):  # type: ignore[no-redef]
+class ReadyPrompt(BasePromptTemplate):
     """Messages as a prompt, for methods of an LLM that take a prompt only.
 
     Examples:

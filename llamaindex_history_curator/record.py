@@ -203,7 +203,7 @@ class RecordMemory(BaseChatStoreMemory):
 
     @property
     def _is_shadow(self) -> bool:
-        return getattr(self.curator, "mode", None) == "shadow"
+        return getattr(getattr(self, "curator", None), "mode", None) == "shadow"
 
     def _stamp(self, message: ChatMessage) -> ChatMessage:
         # A dict cannot fail halfway, and shadow stores what it is given.
