@@ -361,14 +361,17 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
 
     def structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Model:
         """Return an answer of a class, from a curated view."""
-        return run_sync(self._predict("structured_predict", output_cls, prompt, kwargs))
+        answer: Model = run_sync(self._predict("structured_predict", output_cls, prompt, kwargs))
+        return answer
 
     async def astructured_predict(
         self, output_cls: type[Model], prompt: Any, **kwargs: Any
     ) -> Model:
         """Return an answer of a class, from a curated view."""
-        steps = self._predict("structured_predict", output_cls, prompt, kwargs)
-        return await run_async(steps)
+        answer: Model = await run_async(
+            self._predict("structured_predict", output_cls, prompt, kwargs)
+        )
+        return answer
 
     def stream_structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Any:
         """Stream an answer of a class, from a curated view."""
@@ -381,10 +384,8 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
         steps = self._predict("stream_structured_predict", output_cls, prompt, kwargs)
         return await run_async(steps)
 
-    # A completion has no history to curate.
-
     def complete(self, *args: Any, **kwargs: Any) -> CompletionResponse:
-        """Complete a prompt."""
+        """Complete a prompt, which has no history to curate."""
         return self.llm.complete(*args, **kwargs)
 
     async def acomplete(self, *args: Any, **kwargs: Any) -> CompletionResponse:
@@ -412,7 +413,7 @@ async def _prepend(first: list[Chunk], rest: AsyncIterator[Chunk]) -> AsyncGener
         yield chunk
 
 
-class ReadyPrompt(BasePromptTemplate):
+class ReadyPrompt(BasePromptTemplate):  # type: ignore[no-redef]
     """Messages as a prompt, for methods of an LLM that take a prompt only.
 
     Examples:

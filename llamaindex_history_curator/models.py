@@ -359,9 +359,10 @@ class AdapterWriter:
             return out
         # Gemini's adapter joins neighbours of one role by writing into the blocks of the first.
         for place, (message, after) in enumerate(pairwise(out)):
-            if message.role is not MessageRole.TOOL and _is_answer(message) == _is_answer(after):
-                fields = {"blocks": [*message.blocks]}
-                out[place] = message.model_copy(update=fields)
+            is_lead = place == 0 and message.role is MessageRole.SYSTEM
+            is_alike = _is_answer(message) == _is_answer(after)
+            if is_alike and not is_lead and message.role is not MessageRole.TOOL:
+                out[place] = message.model_copy(update={"blocks": [*message.blocks]})
         return out
 
     def _write(self, message: ChatMessage) -> ChatMessage:
