@@ -20,10 +20,10 @@ from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers import build_managers
 from history_curator.record.branches import Branch, Branches  # alias until all rooms have landed
-from history_curator.record.stored_retention import (  # alias until all rooms have landed
+from history_curator.record.prune import prune_connection  # alias until all rooms have landed
+from history_curator.record.retention import (  # alias until all rooms have landed
     Retention,
     entries_of,
-    prune_connection,
 )
 from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
 from history_curator.run_steps import Call, Steps
