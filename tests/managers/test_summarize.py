@@ -232,7 +232,7 @@ class TestFailure:
             (lambda prompt: 42, "ValueError"),
             (fail, "TimeoutError"),
             (fail_later, "TimeoutError"),
-            (run_out, "StopIteration"),
+            (run_out, "RuntimeError"),
         ],
         ids=["none", "blank", "number", "raises", "raises later", "stops"],
     )
