@@ -69,7 +69,7 @@ class SlidingWindowManager:
 
 
 def _find_newest(units: Sequence[Unit], size: int) -> set[int]:
-    """Return the identities of the entries of the last units that fit into ``size``."""
+    """Return the identities of the entries of the last units that fit."""
     found: set[int] = set()
     for unit in reversed(units):
         members = {id(entry.root) for entry in (unit.head, *list_results(unit)) if entry}

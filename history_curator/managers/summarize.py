@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
 from hashlib import blake2b
-from inspect import isawaitable, iscoroutinefunction
-from typing import Any, NamedTuple, cast
+from inspect import isawaitable
+from typing import Any, NamedTuple
 
 from history_curator.entries import neutralise
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
@@ -236,13 +236,13 @@ def split_text(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
 class Summarizer(NamedTuple):
     """One model or function, called the way the caller runs."""
 
-    sync: Callable[[str], Any] | None
+    sync: Callable[[str], Any]  # may return a coroutine
     asynchronous: Callable[[str], Awaitable[Any]] | None
     name: str
 
     def ask(self, prompt: str) -> str:
         """Return the answer to a prompt; a coroutine runs in a thread of its own."""
-        answer = (self.sync or self.asynchronous)(prompt)  # type: ignore[misc]
+        answer = self.sync(prompt)
         if isawaitable(answer):
             # Its own thread, as the caller's may run an event loop already.
             with ThreadPoolExecutor(1) as thread:
@@ -252,28 +252,22 @@ class Summarizer(NamedTuple):
 
     async def ask_async(self, prompt: str) -> str:
         """Return the answer to a prompt without blocking the loop."""
-        if self.asynchronous is not None:
-            answer = await self.asynchronous(prompt)
-        else:
-            answer = await asyncio.to_thread(cast("Any", self.sync), prompt)
+        later = self.asynchronous
+        answer = await (later(prompt) if later else asyncio.to_thread(self.sync, prompt))
         return _read_answer(await answer if isawaitable(answer) else answer)
 
 
 def resolve_summarizer(summarizer: Any) -> Summarizer:
     """Return the summariser behind a function, a LangChain runnable or a LlamaIndex LLM."""
     name = getattr(summarizer, "__name__", type(summarizer).__name__)
-    for sync, asynchronous in (("invoke", "ainvoke"), ("complete", "acomplete")):
-        method = getattr(summarizer, sync, None)
-        if callable(method):
-            return Summarizer(method, getattr(summarizer, asynchronous, None), name)
+    for sync in ("invoke", "complete"):
+        if callable(method := getattr(summarizer, sync, None)):
+            return Summarizer(method, getattr(summarizer, f"a{sync}", None), name)
     if not callable(summarizer):
         raise ConfigurationError(
             f"summarizer is a {name}. Fix: a function from text to text, a LangChain chat model "
             "or a LlamaIndex LLM."
         )
-    call = getattr(summarizer, "__call__", None)  # noqa: B004 - for objects with an async call
-    if iscoroutinefunction(summarizer) or iscoroutinefunction(call):
-        return Summarizer(None, summarizer, name)
     return Summarizer(summarizer, None, name)
 
 
