@@ -89,5 +89,7 @@ def test_an_adapter_imports_no_other_adapter(package: str) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_module_is_longer_than_a_reader_can_hold(package: str) -> None:
-    long = [path.name for path in modules(package) if len(path.read_text().splitlines()) > MOST_LINES]
+    long = [
+        path.name for path in modules(package) if len(path.read_text().splitlines()) > MOST_LINES
+    ]
     assert not long
