@@ -44,7 +44,7 @@ from history_curator.cli._show import (
     violation_table,
 )
 from history_curator.entries import check_folder
-from history_curator.report._layout import many
+from history_curator.report_page import many
 
 app = typer.Typer(
     name="history-curator",

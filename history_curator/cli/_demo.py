@@ -15,7 +15,7 @@ from history_curator.curator import Curator
 from history_curator.lab import NoCuration, SessionPage, replay, sample_conversation
 from history_curator.lab._policies import NewestThatFit
 from history_curator.lab._table import short_number
-from history_curator.report._layout import many
+from history_curator.report_page import many
 
 if TYPE_CHECKING:
     from history_curator.lab import ReplayResults

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from history_curator.cli._files import StoredConversation, naming
-from history_curator.report._layout import many
+from history_curator.report_page import many
 
 
 def _providers(incomplete: str) -> list[str]:

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from history_curator.errors import HistoryCuratorError
-from history_curator.report._layout import many
+from history_curator.report_page import many
 
 if TYPE_CHECKING:
     from history_curator.doctor import Diagnosis

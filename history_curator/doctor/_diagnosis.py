@@ -17,7 +17,7 @@ from history_curator.doctor._simulate import Bust, cost_of, simulate
 from history_curator.doctor._what_if import WhatIf, what_if
 from history_curator.errors import ConversionError
 from history_curator.entries import write_private
-from history_curator.report._layout import written
+from history_curator.report_page import written
 from history_curator.tokens import Calibration, get_counter
 
 BUDGETS = (32_000, 64_000, 128_000)

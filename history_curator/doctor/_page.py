@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from history_curator.doctor._tables import Bar, Shown, accuracy, headline, in_short, money, tables
-from history_curator.report._layout import html_cells, html_page, html_table
+from history_curator.report_page import html_cells, html_page, html_table
 
 if TYPE_CHECKING:
     from history_curator.doctor._diagnosis import Diagnosis

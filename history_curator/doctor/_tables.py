@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from history_curator.report._layout import many
+from history_curator.report_page import many
 
 if TYPE_CHECKING:
     from history_curator.doctor._contents import Loss

@@ -7,7 +7,7 @@ from math import floor, log10
 from typing import TYPE_CHECKING
 
 from history_curator.lab._results import frontier
-from history_curator.report._layout import html_cells, html_page, html_table
+from history_curator.report_page import html_cells, html_page, html_table
 
 if TYPE_CHECKING:
     from history_curator.lab._results import ReplayResults

@@ -14,7 +14,7 @@ from history_curator.lab._extra import need
 from history_curator.lab._measure import Tally, tally_to_dict
 from history_curator.lab._table import PolicyResult, as_text, columns_of
 from history_curator.entries import write_private
-from history_curator.report._layout import html_cells, html_table, many, written
+from history_curator.report_page import html_cells, html_table, many, written
 
 
 @dataclass(frozen=True, repr=False)

@@ -68,12 +68,12 @@ class SessionPage:
 
     def to_html(self, path: str | Path) -> Path:
         """Write a self-contained page and return its path."""
-        from history_curator.report._html import render_session
+        from history_curator.report_page import render_session
 
         return write_private(path, render_session(self.data))
 
     def _repr_html_(self) -> str:
-        from history_curator.report._html import as_frame, render_session
+        from history_curator.report_page import as_frame, render_session
 
         return as_frame(render_session(self.data), height=720, title="Session")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from history_curator import Curator
-from history_curator.report._html import render_frame, render_html
+from history_curator.report_page import render_frame, render_html
 from tests.report.test_page_text import HOSTILE
 from tests.support.messages import assistant, call, result, system, user
 
@@ -149,9 +149,9 @@ class TestWhereItOpens:
         labels = opened.page.locator("#compactions button").all_text_contents()
         assert labels[0] == "Oldest"
         assert labels[-1] == "Newest"
-        assert {"Cut", "End of prefix"} <= set(labels)
+        assert {"Cutoff", "End of prefix"} <= set(labels)
         for label, target in (("Newest", "#row-403"), ("End of prefix", "#prefix-end"),
-                              ("Cut", "#cut"), ("Oldest", "#row-0")):  # fmt: skip
+                              ("Cutoff", "#cut"), ("Oldest", "#row-0")):  # fmt: skip
             opened.page.click(f"#compactions >> text={label}")
             opened.page.wait_for_timeout(150)
             if opened.page.locator(target).count():

@@ -7,7 +7,7 @@ from typing import Any
 
 from history_curator import Curator
 from history_curator.lab import SessionPage, sample_conversation
-from history_curator.report._html import render_frame, render_html
+from history_curator.report_page import render_frame, render_html
 from tests.support.messages import assistant, exchange, system, user
 
 HOSTILE = (

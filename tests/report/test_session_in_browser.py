@@ -10,7 +10,7 @@ import pytest
 
 from history_curator import Curator
 from history_curator.lab import NoCuration, SessionPage
-from history_curator.report._html import render_session
+from history_curator.report_page import render_session
 from tests.report.test_page_in_browser import Opened, browser, conversation  # noqa: F401
 from tests.report.test_page_text import HOSTILE
 from tests.support.messages import assistant, call, result, user
@@ -68,16 +68,16 @@ class TestTheSlider:
         numbers = opened.page.locator(".timeline .n").all_text_contents()
         assert [int(each) for each in numbers if each != "+"] == list(range(recorded))
 
-    def test_jumps_are_marked_and_reached(self, show: Any) -> None:
+    def test_compactions_are_marked_and_reached(self, show: Any) -> None:
         opened = show()
         compactions = [n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
                  if view["compacted"]]  # fmt: skip
         assert compactions
-        assert opened.page.locator(".chart").first.locator(".jump").count() == len(compactions)
+        assert opened.page.locator(".chart").first.locator(".compaction").count() == len(compactions)
         slide(opened, 1)
-        opened.page.click("#jump-on")
+        opened.page.click("#compaction-on")
         assert opened.page.locator("#call").input_value() == str(compactions[0])
-        assert "the cut compacted" in opened.page.locator("#call-name").text_content()
+        assert "the view was compacted" in opened.page.locator("#call-name").text_content()
         opened.page.keyboard.press("]")
         assert opened.page.locator("#call").input_value() == str((compactions + compactions[:1])[1])
 
@@ -85,10 +85,10 @@ class TestTheSlider:
 class TestComparing:
     def test_what_changed_between_two_calls(self, show: Any) -> None:
         opened = show()
-        jump = next(n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
+        first = next(n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
                     if view["compacted"])  # fmt: skip
-        slide(opened, jump)
-        opened.page.fill("#since", str(jump - 1))
+        slide(opened, first)
+        opened.page.fill("#since", str(first - 1))
         opened.page.locator("#since").dispatch_event("change")
         chips = opened.page.locator("#filters .chip")
         actions = {chips.nth(n).get_attribute("data-action") for n in range(chips.count())}

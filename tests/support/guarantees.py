@@ -59,7 +59,7 @@ def curate_and_check(
 
 def _sealed_with_words(curation: Curation) -> bool:
     return any(
-        decision.manager in {"seal", "budget"}
+        decision.manager in {"rules", "budget"}
         and decision.action not in {"kept", "dropped", "moved"}
         for decision in curation.report.decisions
     )
