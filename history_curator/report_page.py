@@ -11,13 +11,11 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
 from pathlib import Path
 from typing import Any
-
-from history_curator.entries import write_private
 
 _PAGES = Path(__file__).parent / "pages"
 # Above this many characters the data is compressed; the browser unpacks it in a few milliseconds.
@@ -208,40 +206,3 @@ def _stats(data: Mapping[str, Any]) -> str:
 
 def _number(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else "–"
-
-
-# aliases until all rooms have landed: lab, doctor and cli as they were lay out text with these
-
-
-def html_cells(row: Iterable[str], tag: str = "td") -> str:
-    """Return the cells of a row; text stays text."""
-    return "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
-
-
-def html_table(head: str, rows: Iterable[str]) -> str:
-    """Return a table of the cells of its head and of each row."""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-
-
-def html_page(title: str, body: str) -> str:
-    """Return a complete HTML document around a body of ours; nothing in it can run or load."""
-    style = _asset("plain.css")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(style)}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)} · History Curator</title><style>{style}</style></head>"
-        f"<body>{body}</body></html>\n"
-    )
-
-
-def many(count: int, noun: str) -> str:
-    """Return a count with its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def written(text: str, path: str | Path | None) -> str:
-    """Return a text, and write it where a path is given."""
-    if path is not None:
-        write_private(path, text + "\n")
-    return text
