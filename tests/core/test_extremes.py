@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks._extremes import SHAPES, Shape, exchanges, text, users
+from tests.support.extremes import SHAPES, Shape, exchanges, text, users
 from history_curator import BudgetUnsatisfiableError, Curator, PinManager
 from history_curator.formats import parse_object
 from history_curator.entries import ConversationEntry

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks._shapes import KINDS, chat, fills, longest_run, loop, repeated, word_loop
+from tests.support.shapes import KINDS, chat, fills, longest_run, loop, repeated, word_loop
 from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curation, Curator
 from history_curator.formats import DictFormat
 from history_curator.rules import PROVIDERS
