@@ -29,6 +29,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"tell": "carried", "late": 0.06, "lowered": 0.33},
     ),
     "LangChain runnable": (windows.LangChain, {"tell": "carried", "lowered": 0.0}),
+    "LlamaIndex LLM": (windows.LlamaIndex, {"lowered": 0.0}),
 }
 COLUMNS = {
     "though foretold": (windows.KNOWN,),
