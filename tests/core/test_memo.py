@@ -1,25 +1,23 @@
-"""One curator that lives through a session, with edits in place and reserves, against new ones."""
+"""A curator that remembers messages makes the views of a new one, and remembers a bounded number."""
 
 from __future__ import annotations
 
+import gc
 import random
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from history_curator import (
     BudgetUnsatisfiableError,
-    ConversationEntry,
     Curator,
     HeuristicCounter,
-    MessageRole,
     TiktokenCounter,
     check_conversation,
     count_tokens,
 )
-from history_curator.rules import PROVIDERS, get_profile
-from history_curator.window import Seal
-from history_curator.timeline import Timeline
+from history_curator.rules import PROVIDERS
 from tests.core.test_growing import session
 from tests.support.messages import assistant, call, result, system, user
 
@@ -36,18 +34,18 @@ def outcome(curator: Curator, history: list[Any], reserve: int) -> tuple[Any, ..
 def test_whatever_happened_before_the_outcome_is_that_of_a_new_curator(provider: str) -> None:
     for seed, budget in enumerate((400, 900, 2_500)):
         rng, messages, end = random.Random(seed), session(20, seed), 5
-        known = Curator(max_tokens=budget, provider=provider, recall=bool(seed % 2))
+        known = Curator(max_tokens=budget, provider=provider, recall_tool=bool(seed % 2))
         while end < len(messages):
             end += rng.randint(1, 6)
             history, reserve = messages[:end], rng.choice([0, 0, 60])
             edited = rng.choice(history[1:])
             if rng.random() < 0.3 and isinstance(edited.get("content"), str):
                 edited["content"] = "edited " + "word " * rng.randint(1, 80)
-            new = Curator(max_tokens=budget, provider=provider, recall=bool(seed % 2))
+            new = Curator(max_tokens=budget, provider=provider, recall_tool=bool(seed % 2))
             found = outcome(known, history, reserve)
             assert found == outcome(new, history, reserve)
             if found[0] == "refused":  # what it says is needed is enough
-                larger = Curator(max_tokens=found[1], provider=provider, recall=bool(seed % 2))
+                larger = Curator(max_tokens=found[1], provider=provider, recall_tool=bool(seed % 2))
                 assert larger.curate(history, reserve=reserve, tail="request").messages
                 continue
             assert count_tokens(found[0]) == found[1] <= budget - reserve
@@ -143,15 +141,6 @@ def test_a_system_message_comes_while_the_provider_reports_what_it_counts() -> N
     assert (one.messages, one.tokens, one.error) == (other.messages, other.tokens, other.error)
 
 
-def test_a_fold_belongs_to_one_seal() -> None:
-    """The timeline outlives a seal, and the next one may have its address."""
-    timeline = Timeline([ConversationEntry(MessageRole.USER, "hello")])
-    for budget in [*range(2_000, 2_040)] * 5:
-        seal = Seal(HeuristicCounter(), get_profile("core"), budget)
-        assert seal.fold(timeline, 1_000).forms is seal.forms
-        del seal
-
-
 def test_a_record_longer_than_the_recap_looks_back_is_shown_as_a_new_curator_does() -> None:
     """Also where a host goes back to a place before what the recap has let go of."""
     messages = [system("be brief")]
@@ -178,3 +167,74 @@ def test_reasoning_that_a_compaction_has_replaced_is_not_refused() -> None:
     known = curator()
     known.curate(early)
     assert known.curate(history).messages == curator().curate(history).messages
+
+
+def talk(name: str, length: int) -> list[dict[str, Any]]:
+    """A conversation nobody else has."""
+    said = [user(f"{name}: look at src/{name}.py")]
+    for at in range(length):
+        text = " ".join(f"{name}{at}/{word}.py" for word in range(40))
+        said += [call(f"c{at}"), result(f"c{at}", text), assistant(f"{name} read {at}")]
+    return [*said, user("and now?")]
+
+
+def bytes_held(cache_bytes: int) -> int:
+    curator = Curator(max_tokens=2_000, counter=HeuristicCounter(), cache_bytes=cache_bytes)
+    curator.curate(talk("first", 12))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            curator.curate(talk(f"t{number}", 12))
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def test_remembered_messages_stay_below_the_bound() -> None:
+    assert bytes_held(2**19) < bytes_held(2**30) / 2
+
+
+def test_messages_decoded_anew_are_neither_read_nor_counted_again() -> None:
+    counter = TiktokenCounter("o200k_base")
+    curator = Curator(max_tokens=8_000, counter=counter)
+    curator.curate(talk("a", 6))
+    counted = counter.calls
+    curator.curate(talk("a", 6))
+    assert counter.calls == counted
+
+
+def test_a_forgotten_message_is_not_tokenised_again() -> None:
+    counter = TiktokenCounter("o200k_base")
+    curator = Curator(max_tokens=8_000, counter=counter, cache_bytes=20_000)
+    first = talk("a", 6)
+    views = [curator.curate(talk(name, 6)).messages for name in ("a", "b", "c", "d")]
+    counted = counter.characters
+    assert curator.curate(first).messages == views[0]
+    assert counter.characters - counted < 200, "the recap's lines and nothing more"
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 5_000, 64 * 2**20])
+def test_the_bound_never_changes_a_view(cache_bytes: int) -> None:
+    messages = session(30, 4)
+    curator = Curator(max_tokens=900, cache_bytes=cache_bytes)
+    for end in range(3, len(messages), 4):
+        assert outcome(curator, messages[:end], 0) == outcome(Curator(max_tokens=900), messages[:end], 0)
+
+
+def test_equal_messages_at_two_places_stay_apart() -> None:
+    history = [user("yes"), assistant("a"), user("yes"), assistant("b"), user("yes")]
+    curation = Curator(max_tokens=1_000).curate(history, tail="request")
+    assert [id(each) for each in curation.messages] == [id(each) for each in history]
+    assert [entry.sequence for entry in curation.entries] == [0, 1, 2, 3, 4]
+
+
+def test_a_long_list_edited_in_place_is_another_one() -> None:
+    history = [message for number in range(300) for message in (user(f"q{number}"), assistant("a" * 40))]
+    history.append(user("and now?"))
+    curator = Curator(max_tokens=2_000)
+    curator.curate(history)
+    for place in (len(history) - 1, len(history) - 3, 0):
+        history[place]["content"] = f"edited {place}"
+        assert outcome(curator, history, 0) == outcome(Curator(max_tokens=2_000), history, 0)

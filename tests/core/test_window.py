@@ -1,4 +1,4 @@
-"""The fold: what was promised is repeated, compactions leave enough, small changes move nothing."""
+"""The window: promised prefixes are repeated, compactions leave enough, small changes move nothing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 
 from tests.support.shapes import KINDS, chat, fills, longest_run, loop, repeated, word_loop
 from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curation, Curator
-from history_curator.formats import DictFormat
 from history_curator.rules import PROVIDERS
-from history_curator.window._recap import IDENTIFIERS, Recap
-from history_curator.timeline import Timeline
-from history_curator.tokens import HeuristicCounter, get_counter
+from history_curator.window.recap import IDENTIFIERS
 from tests.support.messages import assistant, call, result, system, user
 
 BUDGET = 3_000
@@ -55,7 +52,7 @@ def recap_of(curation: Curation) -> ConversationEntry | None:
     provider=st.sampled_from(PROVIDERS),
     recall=st.booleans(),
 )
-def test_what_a_report_promises_the_next_view_repeats_unless_it_jumps(
+def test_the_next_view_repeats_the_promised_prefix_unless_it_compacts(
     seed: int, budget: int, provider: str, recall: bool
 ) -> None:
     messages = session(seed)
@@ -74,7 +71,7 @@ def test_what_a_report_promises_the_next_view_repeats_unless_it_jumps(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_between_jumps_a_view_is_the_one_before_and_what_is_new(seed: int) -> None:
+def test_between_compactions_a_view_only_grows_at_its_end(seed: int) -> None:
     messages = session(seed, turns=20)
     curator = Curator(max_tokens=BUDGET)
     before: list[Any] = []
@@ -92,7 +89,7 @@ def test_between_jumps_a_view_is_the_one_before_and_what_is_new(seed: int) -> No
     seed=st.integers(0, 10_000),
     options=st.sampled_from([{}, {"reserve": 500}, {"max_tokens": 2_000}, {"max_tokens": 9_000}]),
 )
-def test_a_view_jumped_where_it_is_not_the_one_before_and_what_is_new(
+def test_a_view_that_does_not_only_grow_is_reported_as_compacted(
     seed: int, options: dict[str, Any]
 ) -> None:
     messages = session(seed)
@@ -162,7 +159,7 @@ class TestSmallChanges:
 
 
 class TestFill:
-    """How full a jump leaves the view, whatever the script."""
+    """How full a compaction leaves the view, in any script."""
 
     @pytest.mark.parametrize("make", ["chat", "loop"])
     @pytest.mark.parametrize("kind", KINDS)
@@ -262,7 +259,7 @@ class TestRecap:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_what_ends_a_view_is_not_among_what_the_next_one_repeats(provider: str) -> None:
+def test_our_closing_message_is_not_in_the_promised_prefix(provider: str) -> None:
     """A view that has to end on the user is ended by us; the answer joins what stood before."""
     history = [user("go on until you are done"), assistant("the first half")]
     view = Curator(max_tokens=BUDGET, provider=provider).curate(history, tail="request")
@@ -285,11 +282,3 @@ def test_calls_that_wait_for_a_result_are_not_promised(
     assert curator.curate([*history, result(ids[0])]).report.prefix_entries > 1
 
 
-def test_what_one_recap_found_out_does_not_mislead_one_that_counts_otherwise() -> None:
-    entries = [e for at, each in enumerate(session(3)) for e in DictFormat().read(each, at)]
-    counters, shared = (get_counter("o200k_base"), HeuristicCounter(factor=2)), Timeline(entries)
-    for room in range(100, 400, 7):
-        for counter in counters:
-            recap = Recap(counter, BUDGET)
-            told = [recap.entry(one, 9, (), 12, room) for one in (shared, Timeline(entries))]
-            assert told[0] == told[1]
