@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from history_curator.caching import CachePlan, find_cache_rules, plan_cache
 from history_curator.decisions import Decision, DecisionBuilder, rebuild
 from history_curator.entries import ConversationEntry, MessageRole, write_private
 from history_curator.managers import Step
@@ -17,7 +18,6 @@ from history_curator.report_page import render_frame, render_html
 from history_curator.window.identifiers import find_identifiers, rank_identifiers
 
 if TYPE_CHECKING:
-    from history_curator.caching import CachePlan
     from history_curator.tokens import TokenCounter
 
 __all__ = ["CurationReport", "Decision", "LeftUnit", "Step", "ViewDiff", "rebuild"]
@@ -173,8 +173,6 @@ class CurationReport:
     @cached_property
     def cache_plan(self) -> CachePlan:
         """Where breakpoints for the provider's prompt cache pay in this view."""
-        from history_curator.caching import find_cache_rules, plan_cache  # caching needs a view
-
         sizes = list(map(self.count_entry, self._view))
         model = getattr(self._counter, "model", None) or self._counter.name.rpartition(":")[2]
         return plan_cache(

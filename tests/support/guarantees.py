@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from history_curator import BudgetUnsatisfiableError, Curation, Curator, check_conversation
-from history_curator.formats import detect
 from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.formats import detect
 from history_curator.tokens import count_tokens
 
 Tail = Literal["request", "history"]
