@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ORDER = (
     "errors", "run_steps", "_lazy", "entries", "entry_json", "config", "formats", "tokens", "events",
-    "units", "memo", "rules", "window", "managers", "caching", "report", "report_page", "curator",
-    "record", "boundary", "integrations", "testing", "lab", "doctor", "cli",
+    "units", "memo", "rules", "window", "managers", "caching", "decisions",
+    "report_page", "report", "curator", "record", "boundary", "integrations", "testing", "lab", "doctor", "cli",
 )  # fmt: skip
 """The rooms of the core, each of which may import those before it."""
 MOST_LINES = 450
