@@ -45,6 +45,7 @@ class EntryFacts:
         recaps: recaps written when the unit that it opens arrived.
         line: the recap's line about the unit that it opens.
         names: identifiers the entry holds.
+        shown: the newest full rendering of the unit that it opens, with what it was made for.
         bound: the entry as it last stood in a conversation.
     """
 
@@ -57,6 +58,7 @@ class EntryFacts:
         "names",
         "recaps",
         "renderings",
+        "shown",
         "size_bytes",
         "time",
         "tokens",
@@ -74,6 +76,7 @@ class EntryFacts:
         self.is_plain = entry.source.__class__ is dict and _is_plain(entry.source)
         self.tokens = -1
         self.renderings: dict[Hashable, Any] = {}
+        self.shown: tuple[Any, Any, Any] | None = None
         self.recaps: dict[Hashable, Any] = {}
         self.line: Any = None
         self.names: Any = None
@@ -180,6 +183,7 @@ class Memo:
         self._recent_bytes = 0
         self._counts: dict[tuple[int, int, int], int] = {}
         self._lists: dict[int, KnownList] = {}
+        self._interned: dict[Hashable, Hashable] = {}
 
     def read(self, messages: Sequence[Any], format: MessageFormat) -> Record:
         """Return the record of a conversation.
@@ -245,6 +249,10 @@ class Memo:
     def count_entry(self, entry: ConversationEntry) -> int:
         """Return the tokens of an entry, counted once for whatever says the same."""
         return self.count(self._facts_of_entry(entry, entry.source))
+
+    def intern(self, key: Hashable) -> Hashable:
+        """Return the first key that was equal, so that identity tells keys apart."""
+        return self._interned.setdefault(key, key)
 
     def count(self, facts: EntryFacts) -> int:
         """Return the tokens of an entry, counted once."""

@@ -252,7 +252,7 @@ class ViewBuilder:
     def piece_of(self, entries: tuple[ConversationEntry, ...]) -> Piece:
         """Return entries of ours as a piece, after the rules that hold in a unit by itself."""
         rendering = self.renderer.render_entries(entries)
-        return Piece(*rendering)
+        return Piece(rendering.entries, rendering.sizes, rendering.tokens)
 
     def unit_piece(self, rendering: Rendering, unit: Unit) -> Piece:
         """Return a rendered unit, bound to its messages."""
