@@ -21,7 +21,26 @@ from tests.support.messages import call, result, user
 SIZE = 100_000
 DEADLINE = 5.0
 """Seconds; a linear pattern takes milliseconds, a quadratic one minutes."""
-PIECES = ("/", "0", "a", "-", "_", ".", " ", "\n", "[", "@", "{", "a/", "a1", "-a", "@a", ", ", "r0", "a" * 50 + "!")
+PIECES = (
+    "/",
+    "0",
+    "a",
+    "-",
+    "_",
+    ".",
+    " ",
+    "\n",
+    "[",
+    "@",
+    "{",
+    "a/",
+    "a1",
+    "-a",
+    "@a",
+    ", ",
+    "r0",
+    "a" * 50 + "!",
+)
 BOUNDED = {
     "history_curator.tokens.truncate": 2_000,
     "history_curator.window.identifiers._MAIL": 400,

@@ -24,7 +24,10 @@ def tool_conversation(seed: int, turns: int) -> list[dict[str, Any]]:
         for step in range(rng.randint(0, 4)):
             name, path = f"c{turn}-{step}", f"src/{turn}/{step}"
             line = f"line{turn}x{step} of {path}/found.py\n"
-            messages += [call(name, path=f"{path}.py"), result(name, line * rng.choice([1, 4, 12, 30, 90]))]
+            messages += [
+                call(name, path=f"{path}.py"),
+                result(name, line * rng.choice([1, 4, 12, 30, 90])),
+            ]
         messages.append(assistant(f"answer {turn} " + "so. " * rng.randint(1, 40)))
     return [*messages, user("and now?")]
 
