@@ -19,7 +19,7 @@ from history_curator.tokens import TokenCounter
 from history_curator.tokens.estimate import entry_time
 from history_curator.tokens.usage import Usage, read_usage
 
-MEMO_BYTES = 64_000_000
+MEMO_BYTES = 64 * 2**20
 """How much a memo holds, about, where nothing else is said."""
 _BYTES_PER_ENTRY = 2_000
 _LARGEST = 16_384
