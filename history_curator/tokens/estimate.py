@@ -21,6 +21,8 @@ MIN_RATIO, MAX_RATIO = 0.4, 4.0
 _MEMORY = 0.5
 # One report may show a ratio that differs by this share from the known one.
 _MAX_STEP = 0.3
+# A report that differs from its prediction by this share is a surprise.
+_SURPRISE = 0.25
 # The bound allows for so much of the growth, and so much of the whole prompt, to be missing.
 _GROWTH_ERROR, _PROMPT_ERROR = 0.4, 0.015
 # The available tokens move in steps of the budget divided by this.
@@ -82,6 +84,8 @@ class UsageAnchor:
         """Return the anchor after the provider reported on the next request of the conversation."""
         if counted <= 0 or reported <= 0:
             return self
+        if not self.explains(counted, reported):  # another version of the model counts otherwise
+            return UsageAnchor(counted, reported, self.ratio * reported / max(1, self.predict(counted)))
         ratio, growth = self.ratio, counted - self.counted
         if growth > 0:
             # A reminder slipped in or a cleared result says little about the tokenizer.
@@ -89,6 +93,11 @@ class UsageAnchor:
             shown = min(max(shown, ratio * (1 - _MAX_STEP)), ratio * (1 + _MAX_STEP))
             ratio += (shown - ratio) * growth / (growth + _MEMORY * self.counted)
         return UsageAnchor(counted, reported, ratio)
+
+    def explains(self, counted: int, reported: int) -> bool:
+        """Return whether a report is near what was predicted for the request."""
+        predicted = self.predict(counted)
+        return abs(reported - predicted) <= _SURPRISE * max(reported, predicted)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the anchor as plain data, to be saved."""
@@ -132,12 +141,11 @@ def available_tokens(
     if anchor is None:
         return max(0, limit - overhead)
     step = max(1, budget // _STEPS)
-    certain = anchor.available_tokens(limit) - overhead
     likely = anchor.likely_tokens(limit) - overhead
     current = limit - overhead if previous is None else previous
-    if certain - 2 * step < current <= likely:
+    if likely - 4 * step < current <= likely:
         return max(0, current)
-    return max(0, (likely - step if current > likely else certain) // step * step)
+    return max(0, (likely - step) // step * step)
 
 
 def parse_time(value: Any) -> float | None:
