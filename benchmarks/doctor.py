@@ -15,9 +15,8 @@ from typing import Any
 
 from benchmarks._logs import logs
 from history_curator.doctor import Diagnosis, diagnose
-from history_curator.doctor._diagnosis import percentile
-from history_curator.doctor._read import find_logs
-from history_curator.doctor._tables import reasons
+from history_curator.doctor.diagnose import percentile
+from history_curator.doctor.logs import find_logs
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "generated" / "doctor.md"
 
@@ -67,7 +66,7 @@ def table(found: Diagnosis, truth: dict[str, int], seconds: float, cpu: float) -
         "|---|---:|---:|---:|",
         *(
             f"| {reason} | {calls:,} | {tokens:,} | {cost / found.cost['total']:.1%} |"
-            for reason, (calls, tokens, cost) in reasons(found).items()
+            for reason, (calls, tokens, cost) in found.busts_by_reason().items()
         ),
         "",
         "| policy | budget | cost, as it was = 1 | missed |",

@@ -13,20 +13,32 @@ import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
+from math import floor, log10
 from pathlib import Path
 from typing import Any
 
 from benchmarks._data import load
 from history_curator import Curator, __version__
-from history_curator.lab import NoCuration, SessionPage, replay, sample_conversation
-from history_curator.lab._page import round_top
-from history_curator.lab._policies import NewestThatFit
+from history_curator.lab import (
+    NewestThatFit,
+    NoCuration,
+    SessionPage,
+    replay,
+    sample_conversation,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 INK, SOFT, LINE = "#171b22", "#586172", "#d9dee6"
 CACHED, NEW, NOTE, GONE, JUMP = "#3a6fb0", "#d08a2d", "#7647b8", "#e8ebf0", "#b3324a"
 COLOURS = {"curator": "#3a56d4", "newest that fit": "#c2542d", "everything": "#6b7280"}
 BUDGET = 32_000
+
+
+def round_top(most: float) -> float:
+    """Return a round number a little above, so that an axis ends on it."""
+    size = 10.0 ** floor(log10(most))
+    steps = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
+    return next(size * step for step in steps if size * step >= most)
 
 
 def svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
@@ -149,8 +161,8 @@ def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
     """The table of the front page, and the sentence under it."""
     names = {"curator": "**Curator**", "trim_messages": "`trim_messages`",
              "clear-tool-uses": "clearing tool uses", "no curation": "everything, as it is"}  # fmt: skip
-    lines = ["| budget | policy | cost | cached | edits in view | missed | faults |",
-             "|---|---|---:|---:|---:|---:|---:|"]  # fmt: skip
+    lines = ["| budget | policy | cost | cached | edits in view | missed | invalid | over | refused |",
+             "|---|---|---:|---:|---:|---:|---:|---:|---:|"]  # fmt: skip
     about = ""
     for budget in budgets:
         results = replay(sessions, list(names), max_tokens=budget, progress=False)
@@ -159,7 +171,7 @@ def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
             edits = "–" if each.edits_share is None else f"{each.edits_share:.0%}"
             lines.append(
                 f"| {budget:,} | {label} | {each.cost:.1f} | {each.cached_share:.0%} | {edits} | "
-                f"{each.missed:.1%} | {each.faults:,} |"
+                f"{each.missed:.1%} | {each.invalid:,} | {each.over_budget:,} | {each.failed:,} |"
             )
         about = results.notes()[0]
     said = (
@@ -169,11 +181,11 @@ def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
         "prompt cache; *cached* is the share of sent tokens that repeats the start of the "
         "request before; *edits in view* is the share of edit calls whose old lines are all in "
         "the view; *missed* is the share of what later calls used that the view no longer held; "
-        "*faults* are requests over the budget, requests that break a rule every provider "
-        "shares, and requests not made because the latest question alone is larger than the "
-        "budget. The sessions as recorded hold blank messages and results out of place, and a "
-        "policy that passes them on as they are is at fault. A request without its question is "
-        "cheap: a low cost beside many faults is no saving."
+        "*invalid* requests break a rule every provider shares, *over* are requests over the "
+        "budget, *refused* are calls without a view because the latest question alone is larger "
+        "than the budget. The sessions as recorded hold blank messages and results out of place, and a "
+        "policy that passes them on as they are sends invalid requests. A request without its "
+        "question is cheap: a low cost beside many of these is no saving."
     )
     return "\n".join(lines), said
 

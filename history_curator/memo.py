@@ -23,7 +23,7 @@ from history_curator.tokens.usage import Usage, read_usage
 
 MEMO_BYTES = 64_000_000
 """How much a memo holds, about, where nothing else is said."""
-_BYTES_PER_ENTRY = 1_500
+_BYTES_PER_ENTRY = 2_000
 _LARGEST = 16_384
 """Characters that one entry counts for at most in the cheap size of a record."""
 _LONG_LIST, _LISTS = 500, 4
@@ -70,7 +70,7 @@ class EntryFacts:
         self.entry = entry
         self.key = key
         self.weight = 0 if entry.role is MessageRole.SYSTEM else _weigh(entry)
-        self.size_bytes = _BYTES_PER_ENTRY + 2 * size_bytes
+        self.size_bytes = _BYTES_PER_ENTRY + 4 * size_bytes  # renderings and identifiers included
         self.usage: Usage | None = None
         self.time = entry_time(entry)
         self.is_plain = entry.source.__class__ is dict and _is_plain(entry.source)

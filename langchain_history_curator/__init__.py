@@ -18,18 +18,22 @@ except ModuleNotFoundError as error:
         'Fix: pip install "history-curator[langchain]"'
     ) from error
 
-from langchain_history_curator._cache import mark_cache
-from langchain_history_curator._format import LangChainFormat, pin
-from langchain_history_curator._events import EVENT_NAME
-from langchain_history_curator._graph import model_node, pre_model_hook
-from langchain_history_curator._history import ChatHistoryBranches, CuratedChatMessageHistory
-from langchain_history_curator._models import Budget, budget_for_model
-from langchain_history_curator._recall import fold_back, handoff_view, recall_tool
-from langchain_history_curator._runnable import HistoryCurator
-from langchain_history_curator._summaries import StoredSummaries
+from history_curator.integrations import Budget
+from langchain_history_curator.chat_history import ChatHistoryBranches, CuratedChatMessageHistory
+from langchain_history_curator.graph import model_node, pre_model_hook
+from langchain_history_curator.messages import LangChainFormat, pin
+from langchain_history_curator.models import budget_for_model
+from langchain_history_curator.runnable import HistoryCurator, StoredSummaries
+from langchain_history_curator.tools_and_events import (
+    EVENT_NAME,
+    fold_back,
+    handoff_view,
+    mark_cache,
+    recall_tool,
+)
 
 if TYPE_CHECKING:
-    from langchain_history_curator._middleware import HistoryCuratorMiddleware
+    from langchain_history_curator.middleware import HistoryCuratorMiddleware
 
 __all__ = [
     "EVENT_NAME",
@@ -55,7 +59,7 @@ def __getattr__(name: str) -> Any:
     if name != "HistoryCuratorMiddleware":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        module = import_module("langchain_history_curator._middleware")
+        module = import_module("langchain_history_curator.middleware")
     except ImportError as error:
         raise ImportError(
             "HistoryCuratorMiddleware needs langchain and langgraph. "

@@ -10,23 +10,25 @@ except ModuleNotFoundError as error:
         'Fix: pip install "history-curator[llamaindex]"'
     ) from error
 
-from llamaindex_history_curator._agents import CuratedAgentWorkflow, CuratedFunctionAgent
-from llamaindex_history_curator._agents_code import CuratedCodeActAgent
-from llamaindex_history_curator._agents_react import CuratedReActAgent
-from llamaindex_history_curator._cache import mark_cache
-from llamaindex_history_curator._format import LlamaIndexFormat
-from llamaindex_history_curator._events import HistoryCuratedEvent
-from llamaindex_history_curator._llm import CuratedLLM
-from llamaindex_history_curator._memory import CuratedMemory, MemoryBranches
-from llamaindex_history_curator._memory_record import Replaced
-from llamaindex_history_curator._models import budget_for_llm
-from llamaindex_history_curator._recall import recall_tool
 from llamaindex_history_curator._rows import message_from_dict, message_to_dict
-from llamaindex_history_curator._store import register_store
+from llamaindex_history_curator.agents import (
+    CuratedAgentWorkflow,
+    CuratedFunctionAgent,
+    CuratedReActAgent,
+)
+from llamaindex_history_curator.llm import CuratedLLM
+from llamaindex_history_curator.memory import CuratedMemory, MemoryBranches
+from llamaindex_history_curator.messages import LlamaIndexFormat
+from llamaindex_history_curator.models import budget_for_llm
+from llamaindex_history_curator.record import Replaced
+from llamaindex_history_curator.tools_and_events import (
+    HistoryCuratedEvent,
+    mark_cache,
+    recall_tool,
+)
 
 __all__ = [
     "CuratedAgentWorkflow",
-    "CuratedCodeActAgent",
     "CuratedFunctionAgent",
     "CuratedLLM",
     "CuratedMemory",
@@ -40,5 +42,4 @@ __all__ = [
     "message_from_dict",
     "message_to_dict",
     "recall_tool",
-    "register_store",
 ]

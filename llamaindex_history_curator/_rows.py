@@ -1,4 +1,4 @@
-"""What the core asks about messages of LlamaIndex: their format, as JSON, as rows of a table.
+"""Messages as plain values: private copies, JSON, rows of a table, and fields of tool calls.
 
 As JSON no field is lost. LlamaIndex's own way loses some: the simple chat store's serialiser fails
 on current pydantic, and `ChatMessage` turns the bytes of a thought signature into text for good.
@@ -7,25 +7,76 @@ on current pydantic, and `ChatMessage` turns the bytes of a thought signature in
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
-from llama_index.core.base.llms.types import ChatMessage, ContentBlock, TextBlock
+from llama_index.core.base.llms.types import (
+    BaseContentBlock,
+    ChatMessage,
+    ContentBlock,
+    MessageRole,
+    TextBlock,
+)
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-from history_curator.errors import ConversionError
 from history_curator.entry_json import BYTES, decoded
-from llamaindex_history_curator._format import DIALECT
+from history_curator.errors import ConversionError
 
-__all__ = ["DIALECT", "dump", "from_json", "load", "to_json"]
-
+_V = TypeVar("_V")
+_set, _new = object.__setattr__, object.__new__
+_SHARED = frozenset((str, bytes, int, float, bool, type(None), MessageRole))
+_MAX_DEPTH = 100
 _BLOCKS: dict[str, type[Any]] = {
     kind.model_fields["block_type"].default: kind for kind in get_args(get_args(ContentBlock)[0])
 }
 """The kinds of content blocks by name: LlamaIndex's own list of them."""
+
+
+def copy_message(message: ChatMessage) -> ChatMessage:
+    """Return a copy that shares nothing that can be edited in place.
+
+    LlamaIndex rewrites ``block.text`` of the messages a memory returns, so what is stored and
+    what is handed out must not be the same objects. Texts and bytes are shared, and so are
+    objects in the keywords that are neither plain data nor models of plain data.
+
+    Raises:
+        ConversionError: when it is nested deeper than any provider takes.
+    """
+    return copy_value(message)
+
+
+def copy_value(value: _V, depth: int = 0) -> _V:
+    """Return a copy of plain data and models; see `copy_message`."""
+    kind: Any = value.__class__
+    if kind in _SHARED:
+        return value
+    if depth > _MAX_DEPTH:
+        raise ConversionError(
+            f"a value is nested more than {_MAX_DEPTH} levels deep.", fix="send it as text."
+        )
+    depth += 1
+    if isinstance(value, dict):
+        return {key: copy_value(item, depth) for key, item in value.items()}  # type: ignore[return-value]
+    if isinstance(value, (list, tuple)):
+        items = [copy_value(item, depth) for item in value]
+        return items if isinstance(value, list) else tuple(items)  # type: ignore[return-value]
+    if isinstance(value, bytearray):
+        return value[:]  # type: ignore[return-value]
+    if not isinstance(value, BaseModel):
+        return value
+    private = value.__pydantic_private__
+    if private is not None and not isinstance(value, BaseContentBlock):
+        return value
+    copied: Any = _new(kind)
+    fields = {name: copy_value(item, depth) for name, item in value.__dict__.items()}
+    _set(copied, "__dict__", fields)
+    _set(copied, "__pydantic_fields_set__", value.__pydantic_fields_set__.copy())
+    _set(copied, "__pydantic_extra__", copy_value(value.__pydantic_extra__, depth))
+    _set(copied, "__pydantic_private__", None if private is None else private.copy())
+    return copied  # type: ignore[no-any-return]
 
 
 def message_to_dict(message: ChatMessage) -> dict[str, Any]:
@@ -119,9 +170,6 @@ def _as_plain(value: Any) -> Any:
     return _encode(fields) if fields else str(value)
 
 
-to_json, from_json = message_to_dict, message_from_dict
-
-
 def load(data: dict[str, Any]) -> ChatMessage:
     """Return the message of a row."""
     return ChatMessage.model_validate(data)
@@ -130,3 +178,36 @@ def load(data: dict[str, Any]) -> ChatMessage:
 def dump(message: ChatMessage) -> dict[str, Any]:
     """Return what a row holds of a message."""
     return message.model_dump(mode="json")
+
+
+# Fields of tool calls, which adapters keep as mappings and as objects of their SDKs.
+
+
+def get_field(holder: Any, key: str) -> Any:
+    """Return a field of a mapping or of an object, or None."""
+    return holder.get(key) if isinstance(holder, Mapping) else getattr(holder, key, None)
+
+
+def set_field(holder: Any, key: str, value: Any) -> None:
+    """Set a field of a mapping or of an object."""
+    if isinstance(holder, dict):
+        holder[key] = value
+    else:
+        setattr(holder, key, value)
+
+
+def find_key(holder: Any, keys: Sequence[str]) -> str | None:
+    """Return the first of some keys that has a value."""
+    return next((key for key in keys if get_field(holder, key) is not None), None)
+
+
+def get_first(holder: Any, keys: Sequence[str]) -> Any:
+    """Return the first value under some keys."""
+    key = find_key(holder, keys)
+    return None if key is None else get_field(holder, key)
+
+
+def __getattr__(name: str) -> Any:  # alias until the entry point is installed anew
+    from llamaindex_history_curator import messages
+
+    return getattr(messages, name)

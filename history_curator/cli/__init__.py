@@ -27,7 +27,7 @@ def main() -> None:
         sys.stdout.write(f"history-curator {__version__}\n")
         return
     try:
-        from history_curator.cli._app import app
+        from history_curator.cli.commands import app
     except ImportError as error:
         if error.name is None or error.name.partition(".")[0] not in ("typer", "rich", "click"):
             raise
@@ -44,6 +44,6 @@ def main() -> None:
         cause = error.__context__ if isinstance(error, SystemExit) else error
         if not isinstance(cause, BrokenPipeError):
             raise
-        # What is still buffered would be written, and fail again, when the interpreter ends.
+        # Buffered output would be written, and fail again, when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)

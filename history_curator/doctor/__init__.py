@@ -5,9 +5,8 @@ Reads logs people already have; sends nothing anywhere.
 
 from __future__ import annotations
 
-from history_curator.doctor._contents import Loss
-from history_curator.doctor._diagnosis import Diagnosis, ToolShare, diagnose
-from history_curator.doctor._simulate import Bust
-from history_curator.doctor._what_if import WhatIf
+from history_curator.doctor.contents import Loss
+from history_curator.doctor.costs import Bust, WhatIf
+from history_curator.doctor.diagnose import BUDGETS, PEERS, Diagnosis, ToolShare, diagnose
 
-__all__ = ["Bust", "Diagnosis", "Loss", "ToolShare", "WhatIf", "diagnose"]
+__all__ = ["BUDGETS", "PEERS", "Bust", "Diagnosis", "Loss", "ToolShare", "WhatIf", "diagnose"]

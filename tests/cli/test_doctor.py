@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from history_curator.cli._app import app
+from history_curator.cli.commands import app
 from tests.doctor.logs import ClaudeCode, usage
 
 

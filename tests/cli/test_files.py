@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from history_curator.cli._files import read_conversations, read_file
 from history_curator.errors import ConversionError
+from history_curator.lab.files import read_file
 from tests.support.messages import assistant, call, result, system, user
 
 TALK = [system(), user("weather?"), call("c1", name="weather", city="Oslo"), result("c1", "rain"),
@@ -78,7 +78,9 @@ class TestLayouts:
     def test_several_files(self, tmp_path: Path) -> None:
         one = store(tmp_path / "a.json", json.dumps(TALK))
         two = store(tmp_path / "b.jsonl", lines([{"id": "y", "messages": TALK}, TALK]))
-        assert [each.id for each in read_conversations([one, two])] == [one, "y", f"{two}#1"]
+        assert [
+            each.id for each in [each for p in (one, two) for each in read_file(p).conversations]
+        ] == [one, "y", f"{two}#1"]
 
 
 class TestFormats:

@@ -11,7 +11,7 @@ from history_curator.rules import check_conversation, repair_conversation
 from history_curator.testing import SEQUENCES, parse
 from history_curator.testing.strategies import broken_conversations
 
-formats = pytest.importorskip("langchain_history_curator._format")
+formats = pytest.importorskip("langchain_history_curator.messages")
 messages_module = pytest.importorskip("langchain_core.messages")
 CASES = [pytest.param(given, id=str(number)) for number, (given, _) in enumerate(SEQUENCES, 1)]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from history_curator.doctor import Diagnosis, diagnose
-from history_curator.doctor._read import read_logs
+from history_curator.doctor.logs import read_logs
 from history_curator.errors import ConversionError
 from tests.doctor.logs import ClaudeCode, call, text, usage, write_lines
 
@@ -60,7 +60,7 @@ class TestClaudeCode:
         assert found.calls == 2
         assert found.usage["cache_write"] == 10_100
 
-    def test_what_the_host_made_up_is_no_call(self, tmp_path: Path) -> None:
+    def test_a_synthetic_answer_is_no_call(self, tmp_path: Path) -> None:
         log = ClaudeCode().user("look").answer("m1", used=usage(write=5_000))
         log.answer("e1", text("API Error"), used=usage(plain=0, out=0), model="<synthetic>")
         assert look(log.write(tmp_path)).calls == 1
@@ -319,13 +319,34 @@ class TestFiles:
         path.unlink()
         assert look(tmp_path).calls == 1
 
-    def test_what_is_no_log_is_named(self, tmp_path: Path) -> None:
+    def test_a_file_without_usage_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "other.json").write_text('{"hello": 1}')
         with pytest.raises(ConversionError, match="no request with usage"):
             look(tmp_path)
 
-    def test_what_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_missing_path_and_an_empty_folder_are_named(self, tmp_path: Path) -> None:
         with pytest.raises(ConversionError, match="is not there"):
             look(tmp_path / "nowhere")
         with pytest.raises(ConversionError, match="holds no logs"):
+            look(tmp_path)
+
+    def test_a_bad_file_never_stops_the_others(self, tmp_path: Path) -> None:
+        ClaudeCode("good").user("x").answer("m", used=usage(write=5_000)).write(tmp_path)
+        whole = gzip.compress(b'{"usage": {"input_tokens": 5}}' * 50)
+        bad = {"cut.json.gz": whole[:-12], "flipped.json.gz": whole[:20] + b"!!" + whole[22:],
+               "latin.json": b'{"a": "\xe9"}', "deep.jsonl": b"[" * 100_000,
+               "deep_object.json": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+               "odd.jsonl": b'{"run_type": "llm", "inputs": 5, "usage": 3}\n[1]\n"x"'}  # fmt: skip
+        for name, data in bad.items():
+            (tmp_path / name).write_bytes(data)
+        found = look(tmp_path)
+        assert found.calls == 1
+        assert {name for name in bad if any(name in each for each in found.problems)} == set(bad)
+
+    def test_a_file_that_unpacks_to_too_much_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("history_curator.lab.files.MAX_BYTES", 1_000)
+        (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * 100_000))
+        with pytest.raises(ConversionError, match="more than 1,000 bytes"):
             look(tmp_path)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from history_curator.doctor import Diagnosis, diagnose
-from history_curator.doctor._diagnosis import percentile
+from history_curator.doctor.diagnose import percentile
 from tests.support.data import DATA
 
 pytestmark = pytest.mark.data

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from history_curator.errors import ConfigurationError
-from history_curator.integrations import Budget, Window, answer_is_apart, budget_of, is_share, share_of
+from history_curator.integrations import (
+    Budget,
+    Window,
+    answer_is_apart,
+    budget_of,
+    is_share,
+    share_of,
+)
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,43 @@
+"""Replay: what is measured, policies, sources, executors, and runs that are stopped."""
+
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import pickle
+import signal
+from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from history_curator import Curator, SlidingWindowManager
-from history_curator.errors import ConfigurationError
+from history_curator import Curator, SlidingWindowManager, check_conversation, count_tokens
+from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.lab import (
     LabConversation,
+    NewestThatFit,
     NoCuration,
+    PeerPolicy,
     PolicyUnavailableError,
+    load_conversations,
     peer_names,
     replay,
+    sample_conversation,
 )
-from tests.support.messages import assistant, call, exchange, result, system, user
+from history_curator.lab.policies import JoinedCounter, as_policies
+from history_curator.lab.replay import Settings
+from history_curator.testing.strategies import conversations
+from history_curator.tokens import get_counter
+from tests.support.data import load
+from tests.support.messages import assistant, call, result, system, user
 
-PEERS = ["trim_messages", "trim_messages approximate", "clear-tool-uses", "ChatMemoryBuffer",
-         "Memory"]  # fmt: skip
+PEERS = ["trim_messages", "clear-tool-uses", "ChatMemoryBuffer", "Memory"]
 
 
 def session(turns: int = 12, words: int = 60) -> list[dict[str, Any]]:
@@ -33,28 +51,55 @@ def session(turns: int = 12, words: int = 60) -> list[dict[str, Any]]:
     return [*messages, assistant("done"), user("thanks"), assistant("welcome")]
 
 
+LOOPING = [*session(30), user("once more"), call("z", name="read", path="file-0000.txt"),
+           result("z"), assistant("same")]  # fmt: skip
+
+
 def run(conversations: Any, policies: Any, **options: Any) -> Any:
     return replay(conversations, policies, **{"progress": False, "executor": "serial", **options})
 
 
-class TestNoCuration:
-    def test_every_assistant_message_is_a_call(self) -> None:
-        assert run([session(5)], ["no curation"])["no curation"].calls == 7
+def numbers(results: Any) -> list[dict[str, Any]]:
+    rows = [result.to_dict() for result in results.policies.values()]
+    for row in rows:
+        del row["ms_per_view"]
+    return rows
 
-    def test_everything_but_the_new_messages_repeats(self) -> None:
-        found = run([session(5)], ["no curation"])["no curation"]
-        assert found.missed == 0
-        assert 0.7 < found.cached_share < 1
 
+class TestMeasuring:
     def test_tokens_sent_are_the_sum_of_the_requests(self) -> None:
-        from history_curator import count_tokens
-
         messages = session(3)
         found = run([messages], ["no curation"])
         expected = [count_tokens(messages[:at]) for at in (2, 4, 6, 8, 10)]
         assert found.tallies["no curation"][0].tokens == expected
         assert found["no curation"].tokens_sent == sum(expected)
         assert found["no curation"].peak == expected[-1]
+
+    def test_sending_everything_misses_nothing_and_repeats_the_start(self) -> None:
+        found = run([session(5)], ["no curation"])["no curation"]
+        assert (found.calls, found.missed) == (7, 0)
+        assert 0.7 < found.cached_share < 1
+
+    def test_a_result_that_left_the_view_is_missed_when_its_call_is_repeated(self) -> None:
+        found = run([LOOPING], {"mine": Curator(max_tokens=900), "all": NoCuration()})
+        assert found["mine"].repeated_calls == 1
+        assert found["all"].repeated_calls == 0
+
+    def test_a_policy_that_always_fails_misses_everything(self) -> None:
+        found = run([session(5)], {"broken": Curator(max_tokens=5), "all": "no curation"})
+        broken = found["broken"]
+        assert broken.failed == broken.calls == 7
+        assert broken.missed == 1
+        assert broken.identifiers == found["all"].identifiers > 0
+        assert "BudgetUnsatisfiableError" in broken.note
+        assert found.frontier() == ["all"]
+
+    def test_the_first_note_describes_the_conversations(self) -> None:
+        found = run([session(5)], {"skipped": Absent(), "all": "no curation"})
+        assert found.notes()[0] == (
+            "7 calls in 1 conversation; later calls used 5 identifiers said before, "
+            "repeated 0 calls and edited 0 times"
+        )
 
 
 class TestTimes:
@@ -79,96 +124,22 @@ class TestTimes:
         assert self.cost(0, 10, 10, times=[0, 1, 2, 3, 900, 901]) > self.cost(0, 10, 10)
         assert self.cost(0, 10, 900, times=[None] * 6) == self.cost(0, 10, 10)
 
-    def test_hidden_tokens_are_charged_and_do_not_count_against_the_budget(self) -> None:
-        talk = self.talk(0, 10)
-        plain = LabConversation("plain", talk)
-        hidden = LabConversation("hidden", talk, hidden=20_000)
-        policy = NoCuration(max_tokens=10_000)
-        one = run([plain], {"all": policy})["all"]
-        other = run([hidden], {"all": policy})["all"]
-        assert other.tokens_sent == one.tokens_sent + 2 * 20_000
-        assert other.over_budget == one.over_budget == 0
-        assert other.cost > one.cost
+    def test_hidden_tokens_cost_money_but_no_budget_and_stay_cached(self) -> None:
+        class Nothing:
+            max_tokens = None
 
-    def test_what_is_hidden_stays_cached_behind_an_empty_view(self) -> None:
-        hidden = LabConversation("hidden", self.talk(0, 10, 10), hidden=20_000)
-        found = run([hidden], {"nothing": Nothing()}, provider=None)
-        assert found.tallies["nothing"][0].cached == 2 * 20_000
+            def start(self, conversation: Any, counter: Any) -> Any:
+                return lambda upto: []
 
-
-class Nothing:
-    """A policy that sends no message at all."""
-
-    max_tokens = None
-
-    def start(self, conversation: Any, counter: Any) -> Any:
-        return lambda upto, question: []
-
-
-class TestCurator:
-    def test_reported_usage_is_about_what_was_sent_not_about_the_view(self) -> None:
-        talk = session(30)
-        for message in talk:
-            if message["role"] == "assistant":
-                message["usage"] = {"prompt_tokens": 50_000, "completion_tokens": 5}
-        found = run([talk], ["curator", "sliding"], max_tokens=900)
-        assert found["curator"].failed == found["sliding"].failed == 0
-
-    def test_it_stays_in_budget_and_is_never_refused(self) -> None:
-        found = run([session(30)], {"mine": Curator(max_tokens=900)})["mine"]
-        assert found.sound
-        assert found.peak <= 900
-        assert 0 < found.budget_use <= 1
-
-    def test_what_it_leaves_out_shows_as_missed(self) -> None:
-        looping = [*session(30), user("once more"), call("z", name="read", path="file-0000.txt"),
-                   result("z"), assistant("same")]  # fmt: skip
-        found = run([looping], {"mine": Curator(max_tokens=900), "all": NoCuration()})
-        assert found["mine"].repeated_calls == 1
-        assert found["all"].repeated_calls == 0
-
-    def test_a_builder_is_a_policy(self) -> None:
-        assert run([session(4)], {"mine": build})["mine"].measured
-
-    def test_a_budget_nothing_fits_counts_as_failed(self) -> None:
-        found = run([session(4)], {"mine": Curator(max_tokens=5)})["mine"]
-        assert found.failed == found.calls
-        assert "BudgetUnsatisfiableError" in found.note
-        assert not found.sound
-
-
-def build() -> Curator:
-    return Curator(max_tokens=2_000)
-
-
-class TestPeers:
-    @pytest.mark.parametrize("name", PEERS)
-    def test_each_peer_is_measured(self, name: str) -> None:
-        found = run([session(30)], [name], max_tokens=900)[name]
-        assert found.measured, found.note
-        assert found.failed == 0
-        assert found.tokens_sent > 0
-
-    def test_every_name_is_known(self) -> None:
-        assert {"curator", "no curation", *PEERS} <= set(peer_names())
-
-    def test_peers_come_back_as_recorded_entries(self) -> None:
-        """Within a budget that holds everything each peer sends the record itself."""
-        found = run([session(4)], [*PEERS, "no curation"], max_tokens=100_000)
-        sent = {name: found[name].tokens_sent for name in found.policies}
-        assert len(set(sent.values())) == 1, sent
-
-    def test_clearing_is_seen_as_an_edit_and_as_missed(self) -> None:
-        looping = [*session(30), user("once more"), call("z", name="read", path="file-0000.txt"),
-                   result("z"), assistant("same")]  # fmt: skip
-        assert run([looping], ["clear-tool-uses"], max_tokens=900)["clear-tool-uses"].missed > 0
-
-    def test_a_peer_that_is_not_installed_is_skipped_with_a_note(self) -> None:
-        found = run([session(4)], {"absent": Absent(), "all": NoCuration()})
-        assert not found["absent"].measured
-        assert "pip install" in found["absent"].note
-        assert "skipped" in str(found)
-        assert found.recommend().name == "all"
+        policies = {"all": NoCuration(max_tokens=10_000), "nothing": Nothing()}
+        plain = run([LabConversation("t", self.talk(0, 10))], policies, provider=None)
+        hidden = run(
+            [LabConversation("t", self.talk(0, 10), hidden=20_000)], policies, provider=None
+        )
+        assert hidden["all"].tokens_sent == plain["all"].tokens_sent + 2 * 20_000
+        assert hidden["all"].over_budget == plain["all"].over_budget == 0
+        assert hidden["all"].cost > plain["all"].cost
+        assert hidden.tallies["nothing"][0].cached == 20_000
 
 
 class Absent:
@@ -178,86 +149,113 @@ class Absent:
         raise PolicyUnavailableError("acme is not installed. Fix: pip install acme")
 
 
-def test_the_buffer_counts_joined_text_as_its_tokenizer_would() -> None:
-    from history_curator.lab._peers import JoinedCounter
-    from history_curator.tokens import get_counter
+def build() -> Curator:
+    return Curator(max_tokens=2_000)
 
+
+class TestPolicies:
+    def test_a_curator_stays_in_budget_and_valid(self) -> None:
+        found = run([session(30)], {"mine": Curator(max_tokens=900)})["mine"]
+        assert found.sound
+        assert found.peak <= 900
+        assert 0 < found.budget_use <= 1
+
+    def test_usage_in_the_record_does_not_shrink_the_views(self) -> None:
+        talk = session(30)
+        for message in talk:
+            if message["role"] == "assistant":
+                message["usage"] = {"prompt_tokens": 50_000, "completion_tokens": 5}
+        found = run([talk], ["curator", "sliding"], max_tokens=900)
+        assert found["curator"].failed == found["sliding"].failed == 0
+
+    def test_a_function_that_builds_a_curator_is_a_policy(self) -> None:
+        assert run([session(4)], {"mine": build})["mine"].measured
+
+    @pytest.mark.parametrize("name", PEERS)
+    def test_each_peer_is_measured(self, name: str) -> None:
+        found = run([session(30)], [name], max_tokens=900)[name]
+        assert found.measured, found.note
+        assert found.failed == 0
+        assert found.tokens_sent > 0
+        assert name in peer_names()
+
+    def test_every_peer_sends_the_record_within_a_budget_that_holds_it(self) -> None:
+        found = run([session(4)], [*PEERS, "no curation"], max_tokens=100_000)
+        assert len({found[name].tokens_sent for name in found.policies}) == 1
+
+    def test_clearing_is_seen_as_missed(self) -> None:
+        assert run([LOOPING], ["clear-tool-uses"], max_tokens=900)["clear-tool-uses"].missed > 0
+
+    def test_a_peer_that_is_not_installed_is_skipped_with_a_note(self) -> None:
+        found = run([session(4)], {"absent": Absent(), "all": NoCuration()})
+        assert not found["absent"].measured
+        assert "pip install" in found["absent"].note
+        assert "skipped" in str(found)
+        assert found.recommend().name == "all"
+
+    @pytest.mark.parametrize("policies", [{}, {"x": 3}, ["acme"], ["curator"]])
+    def test_a_policy_that_cannot_be_used_is_named(self, policies: Any) -> None:
+        with pytest.raises(ConfigurationError, match="Fix"):
+            run([session(2)], policies)
+
+    def test_a_manager_is_not_a_policy(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"Curator\(SlidingWindowManager\(...\)"):
+            run([session(2)], {"a": SlidingWindowManager(4)})
+
+    def test_the_buffer_counts_joined_text_as_its_tokenizer_would(self) -> None:
+        counter = get_counter("o200k_base")
+        contents = ["hello world", "", 'a tool said: {"x": 1}', "次の質問です", "None", "end."]
+        joined = JoinedCounter(contents, counter)
+        for upto in range(1, len(contents) + 1):
+            joined.upto = upto
+            for start in range(upto):
+                text = " ".join(contents[start:upto])
+                assert len(joined(text)) == counter.count(text), (start, upto)
+
+    def test_policies_of_a_task_share_one_counter(self) -> None:
+        policies = as_policies(["curator", "sliding"], 900)
+        task = pickle.loads(pickle.dumps((policies, Settings(get_counter("o200k_base")))))
+        counters = {id(task[1].counter), *(id(each.curator.counter) for each in task[0].values())}
+        assert len(counters) == 1
+
+
+def assert_trims_alike(messages: list[Any], budget: int) -> None:
+    pytest.importorskip("langchain_core", reason="langchain-core is absent")
+    record = LabConversation("t", messages).read()
     counter = get_counter("o200k_base")
-    contents = ["hello world", "", 'a tool said: {"x": 1}', "次の質問です", "None", "end."]
-    joined = JoinedCounter(contents, counter)
-    for upto in range(1, len(contents) + 1):
-        joined.upto = upto
-        for start in range(upto):
-            text = " ".join(contents[start:upto])
-            assert len(joined(text)) == counter.count(text), (start, upto)
+    ours = NewestThatFit(budget).start(record, counter)
+    theirs = PeerPolicy("trim_messages", budget).start(record, counter)
+    for upto in range(1, len(record.entries) + 1):
+        assert list(map(id, ours(upto))) == list(map(id, theirs(upto))), (budget, upto)
 
 
-class TestEvidence:
-    def test_recall_is_the_share_of_questions_with_all_their_evidence(self) -> None:
-        messages = [user("my cat is Ada"), assistant("noted")]
-        for turn in range(40):
-            messages += [user(f"tell me fact {turn}"), assistant("fact " * 40)]
-        talk = LabConversation("t", messages, questions=[
-            {"question": "cat?", "evidence": [2], "ask_after": 81},
-            {"question": "last?", "evidence": [81], "ask_after": 81},
-            {"question": "nothing known", "evidence": [], "ask_after": 81},
-        ])  # fmt: skip
-        found = run([talk], {"all": NoCuration(), "tight": Curator(max_tokens=600)})
-        assert found["all"].evidence_recall == 1
-        assert found["tight"].evidence_recall == 0.5
-        assert found["all"].questions == 2
+@pytest.mark.parametrize("budget", [500, 4_000, 12_000, 30_000])
+def test_the_stand_in_trims_the_sample_as_langchain_does(budget: int) -> None:
+    assert_trims_alike(sample_conversation(), budget)
 
 
-class TestExecutors:
-    def test_processes_threads_and_serial_agree(self) -> None:
-        talks = [session(turns, words=40) for turns in (30, 40, 50)]
-        policies = {"mine": Curator(max_tokens=900), "all": NoCuration()}
-        serial = _numbers(run(talks, policies))
-        assert _numbers(run(talks, policies, executor=None)) == serial
-        with ThreadPoolExecutor(2) as threads:
-            assert _numbers(run(talks, policies, executor=threads)) == serial
-
-    def test_a_dask_cluster_agrees(self) -> None:
-        distributed = pytest.importorskip("distributed", reason="dask.distributed is absent")
-        talks = [session(turns, words=40) for turns in (30, 60)]
-        policies = {"mine": Curator(max_tokens=900), "all": NoCuration()}
-        with (
-            distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            executor: Executor = client.get_executor()
-            assert _numbers(run(talks, policies, executor=executor)) == _numbers(
-                run(talks, policies)
-            )
-
-    def test_a_policy_that_cannot_travel_is_explained(self) -> None:
-        talks = [session(60), session(60)]
-        with pytest.raises(ConfigurationError, match="module-level"):
-            run(talks, {"mine": lambda: Curator(max_tokens=900)}, executor=None)
-
-    def test_something_that_is_no_executor_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="executor"):
-            run([session(2)], ["no curation"], executor=3)
-
-    def test_a_bar_is_drawn_on_standard_error(self, capsys: pytest.CaptureFixture[str]) -> None:
-        run([session(2)], ["no curation"], progress=True)
-        assert capsys.readouterr().out == ""
+@given(messages=conversations(), budget=st.integers(5, 400))
+@settings(max_examples=60, deadline=None)
+def test_the_stand_in_trims_any_conversation_as_langchain_does(
+    messages: list[Any], budget: int
+) -> None:
+    assert_trims_alike(messages, budget)
 
 
-def _numbers(results: Any) -> list[dict[str, Any]]:
-    rows = [result.to_dict() for result in results.policies.values()]
-    for row in rows:
-        del row["ms_per_view"]
-    return rows
+def test_the_sample_is_the_same_every_time_and_valid() -> None:
+    messages = sample_conversation()
+    assert messages == sample_conversation()
+    assert sample_conversation(1) != sample_conversation(2)
+    assert check_conversation(messages, "openai") == []
+    assert any(len(message.get("tool_calls") or ()) > 1 for message in messages)
+    assert count_tokens(messages) > 30_000
 
 
 class TestInput:
     def test_one_list_of_messages_is_one_conversation(self) -> None:
         assert run(session(2), ["no curation"])["no curation"].conversations == 1
 
-    def test_mappings_keep_their_id_and_tools_count(self) -> None:
+    def test_the_id_and_the_tools_of_a_mapping_are_used(self) -> None:
         tool = {"type": "function", "function": {"name": "read", "description": "Read a file."}}
         plain = run([{"id": "x", "messages": session(2)}], ["no curation"])
         armed = run([{"id": "x", "messages": session(2), "tools": [tool]}], ["no curation"])
@@ -265,119 +263,171 @@ class TestInput:
         assert armed["no curation"].peak > plain["no curation"].peak
 
     def test_anthropic_style_conversations_are_read(self) -> None:
-        messages = [
-            user("go"),
-            {"role": "assistant", "content": [
-                {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "file-1.txt"}}]},
-            {"role": "user", "content": [
-                {"type": "tool_result", "tool_use_id": "t1", "content": "see file-2.txt"}]},
-            {"role": "assistant", "content": [
-                {"type": "tool_use", "id": "t2", "name": "read", "input": {"path": "file-2.txt"}}]},
-        ]  # fmt: skip
+        def use(name: str, path: str) -> dict[str, Any]:
+            block = {"type": "tool_use", "id": name, "name": "read", "input": {"path": path}}
+            return {"role": "assistant", "content": [block]}
+
+        block = {"type": "tool_result", "tool_use_id": "t1", "content": "see file-2.txt"}
+        messages = [user("go"), use("t1", "file-1.txt"), {"role": "user", "content": [block]},
+                    use("t2", "file-2.txt")]  # fmt: skip
         found = run([messages], ["no curation"])["no curation"]
         assert (found.calls, found.identifiers) == (2, 1)
 
-    @pytest.mark.parametrize("policies", [{}, {"x": 3}, ["acme"], ["curator"]])
-    def test_a_policy_that_cannot_be_used_is_named(self, policies: Any) -> None:
-        with pytest.raises(ConfigurationError, match="Fix"):
-            run([session(2)], policies)
-
-    def test_sampling_is_labelled_and_scaled(self) -> None:
-        whole = run([session(40)], ["no curation"])["no curation"]
-        part = run([session(40)], ["no curation"], max_calls=21)["no curation"]
-        assert part.sampled == pytest.approx(21 / 42)
-        assert part.tokens_sent == pytest.approx(whole.tokens_sent, rel=0.1)
-        assert "(50% of calls)" in str(run([session(40)], ["no curation"], max_calls=21))
+    def test_an_unreadable_message_is_named_with_its_conversation(self) -> None:
+        with pytest.raises(ConversionError, match=r"in odd: .*messages\[1\]|messages\[1\].*in odd"):
+            run([{"id": "odd", "messages": [user("hi"), {"role": "wizard"}]}], ["no curation"])
 
 
-class TestResults:
-    results = None
+class TestSources:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        (tmp_path / "deep").mkdir()
+        for name, text in (("a.json", "one"), ("deep/b.jsonl.gz", "two")):
+            row = json.dumps({"id": name, "messages": [user(text), assistant("ok")]}).encode()
+            (tmp_path / name).write_bytes(gzip.compress(row) if name.endswith("gz") else row)
+        (tmp_path / "README.md").write_text("not a conversation")
+        return tmp_path
 
-    @pytest.fixture(scope="class")
-    @classmethod
-    def found(cls) -> Any:
-        return run(
-            [session(30)],
-            {"mine": Curator(max_tokens=900), "all": NoCuration(900), "trim": "trim_messages"},
-            max_tokens=900,
-        )
+    def ids(self, *sources: Any) -> list[str]:
+        return [each.id for each in load_conversations(*sources)]
 
-    def test_the_text_table_has_a_row_per_policy(self, found: Any) -> None:
-        lines = str(found).splitlines()
-        assert [line.split()[0] for line in lines[2:5]] == ["mine", "all", "trim"]
+    def test_folders_patterns_and_files_are_read_in_their_order(self, folder: Path) -> None:
+        assert self.ids(folder) == ["a.json", "deep/b.jsonl.gz"]
+        assert self.ids(f"{folder}/**/*.gz") == ["deep/b.jsonl.gz"]
+        assert self.ids(folder / "deep", folder / "a.json") == ["deep/b.jsonl.gz", "a.json"]
+        assert run(folder, ["no curation"])["no curation"].conversations == 2
 
-    def test_the_frame_has_a_row_per_policy(self, found: Any) -> None:
-        frame = found.to_frame()
-        assert list(frame.index) == ["mine", "all", "trim"]
-        assert frame.loc["mine", "costs.none"] > 0
+    def test_a_source_without_conversations_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(ConversionError, match="holds no conversations"):
+            load_conversations(tmp_path)
 
-    def test_json_round_trips(self, found: Any, tmp_path: Any) -> None:
-        text = found.to_json(tmp_path / "results.json")
-        assert json.loads(text) == json.loads((tmp_path / "results.json").read_text())
-        assert [row["name"] for row in json.loads(text)["policies"]] == ["mine", "all", "trim"]
-
-    def test_html_is_escaped(self) -> None:
-        page = run([session(2)], {"<b>": NoCuration()})._repr_html_()
-        assert "<b>" not in page
-        assert "&lt;b&gt;" in page
-
-    def test_every_sheet_is_priced(self, found: Any) -> None:
-        assert {"anthropic", "openai", "gemini", "none"} <= set(found["mine"].costs)
-        assert found["mine"].cost == found["mine"].costs["anthropic"]
-
-
-def test_real_sessions_keep_the_promise() -> None:
-    from tests.support.data import load
-
-    talks = [row for row in load("coding_sessions") if len(row["messages"]) < 150][:4]
-    found = run(talks, {"mine": Curator(max_tokens=8_000)})["mine"]
-    assert found.sound, found.note
+    def test_an_object_store_is_read_and_written(self) -> None:
+        fsspec = pytest.importorskip("fsspec", reason="fsspec is absent")
+        pytest.importorskip("pyarrow", reason="pyarrow is absent")
+        store = fsspec.filesystem("memory")
+        row = json.dumps({"messages": [user("hi"), assistant("yes")]}) + "\n"
+        store.pipe("/logs/one.jsonl.gz", gzip.compress(2 * row.encode()))
+        store.pipe("/logs/two.json", json.dumps([user("hi"), assistant("yes")]).encode())
+        store.pipe("/logs/notes.txt", b"no")
+        assert len(load_conversations("memory://logs")) == 3
+        assert len(load_conversations("memory://logs/*.gz")) == 2
+        assert len(load_conversations("memory://logs/two.json")) == 1
+        run([session(3)], ["no curation"]).to_parquet("memory://out/results.parquet")
+        assert store.cat("/out/results.parquet")[:4] == b"PAR1"
 
 
-def test_exchange_factory_is_a_conversation() -> None:
-    assert run([[user(), *exchange("a"), assistant()]], ["no curation"])["no curation"].calls == 2
+class Counted:
+    """Writes a line for every conversation it is started on."""
+
+    max_tokens = None
+
+    def __init__(self, path: Path, stop_at: int = 10**6) -> None:
+        self.path, self.stop_at = path, stop_at
+
+    def start(self, conversation: Any, counter: Any) -> Any:
+        seen = self.path.read_text().splitlines() if self.path.exists() else []
+        if len(seen) >= self.stop_at:
+            raise KeyboardInterrupt
+        self.path.write_text("\n".join([*seen, conversation.id]) + "\n")
+        return NoCuration().start(conversation, counter)
 
 
-def test_markdown_has_a_row_per_policy(tmp_path: Path) -> None:
-    results = run([session(3)], {"all": NoCuration()})
-    text = results.to_markdown(tmp_path / "table.md")
-    assert (tmp_path / "table.md").read_text(encoding="utf-8") == text + "\n"
-    names = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|")]
-    assert names == ["policy", "---", "all"]
+class TestStoppedRuns:
+    def test_a_stopped_run_goes_on_where_it_was(self, tmp_path: Path) -> None:
+        talks = [{"id": f"t{n}", "messages": session(60)} for n in range(4)]
+        log = tmp_path / "log.txt"
+        with pytest.raises(KeyboardInterrupt):
+            run(talks, {"all": Counted(log, stop_at=2)}, finished=tmp_path / "run")
+        assert len(log.read_text().split()) == 2
+        results = run(talks, {"all": Counted(log)}, finished=tmp_path / "run")
+        assert sorted(log.read_text().split()) == ["t0", "t1", "t2", "t3"]
+        assert numbers(results) == numbers(run(talks, {"all": NoCuration()}))
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"conversations": [session(6)]}, {"provider": "openai"}, {"counter": "cl100k_base"},
+         {"policies": {"all": NoCuration(9)}}],
+    )  # fmt: skip
+    def test_anything_that_changes_is_measured_again(
+        self, tmp_path: Path, change: dict[str, Any]
+    ) -> None:
+        options = {"conversations": [session(5)], "policies": {"all": NoCuration()}}
+        run(**options, finished=tmp_path)
+        run(**options, finished=tmp_path)
+        assert len(list(tmp_path.iterdir())) == 1
+        run(**{**options, **change}, finished=tmp_path)
+        assert len(list(tmp_path.iterdir())) == 2
+
+
+class Deadly:
+    """Kills the worker it runs on, once."""
+
+    max_tokens = None
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def start(self, conversation: Any, counter: Any) -> Any:
+        try:
+            self.mark.touch(exist_ok=False)
+        except FileExistsError:
+            return NoCuration().start(conversation, counter)
+        return os.kill(os.getpid(), signal.SIGKILL)
+
+
+class TestExecutors:
+    policies = MappingProxyType({"mine": Curator(max_tokens=900), "all": NoCuration()})
+
+    @pytest.fixture
+    def dask(self) -> Iterator[Executor]:
+        distributed = pytest.importorskip("distributed", reason="dask.distributed is absent")
+        options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None,
+                   "processes": True}  # fmt: skip
+        with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+            yield client.get_executor()
+
+    def test_processes_threads_and_serial_agree(self) -> None:
+        talks = [{"id": str(n), "messages": session(n, words=40)} for n in (50, 30, 40)]
+        serial = run(talks, self.policies)
+        assert [each.conversation for each in serial.tallies["all"]] == ["50", "30", "40"]
+        assert numbers(run(talks, self.policies, executor=None)) == numbers(serial)
+        with ThreadPoolExecutor(2) as threads:
+            assert numbers(run(talks, self.policies, executor=threads)) == numbers(serial)
+
+    def test_a_dask_cluster_agrees_and_runs_a_lost_task_again(
+        self, dask: Executor, tmp_path: Path
+    ) -> None:
+        talks = [session(60, words=20) for _ in range(2)]
+        found = run(talks, {"all": Deadly(tmp_path / "dead")}, executor=dask)
+        assert (tmp_path / "dead").exists()
+        assert numbers(found) == numbers(run(talks, {"all": NoCuration()}))
+
+    def test_a_dead_process_of_the_pool_is_explained(self, tmp_path: Path) -> None:
+        talks = [session(60, words=20) for _ in range(4)]
+        with pytest.raises(ConfigurationError, match="finished="):
+            run(talks, {"all": Deadly(tmp_path / "dead")}, executor=None)
+
+    def test_a_policy_that_cannot_travel_is_explained(self) -> None:
+        with pytest.raises(ConfigurationError, match="module-level"):
+            run([session(60), session(60)], {"mine": lambda: build() or None}, executor=None)
+
+    def test_an_object_that_is_no_executor_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="executor"):
+            run([session(2)], ["no curation"], executor=3)
+
+    def test_the_bar_is_drawn_on_standard_error(self, capsys: pytest.CaptureFixture[str]) -> None:
+        run([session(2)], ["no curation"], progress=True)
+        assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
-    "sessions", [pytest.param(4, id="some"), pytest.param(99, id="all", marks=pytest.mark.nightly)]
+    "sessions", [pytest.param(2, id="some"), pytest.param(99, id="all", marks=pytest.mark.nightly)]
 )
-def test_the_default_is_on_the_frontier_of_real_sessions(sessions: int) -> None:
-    from tests.support.data import load
-
+def test_the_default_is_sound_and_recommended_on_real_sessions(sessions: int) -> None:
     talks = [
         row for row in load("coding_sessions") if sessions == 99 or 150 < len(row["messages"]) < 220
     ]
     found = run(talks[:sessions], ["curator", *PEERS], max_tokens=32_000, executor=None)
-    assert found["curator"].sound, found.note
+    assert found["curator"].sound, found["curator"].note
     assert "curator" in found.frontier(), str(found)
     assert found.recommend().name == "curator"
-
-
-class TestFailing:
-    def test_a_policy_that_always_fails_loses_everything(self) -> None:
-        found = run([session(5)], {"broken": Curator(max_tokens=5), "all": "no curation"})
-        broken = found["broken"]
-        assert broken.failed == broken.calls == 7
-        assert broken.missed == 1
-        assert broken.identifiers == found["all"].identifiers > 0
-        assert found.frontier() == ["all"]
-
-    def test_totals_are_those_of_the_conversations(self) -> None:
-        found = run([session(5)], {"skipped": Absent(), "all": "no curation"}, max_calls=1)
-        assert found.notes()[0] == (
-            "7 calls in 1 conversation; later calls used 5 identifiers said before, "
-            "repeated 0 calls and edited 0 times"
-        )
-
-
-def test_a_manager_is_not_a_policy() -> None:
-    with pytest.raises(ConfigurationError, match=r"Curator\(SlidingWindowManager\(...\)"):
-        run([session(2)], {"a": SlidingWindowManager(4)})

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from langchain_history_curator import HistoryCurator, mark_cache
-from langchain_history_curator._cache import count_marks
+from langchain_history_curator.tools_and_events import _find_controls
 from tests.langchain.factories import ai, answer, human, system, tool
 from tests.langchain.scripted import ScriptedModel, look
 
@@ -20,7 +20,7 @@ LONG = "a text that is worth caching " * 250
 
 
 def marked(messages: list[BaseMessage]) -> list[int]:
-    return [index for index, message in enumerate(messages) if count_marks(message)]
+    return [index for index, message in enumerate(messages) if _find_controls(message)]
 
 
 class TestMarkCache:

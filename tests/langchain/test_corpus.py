@@ -9,9 +9,9 @@ import pytest
 from langchain_core.messages import convert_to_messages
 
 from history_curator import Curator
-from history_curator.formats import format_of
-from history_curator.errors import ConversionError
 from history_curator.entries import ConversationEntry
+from history_curator.errors import ConversionError
+from history_curator.formats import format_of
 from langchain_history_curator import HistoryCurator
 from tests.langchain.scripted import refusals
 from tests.support.data import load

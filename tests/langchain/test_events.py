@@ -1,4 +1,4 @@
-"""Who listens to a run: exactly whom langchain-core would tell."""
+"""A run is started for listeners only, and then every one of them sees it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,12 @@ from typing import Any
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
-from langchain_core.globals import get_debug, set_debug
-from langchain_core.runnables import RunnableConfig, RunnableLambda
-from langchain_core.runnables.config import (
-    ensure_config,
-    get_callback_manager_for_config,
-    var_child_runnable_config,
-)
-from langchain_core.tracers.context import (
-    _configure_hooks,
-    collect_runs,
-    register_configure_hook,
-    tracing_v2_enabled,
-)
-from langsmith.run_helpers import tracing_context
-from langsmith.utils import get_env_var
+from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.tracers.context import _configure_hooks, collect_runs, register_configure_hook
 
 from langchain_history_curator import HistoryCurator
-from langchain_history_curator._events import listened_to
+from langchain_history_curator.tools_and_events import has_listeners
 from tests.langchain.factories import human
 
 
@@ -40,11 +28,6 @@ class Listener(BaseCallbackHandler):
         self.runs += 1
 
 
-def listeners(config: RunnableConfig | None) -> list[BaseCallbackHandler]:
-    """Whom langchain-core would tell."""
-    return get_callback_manager_for_config(ensure_config(config)).handlers
-
-
 @contextmanager
 def inherited(callbacks: Any) -> Iterator[None]:
     token = var_child_runnable_config.set({"callbacks": callbacks})
@@ -55,20 +38,10 @@ def inherited(callbacks: Any) -> Iterator[None]:
 
 
 @contextmanager
-def debugging() -> Iterator[None]:
-    before = get_debug()
-    set_debug(True)
-    try:
-        yield
-    finally:
-        set_debug(before)
-
-
-@contextmanager
-def hook(*, value: Any = None, env_var: str | None = None) -> Iterator[None]:
-    """What a library does that wants to hear of every run."""
+def hook(value: Any) -> Iterator[None]:
+    """Listen to every run, as a library does."""
     var: ContextVar[Any] = ContextVar("listener", default=None)
-    register_configure_hook(var, True, Listener if env_var else None, env_var)
+    register_configure_hook(var, inheritable=True)
     token = var.set(value)
     try:
         yield
@@ -77,118 +50,34 @@ def hook(*, value: Any = None, env_var: str | None = None) -> Iterator[None]:
         _configure_hooks.pop()
 
 
-@contextmanager
-def environment(**variables: str) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        get_env_var.cache_clear()
-        try:
-            yield
-        finally:
-            patch.undo()
-            get_env_var.cache_clear()
+@pytest.mark.parametrize("config", [None, {}, {"callbacks": []}, {"tags": ["a"]}])
+def test_a_config_without_callbacks_has_no_listeners(config: Any) -> None:
+    assert not has_listeners(config)
 
 
-@pytest.fixture(autouse=True)
-def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tracer that sends nothing anywhere."""
-
-    class Tracer(Listener):
-        def __init__(self, **settings: Any) -> None:
-            super().__init__()
-
-    for module in ("langchain", "context"):
-        monkeypatch.setattr(f"langchain_core.tracers.{module}.LangChainTracer", Tracer)
-
-
-class TestNobody:
-    @pytest.mark.parametrize(
-        "config",
-        [
-            None,
-            {},
-            {"callbacks": None},
-            {"callbacks": []},
-            {"callbacks": CallbackManager(handlers=[])},
-            {"tags": ["a"], "metadata": {"b": 1}, "configurable": {"c": 2}, "run_name": "d"},
-        ],
-    )
-    def test_nobody_is_named(self, config: RunnableConfig | None) -> None:
-        assert not listened_to(config)
-
-    def test_what_is_set_to_nobody(self) -> None:
-        with environment(LANGSMITH_TRACING="false"), tracing_context(enabled=False):
-            assert not listened_to(None)
-            assert not listeners(None)
-
-    def test_a_hook_whose_variable_is_off(self) -> None:
-        with hook(env_var="LISTENER"), environment(LISTENER="0"):
-            assert not listened_to(None)
-            assert not listeners(None)
-
-
-class TestSomebody:
-    @pytest.mark.parametrize(
-        "setting",
-        [
-            inherited([Listener()]),
-            inherited(CallbackManager(handlers=[Listener()])),
-            debugging(),
-            collect_runs(),
-            tracing_v2_enabled(),
-            tracing_context(enabled=True),
-            environment(LANGSMITH_TRACING="true"),
-            environment(LANGCHAIN_TRACING_V2="true"),
-            hook(value=Listener()),
-        ],
-        ids=[
-            "a callback of the run around it",
-            "the manager of the run around it",
-            "debugging",
-            "collected runs",
-            "tracing of a block",
-            "a tracing context",
-            "LANGSMITH_TRACING",
-            "LANGCHAIN_TRACING_V2",
-            "a hook of a library",
-        ],
-    )
-    def test_is_heard(self, setting: Any) -> None:
-        with setting:
-            assert listeners(None)
-            assert listened_to(None)
-            assert listened_to({"tags": ["a"], "callbacks": None})
-        assert not listened_to(None)
-
-    def test_a_hook_with_a_variable(self) -> None:
-        with hook(env_var="LISTENER"), environment(LISTENER="1"):
-            assert listened_to(None)
-
-    @pytest.mark.parametrize(
-        "callbacks", [[Listener()], CallbackManager(handlers=[Listener()])], ids=["list", "manager"]
-    )
-    def test_callbacks(self, callbacks: Any) -> None:
-        assert listened_to({"callbacks": callbacks})
-
-    def test_an_empty_list_stands_for_those_around_it(self) -> None:
-        config: RunnableConfig = {"callbacks": []}
-        with inherited([Listener()]):
-            assert listened_to(config) == bool(listeners(config))
-
-
-@pytest.mark.parametrize("name", ["LANGCHAIN_TRACING", "LANGCHAIN_HANDLER"])
-def test_tracing_of_old_is_refused_as_ever(name: str) -> None:
-    with environment(**{name: "1"}), pytest.raises(RuntimeError, match="no longer supported"):
-        HistoryCurator(max_tokens=500).invoke([human()])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        inherited([Listener()]),
+        inherited(CallbackManager(handlers=[Listener()])),
+        collect_runs(),
+        hook(Listener()),
+    ],
+    ids=["a callback around it", "a manager around it", "collected runs", "a library's hook"],
+)
+def test_listeners_of_the_surroundings_are_found(setting: Any) -> None:
+    with setting:
+        assert has_listeners(None)
+        assert has_listeners({"tags": ["a"], "callbacks": None})
+    assert not has_listeners(None)
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_every_way_of_listening_sees_the_run(wrapped: bool) -> None:
+def test_every_listener_sees_the_run(wrapped: bool) -> None:
     step = HistoryCurator(max_tokens=500)
     chain: Any = RunnableLambda(step.invoke) if wrapped else step
     listener, hooked = Listener(), Listener()
-    with hook(value=hooked), collect_runs() as collected:
+    with hook(hooked), collect_runs() as collected:
         chain.invoke([human()], {"callbacks": [listener]})
     assert listener.runs == hooked.runs == 1 + wrapped
     (run,) = collected.traced_runs

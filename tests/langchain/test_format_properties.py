@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage
 from history_curator.entries import ToolCall
 from langchain_history_curator import LangChainFormat
 
-format = LangChainFormat()
+wire = LangChainFormat()
 
 ids = st.text("abc", min_size=1, max_size=3)
 arguments = st.dictionaries(
@@ -71,7 +71,7 @@ def places(message: AIMessage) -> list[list[str]]:
 def test_every_place_agrees(style: str, given_calls: list[Any], data: st.DataObject) -> None:
     message = message_of(style, given_calls)
     before = message.model_dump_json()
-    (entry,) = format.read(message, 0)
+    (entry,) = wire.read(message, 0)
     assert entry.tool_calls
     assert len(entry.tool_calls) == len(given_calls)
     changed: list[ToolCall] = []
@@ -86,12 +86,12 @@ def test_every_place_agrees(style: str, given_calls: list[Any], data: st.DataObj
     dropped = len(changed) < len(given_calls)
     if dropped:  # a rename beside a removal is told apart by the name, so keep the ids there
         changed = [c for c in changed if not c.id.startswith("new-")]
-    (written,) = format.write([entry.evolve(tool_calls=tuple(changed) or None)])
+    (written,) = wire.write([entry.evolve(tool_calls=tuple(changed) or None)])
     assert isinstance(written, AIMessage)
     expected = [call.id for call in changed]
     assert places(written) == [expected] * 4
     assert (written.id, written.response_metadata) == ("m", {"model": "m"})
     assert written.content[0] == {"type": "text", "text": "look"}
-    (again,) = format.read(written, 0)
+    (again,) = wire.read(written, 0)
     assert again.tool_calls == (tuple(changed) or None)
     assert message.model_dump_json() == before

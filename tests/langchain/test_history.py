@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import RunnableLambda
 
+from history_curator.config import RetentionConfig
 from history_curator.managers import ToolResultTruncator
 from history_curator.record import prune
-from history_curator.config import RetentionConfig
 from history_curator.tokens import count_tokens
 from langchain_history_curator import CuratedChatMessageHistory, recall_tool
 from tests.langchain.factories import ai, answer, human, system, tool
@@ -72,11 +71,6 @@ class TestView:
         assert count_tokens(history.messages) <= 1_000
         assert refusals([*history.messages, human("next")]) == []
 
-    def test_a_view_may_end_on_the_answer(self) -> None:
-        history = CuratedChatMessageHistory(ListStore(), max_tokens=1_000)
-        history.add_messages(exchange(1))
-        assert history.messages[-1].text == "answer 1"
-
     async def test_async_is_the_same(self) -> None:
         history = CuratedChatMessageHistory(ListStore(), max_tokens=1_000)
         for turn in range(20):
@@ -85,15 +79,6 @@ class TestView:
         assert len(await history.aget_record()) == 80
         await history.aclear()
         assert history.record == []
-
-    def test_convenience_methods_reach_the_store(self) -> None:
-        store = ListStore()
-        history = CuratedChatMessageHistory(store, max_tokens=1_000)
-        history.add_user_message("hi")
-        history.add_ai_message("hello")
-        assert [m.type for m in store.rows] == ["human", "ai"]
-        history.clear()
-        assert store.rows == []
 
     def test_reading_twice_gives_the_same(self, tmp_path: Path) -> None:
         history = CuratedChatMessageHistory(sqlite(tmp_path), max_tokens=1_000)
@@ -116,19 +101,6 @@ class TestView:
 
 
 class TestStores:
-    def test_recall_reads_the_store_once(self, tmp_path: Path) -> None:
-        first = CuratedChatMessageHistory(sqlite(tmp_path), max_tokens=1_000)
-        for turn in range(30):
-            first.add_messages(exchange(turn))
-        store = sqlite(tmp_path)
-        tool = recall_tool(store)
-        assert "question 3" in tool.invoke({"query": "question 3"})
-        asked: list[str] = []
-        event = pytest.importorskip("sqlalchemy").event
-        event.listen(store.engine, "before_cursor_execute", lambda *args: asked.append(args[2]))
-        assert "question 3" in tool.invoke({"query": "question 3"})
-        assert len(asked) == 1
-
     def test_sqlite_survives_a_restart(self, tmp_path: Path) -> None:
         first = CuratedChatMessageHistory(sqlite(tmp_path), max_tokens=1_000)
         for turn in range(20):
@@ -155,13 +127,6 @@ class TestStores:
             answer = await recall_tool(record).ainvoke({"query": "question 1"})
             assert "question 1" in answer
         await store.async_engine.dispose()
-
-    def test_langchains_own_in_memory_store(self) -> None:
-        from langchain_core.chat_history import InMemoryChatMessageHistory
-
-        history = CuratedChatMessageHistory(InMemoryChatMessageHistory(), max_tokens=1_000)
-        history.add_messages(exchange(1))
-        assert len(history.record) == 4
 
 
 class TestOutage:
@@ -403,27 +368,6 @@ class TestRunnableWithMessageHistory:
         for turn in range(25):
             await chain.ainvoke({"question": f"question {turn} " + "word " * 20}, session)
         assert len(sqlite(tmp_path, "s").messages) == 50
-
-    def test_messages_in_and_out_without_a_history_key(self, tmp_path: Path) -> None:
-        from langchain_core.runnables.history import RunnableWithMessageHistory
-
-        model = ScriptedModel(steps=0, window=500)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            chain = RunnableWithMessageHistory(
-                RunnableLambda(model.invoke),
-                lambda session_id: CuratedChatMessageHistory(
-                    sqlite(tmp_path, session_id), max_tokens=300
-                ),
-            )
-        session: Any = {"configurable": {"session_id": "s"}}
-        for turn in range(30):
-            chain.invoke([HumanMessage(f"question {turn} " + "word " * 20)], session)
-        record = sqlite(tmp_path, "s").messages
-        assert [m.text.split()[1] for m in record if m.type == "human"] == [
-            str(turn) for turn in range(30)
-        ]
-        assert len([m for m in record if isinstance(m, AIMessage)]) == 30
 
 
 def test_system_messages_in_the_store_survive() -> None:

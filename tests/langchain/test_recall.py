@@ -19,10 +19,6 @@ def handle(index: int) -> str:
 
 
 class TestBoundToARecord:
-    def test_by_handle(self) -> None:
-        out = recall_tool(SAID).invoke({"handle": handle(2)})
-        assert "the code is 4711" in out
-
     def test_by_handle_and_lines(self) -> None:
         out = recall_tool(SAID).invoke({"handle": handle(2), "lines": "2"})
         assert "4711" in out

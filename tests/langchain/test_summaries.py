@@ -11,8 +11,6 @@ import pytest
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatResult
-from langchain_core.tools import tool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
 from history_curator.managers import SummarizingManager
@@ -22,7 +20,7 @@ from langchain_history_curator import (
     StoredSummaries,
     model_node,
 )
-from langchain_history_curator._summaries import merge_summaries
+from langchain_history_curator.middleware import merge_summaries
 
 agents = pytest.importorskip("langchain.agents")
 
@@ -114,104 +112,6 @@ class TestInOneStep:
         for _ in range(12):
             said = [*agent.invoke({"messages": said})["messages"], HumanMessage("and? " * 30)]
         assert 1 <= len(summariser.calls) <= 6
-
-
-@tool
-def look(number: int) -> str:
-    """Look something up."""
-    return f"{number}: " + "word " * 60
-
-
-class Looking(GenericFakeChatModel):
-    """Looks up one thing after the other; sums up when it is asked to."""
-
-    messages: Any = None
-    model_name: str = "looker"
-    mute: bool = False
-    sent: list[tuple[list[BaseMessage], Any]] = Field(default_factory=list)
-    tags: list[list[str]] = Field(default_factory=list)
-
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
-        return self.bind(tools=[convert_to_openai_tool(one) for one in tools], **kwargs)
-
-    def _generate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> ChatResult:
-        self.sent.append((list(messages), kwargs.get("tools")))
-        self.tags.append(list(run_manager.tags))
-        number = len(self.sent)
-        call = {"name": "look", "args": {"number": number}, "id": f"c{number}"}
-        answer = AIMessage("", tool_calls=[call]) if number < 60 else AIMessage("done")
-        if "[This is not from the user.]" in messages[-1].text and not self.mute:
-            answer = AIMessage(f"{SUMMARY} ({number})")
-        elif "You keep the working memory" in messages[-1].text:
-            answer = AIMessage(f"Alone. ({number})")
-        self.messages = iter([answer])
-        return super()._generate(messages, stop, run_manager, **kwargs)
-
-    def asked_behind(self) -> list[int]:
-        return [n for n, (said, _) in enumerate(self.sent) if "not from the user" in said[-1].text]
-
-    def asked_alone(self) -> list[int]:
-        return [n for n, (said, _) in enumerate(self.sent) if "working memory" in said[-1].text]
-
-
-class TestRidingTheCache:
-    """A summary by the agent's own model is asked for behind the request before."""
-
-    def run(self, model: Looking, summariser: Any, **settings: Any) -> Any:
-        manager = SummarizingManager(summariser, max_tokens=200)
-        ours = HistoryCuratorMiddleware(manager, max_tokens=1_500)
-        agent = agents.create_agent(
-            model, [look], system_prompt="Look.", middleware=[ours], **settings
-        )
-        return agent.invoke({"messages": [HumanMessage("go")]}, {"recursion_limit": 500})
-
-    def test_the_same_system_tools_and_messages_and_one_instruction(self) -> None:
-        model = Looking()
-        state = self.run(model, model)
-        behind = model.asked_behind()
-        assert len(behind) >= 3
-        assert not model.asked_alone()
-        for number in behind:
-            assert model.sent[number][0][:-1] == model.sent[number - 1][0]
-            assert model.sent[number][1] == model.sent[number - 1][1]
-            assert "nostream" in model.tags[number]
-            assert any(
-                f"{SUMMARY} ({number + 1})" in said.text for said in model.sent[number + 1][0]
-            )
-        assert not any(SUMMARY in said.text for said in state["messages"])
-
-    async def test_awaited(self) -> None:
-        model = Looking()
-        ours = HistoryCuratorMiddleware(SummarizingManager(model, max_tokens=200), max_tokens=1_500)
-        agent = agents.create_agent(model, [look], middleware=[ours])
-        await agent.ainvoke({"messages": [HumanMessage("go")]}, {"recursion_limit": 500})
-        assert len(model.asked_behind()) >= 3
-        assert not model.asked_alone()
-
-    def test_another_model_is_asked_alone(self) -> None:
-        model, other = Looking(), Looking(model_name="other")
-        self.run(model, other)
-        assert not model.asked_behind()
-        assert len(other.asked_alone()) == len(other.sent) >= 3
-
-    def test_so_is_one_that_does_not_answer(self) -> None:
-        model = Looking(mute=True)
-        self.run(model, model)
-        assert len(model.asked_behind()) == len(model.asked_alone()) >= 2
-
-    def test_nothing_of_another_conversation_is_before_it(self) -> None:
-        model = Looking()
-        manager = SummarizingManager(model, max_tokens=200)
-        ours = HistoryCuratorMiddleware(manager, max_tokens=1_500)
-        agent = agents.create_agent(model, [], middleware=[ours])
-        shared = history()[:8]
-        model.sent += [([HumanMessage("x")], None)] * 60  # it answers from now on
-        agent.invoke({"messages": [*shared, HumanMessage("a secret of one")]})
-        agent.invoke({"messages": [*history(), HumanMessage("the question of another")]})
-        assert model.asked_alone()
-        assert not model.asked_behind()
 
 
 class TestCheckpoint:

@@ -105,36 +105,6 @@ def test_the_window_is_used_and_never_exceeded(talk, name, encoding, stretch, hi
     provider.check()
 
 
-@pytest.mark.parametrize(("talk", "before", "after"), [(agent, 0.9, 1.4), (chain, 1.4, 0.9)])
-def test_another_version_of_the_model_may_count_otherwise(talk, before, after):
-    versions = {"mistral-large-2411": before, "mistral-large-2512": after}
-    provider = Provider(LIMIT, "mistral", versions=versions)
-
-    talk([Metered(model_name=name, provider=provider) for name in versions], [115, 225])
-
-    provider.check(versions=(0, 115))
-
-
-@pytest.mark.parametrize(
-    ("talk", "unsaid"),
-    [
-        (agent, (115, 1.5)),
-        (agent, (122, 1.5)),
-        (agent, (115, 0.7)),
-        (chain, (115, 1.5)),
-        (chain, (122, 1.5)),
-        (chain, (115, 0.75)),  # messages alone: less than 0.8 of it might be another agent's
-    ],
-)
-def test_a_model_that_begins_to_count_otherwise(talk, unsaid):
-    """Nobody can know before the first request that is counted so; the next ones fit."""
-    provider = Provider(LIMIT, "mistral", versions={"mistral-large": 0.9}, unsaid=unsaid)
-
-    talk([Metered(model_name="mistral-large", provider=provider)], [250])
-
-    provider.check(versions=(0, unsaid[0]))
-
-
 @pytest.mark.parametrize("refusal", ["too long", "{} tokens > 4000 maximum"])
 def test_a_refusal_is_remembered(refusal):
     """What the smaller view was counted as tells how much the next one may hold."""

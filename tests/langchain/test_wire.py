@@ -22,11 +22,10 @@ from langchain_core.tools import tool
 from pydantic import BaseModel, Field
 
 from history_curator.errors import ConfigurationError
-from history_curator.tokens import count_tokens, get_counter
+from history_curator.tokens import get_counter
 from langchain_history_curator import (
     HistoryCurator,
     HistoryCuratorMiddleware,
-    budget_for_model,
     model_node,
     pin,
     pre_model_hook,
@@ -92,10 +91,6 @@ class TestInTheMiddleOfAChain:
         assert not wire.refused
         assert wire.last["messages"][-1]["role"] == "user"
 
-    def test_told_so_it_is_a_request(self) -> None:
-        view = HistoryCurator(max_tokens=800, tail="request").invoke(history_of(3))
-        assert view[-1].type == "human"
-
 
 def texts(part: Any) -> Iterator[str]:
     """Every text in a piece of JSON."""
@@ -136,27 +131,6 @@ class TestStructuredAnswers:
         bare = HistoryCurator.for_model(Wire(name).model, max_tokens=3_000)
         assert step.curate("hi").tokens > bare.curate("hi").tokens + 600
 
-    def test_whichever_way_it_is_asked_for(self) -> None:
-        from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
-
-        middleware: Any = HistoryCuratorMiddleware(max_tokens=3_000)
-
-        class Request:
-            tools: tuple[Any, ...] = ()
-            response_format: Any = None
-
-        costs = []
-        for form in (
-            AutoStrategy(Weather),
-            ToolStrategy(Weather),
-            ProviderStrategy(Weather),
-            Weather,
-        ):
-            request = Request()
-            request.response_format = form
-            costs.append(get_counter("o200k_base").count_tools(middleware.schemas(request)))
-        assert min(costs) > 600
-
 
 @tool
 def look(place: str) -> str:
@@ -192,11 +166,6 @@ class State(BaseModel):
 
 
 class TestPydanticState:
-    def test_in_the_step_and_in_the_hook(self) -> None:
-        state = State(messages=[HumanMessage("hi")])
-        assert HistoryCurator(max_tokens=100).invoke(state)[0] is state.messages[0]
-        assert pre_model_hook(100).invoke(state)["llm_input_messages"][0] is state.messages[0]
-
     def test_in_a_graph(self) -> None:
         graph = pytest.importorskip("langgraph.graph")
         wire = Wire("openai")
@@ -208,32 +177,6 @@ class TestPydanticState:
         assert out["messages"][-1].text == "ok"
         assert not wire.refused
         assert len(wire.last["messages"]) < 20
-
-
-class TestBudgets:
-    @pytest.mark.parametrize(
-        ("name", "settings", "expected"),
-        [
-            ("responses", {"model": "gpt-5"}, 258_400),
-            ("openai", {"model": "gpt-4o"}, 121_600 - 16_384),
-            ("openai", {"model": "gpt-4o", "max_tokens": 1_000}, 120_600),
-            ("anthropic", {"max_tokens": 8_000}, 182_000),
-            ("gemini", {}, 996_147),
-            ("bedrock", {"max_tokens": 8_000}, 182_000),
-        ],
-    )
-    def test_of_the_models_own(self, name: str, settings: dict[str, Any], expected: int) -> None:
-        assert budget_for_model(Wire(name, **settings).model).max_tokens == expected
-
-    def test_as_a_share_of_the_window(self) -> None:
-        model = Wire("openai").model
-        assert HistoryCurator.for_model(model, max_tokens=0.25).max_tokens == 32_000
-        wire = Wire("openai", profile={"max_input_tokens": 4_000, "max_output_tokens": 500})
-        agent = agents.create_agent(
-            wire.model, [], middleware=[HistoryCuratorMiddleware(max_tokens=0.25)]
-        )
-        agent.invoke({"messages": [*history_of(40), HumanMessage("so?")]})
-        assert count_tokens(wire.last["messages"]) <= 1_000
 
 
 class TestNames:

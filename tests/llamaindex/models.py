@@ -13,7 +13,7 @@ from history_curator import ConversationEntry
 from history_curator.rules import get_profile
 from history_curator.tokens import get_counter
 from llamaindex_history_curator import LlamaIndexFormat
-from llamaindex_history_curator._models import tool_schemas
+from llamaindex_history_curator.models import tool_schemas
 from tests.llamaindex.factories import assistant
 
 Answer = Callable[[int, Sequence[ChatMessage]], ChatMessage]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
+from llama_index.core.agent.workflow import AgentWorkflow
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.tools import FunctionTool
@@ -86,12 +86,6 @@ class TestFunctionAgent:
             lookup(number) for number in range(STEPS)
         ]
 
-    async def test_an_uncurated_agent_would_not(self) -> None:
-        llm = caller(8)
-        memory = CuratedMemory.from_defaults(token_limit=LIMIT)
-        await FunctionAgent(llm=llm, tools=[lookup]).run("what?", memory=memory)
-        assert max(llm.costs) > LIMIT
-
     async def test_the_cut_stays_put_for_many_calls(self) -> None:
         llm = caller(120)
         agent = function_agent(llm, tools=[FunctionTool.from_defaults(_small, name="lookup")])
@@ -101,28 +95,6 @@ class TestFunctionAgent:
             for before, after in zip(llm.sent, llm.sent[1:], strict=False)
         )
         assert kept >= 100
-
-    async def test_parallel_calls_with_a_direct_return_leave_a_valid_history(self) -> None:
-        def answer(number: int, messages: Sequence[ChatMessage]) -> ChatMessage:
-            if number == 0:
-                return ChatMessage(
-                    role="assistant",
-                    blocks=[
-                        ToolCallBlock(tool_call_id="a", tool_name="stop", tool_kwargs={"n": 1}),
-                        ToolCallBlock(tool_call_id="b", tool_name="lookup", tool_kwargs={"n": 2}),
-                    ],
-                )
-            return assistant("next answer")
-
-        stop = FunctionTool.from_defaults(_small, name="stop", return_direct=True)
-        llm = RecordingLLM(answer)
-        agent = function_agent(llm, tools=[stop, lookup])
-        memory = CuratedMemory.from_defaults(token_limit=LIMIT)
-        await agent.run("first", memory=memory)
-        assert orphans(memory.get_all()) != []
-        await agent.run("second", memory=memory)
-        assert orphans(llm.sent[-1]) == []
-        assert problems(llm.sent[-1]) == []
 
     async def test_an_early_stop_keeps_the_run_in_the_record(self) -> None:
         llm = RecordingLLM(
@@ -139,22 +111,6 @@ class TestFunctionAgent:
         assert roles(record)[:3] == ["user", "assistant", "tool"]
         assert record[-1].content == "stopped"
         assert len(record) == 1 + 4 * 2 + 1 + 1
-
-    async def test_state_in_the_prompt_does_not_reach_the_record(self) -> None:
-        llm = RecordingLLM()
-        memory = CuratedMemory.from_defaults(token_limit=LIMIT)
-        agent = function_agent(llm, initial_state={"mood": "fine"})
-        await agent.run("hello", memory=memory)
-        assert "mood" in str(llm.sent[0][-1].content)
-        assert memory.get_all()[0].content == "hello"
-
-    async def test_without_a_memory_it_gets_a_curated_one(self) -> None:
-        agent = function_agent(RecordingLLM())
-        context = Context(agent)
-        await agent.run("hello", ctx=context)
-        memory = await context.store.get("memory")
-        assert isinstance(memory, CuratedMemory)
-        assert texts(memory.get_all()) == ["hello", "answer 0"]
 
     async def test_it_works_with_a_memory_of_another_kind(self) -> None:
         llm = caller(6)
@@ -173,23 +129,6 @@ class TestFunctionAgent:
         with pytest.raises(BudgetUnsatisfiableError, match="Fix"):
             await agent.run("big " * 500, ctx=context)
         assert dumped(await context.store.get("scratchpad")) == dumped(pad)
-
-    async def test_the_first_tool_choice_is_still_forced(self) -> None:
-        seen: list[Any] = []
-
-        class Choosy(RecordingLLM):
-            def _prepare_chat_with_tools(self, tools: Any, **kwargs: Any) -> dict[str, Any]:
-                seen.append(kwargs.get("tool_choice"))
-                kwargs.pop("tool_choice", None)
-                return super()._prepare_chat_with_tools(tools, **kwargs)
-
-        llm = Choosy(
-            lambda number, messages: (
-                call("c0", name="lookup", n=0) if number == 0 else assistant("done")
-            )
-        )
-        await function_agent(llm, initial_tool_choice="lookup").run("go")
-        assert seen == ["lookup", None]
 
 
 class TestReActAgent:
@@ -230,7 +169,6 @@ class TestReActAgent:
         llm = RecordingLLM(answer)
         await react_agent(llm).run("go")
         assert [problems(sent) for sent in llm.sent] == [[], []]
-        assert texts(llm.sent[1]).count("go") == 1
 
 
 class TestContext:
@@ -337,29 +275,14 @@ class TestRecall:
         assert "result " in answers[0]
         assert "Refused" not in answers[0]
 
-    async def test_off_by_default(self) -> None:
-        tools = await function_agent(RecordingLLM()).get_tools()
-        assert [tool.metadata.name for tool in tools] == ["lookup"]
-
 
 class TestConfiguration:
-    async def test_the_budget_follows_the_llm(self) -> None:
-        def answer(number: int, messages: Sequence[ChatMessage]) -> ChatMessage:
-            return call(f"c{number}", name="lookup", n=2) if number < 9 else assistant("done")
-
-        llm = RecordingLLM(answer, window=8_000, output=1_000)
-        await CuratedFunctionAgent(llm=llm, tools=[lookup]).run("go")
-        assert 4_000 < max(llm.costs) <= 8_000 - 1_000 - 400
-
     async def test_tools_count_against_the_budget(self) -> None:
         tool = FunctionTool.from_defaults(lookup, description="Look something up. " * 100)
         llm = caller(10)
         await function_agent(llm, tools=[tool], token_limit=4_000).run("go")
         assert max(llm.costs) <= 4_000
         assert max(map(cost, llm.sent)) < 3_700
-
-    def test_a_short_name_for_traces(self) -> None:
-        assert repr(function_agent(RecordingLLM(), name="Ada")) == "CuratedFunctionAgent('Ada')"
 
 
 def _small(n: int = 0) -> str:

@@ -15,7 +15,6 @@ from llama_index.core.chat_engine import (
     ContextChatEngine,
     SimpleChatEngine,
 )
-from llama_index.core.memory import ChatMemoryBuffer
 from pydantic import PrivateAttr
 
 from llamaindex_history_curator import CuratedLLM, CuratedMemory
@@ -175,30 +174,6 @@ async def test_a_given_history_replaces_the_record_and_leaves_an_audit() -> None
     await engine.achat("next", chat_history=[user("given"), assistant("yes")])
     assert texts(memory.get_all())[:3] == ["given", "yes", "next"]
     assert texts(memory.replaced[0].messages) == ["old", "answer"]
-
-
-def test_an_engine_does_not_replace_an_empty_memory() -> None:
-    memory = CuratedMemory.from_defaults(token_limit=LIMIT)
-    engine = SimpleChatEngine.from_defaults(llm=answering(), memory=memory)
-    engine.chat("hello")
-    assert texts(memory.get_all())[0] == "hello"
-
-
-def test_a_long_system_prompt_stops_the_peer_and_not_us() -> None:
-    prompt = "be brief " * 600
-    peer = SimpleChatEngine.from_defaults(
-        llm=answering(),
-        memory=ChatMemoryBuffer.from_defaults(token_limit=LIMIT),
-        system_prompt=prompt,
-    )
-    with pytest.raises(ValueError, match="Initial token count exceeds token limit"):
-        peer.chat("hello")
-    llm = answering()
-    ours = SimpleChatEngine.from_defaults(
-        llm=llm, memory=CuratedMemory.from_defaults(token_limit=LIMIT), system_prompt=prompt
-    )
-    ours.chat("hello")
-    assert llm.sent[0][-1].content == "hello"
 
 
 async def _settle(memory: CuratedMemory, count: int) -> None:

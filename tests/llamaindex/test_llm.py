@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from llama_index.core import Document, MockEmbedding, VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms import MockLLM
@@ -16,10 +15,10 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
-from history_curator import BudgetUnsatisfiableError, SlidingWindowManager, SummarizingManager
+from history_curator import BudgetUnsatisfiableError
 from llamaindex_history_curator import CuratedLLM, CuratedMemory
-from llamaindex_history_curator._llm import ReadyPrompt
-from tests.llamaindex.factories import assistant, call, dumped, result, system, texts, user
+from llamaindex_history_curator.llm import ReadyPrompt
+from tests.llamaindex.factories import assistant, call, dumped, result, system, user
 from tests.llamaindex.models import RecordingLLM, problems
 from tests.llamaindex.wires import Step, Wire
 
@@ -97,24 +96,11 @@ async def test_every_way_to_chat_is_curated(way: str) -> None:
     assert inner.sent[0][-1].content == "now?"
 
 
-def test_a_short_chat_passes_as_it_is() -> None:
-    inner, said = RecordingLLM(), [system(), user()]
-    CuratedLLM(llm=inner, token_limit=LIMIT).chat(said)
-    assert all(sent is given for sent, given in zip(inner.sent[0], said, strict=True))
-
-
 def test_the_history_given_is_not_changed() -> None:
     said = long_history()
     before = dumped(said)
     CuratedLLM(llm=RecordingLLM(), token_limit=LIMIT).chat(said)
     assert dumped(said) == before
-
-
-def test_managers_are_taken() -> None:
-    inner = RecordingLLM()
-    llm = CuratedLLM(llm=inner, token_limit=9_000, managers=[SlidingWindowManager(3)])
-    llm.chat([message for n in range(9) for message in (user(f"q{n}"), assistant("a"))] + [user()])
-    assert len(inner.sent[0]) <= 4
 
 
 def test_what_cannot_fit_is_refused() -> None:
@@ -138,19 +124,6 @@ async def test_it_curates_the_running_loop_of_a_plain_agent() -> None:
         assert len(memory.get_all()) == 32
 
 
-def test_structured_output_is_curated_too() -> None:
-    class Verdict(BaseModel):
-        """A verdict."""
-
-        word: str = "fine"
-
-    inner = RecordingLLM(lambda number, messages: call("v", name="Verdict", word="good"))
-    llm = CuratedLLM(llm=inner, token_limit=LIMIT)
-    response = llm.as_structured_llm(Verdict).chat(long_history())
-    assert response.raw == Verdict(word="good")
-    assert max(inner.costs) <= LIMIT
-
-
 async def test_completion_passes_through() -> None:
     llm = CuratedLLM(llm=MockLLM(), token_limit=LIMIT)
     assert llm.complete("hello").text == "hello"
@@ -164,16 +137,6 @@ def test_an_llm_without_functions_says_so() -> None:
     assert llm.metadata.is_function_calling_model is False
     with pytest.raises(NotImplementedError, match="MockLLM cannot call functions"):
         llm.chat_with_tools(TOOLS, chat_history=[user()])
-
-
-def test_what_the_wrapped_llm_says_about_itself_is_passed_on() -> None:
-    inner = RecordingLLM(window=9_000, system_prompt="rules")
-    llm = CuratedLLM(llm=inner)
-    assert llm.metadata.context_window == 9_000
-    assert llm.system_prompt == "rules"
-    assert llm.callback_manager is inner.callback_manager
-    assert repr(llm) == "CuratedLLM(RecordingLLM)"
-    assert texts([inner.chat([user()]).message]) == ["answer 0"]
 
 
 class Verdict(BaseModel):
@@ -201,10 +164,10 @@ class TestTheWrappedLLM:
     def test_what_is_set_reaches_it(self) -> None:
         wire = Wire("openai")
         llm = CuratedLLM(wire.llm)
-        before = llm._viewer().curator.max_tokens
+        before = llm._get_sender().curator.max_tokens
         llm.model = "gpt-4"
         assert wire.llm.model == "gpt-4"
-        assert llm._viewer().curator.max_tokens != before
+        assert llm._get_sender().curator.max_tokens != before
 
     @pytest.mark.parametrize("way", ["sync", "async", "as_structured_llm"])
     def test_structured_answers_are_asked_for_natively_and_curated(self, way: str) -> None:
@@ -237,62 +200,5 @@ class TestTheWrappedLLM:
         assert "How good is tea?" in json.dumps(wire.last)
         assert wire.refused == []
 
-    def test_what_an_engine_retrieves_stays_within_the_budget(self) -> None:
-        index = VectorStoreIndex.from_documents(
-            [Document(text=f"Fact {n}: " + "the sky is blue " * 30) for n in range(3)],
-            embed_model=MockEmbedding(embed_dim=8),
-        )
-        wrapped = RecordingLLM()
-        llm = CuratedLLM(wrapped, token_limit=1_200)
-        memory = CuratedMemory.from_defaults(token_limit=1_200)
-        engine = index.as_chat_engine(
-            chat_mode="context", llm=llm, memory=memory, similarity_top_k=3
-        )
-        for number in range(12):
-            engine.chat(f"question {number} " + "why " * 40)
-        assert max(wrapped.costs) <= 1_200
-        assert all(problems(sent) == [] for sent in wrapped.sent)
-        assert "Fact" in str(wrapped.sent[-1])
-
 
 SUMMED = "not from the user"
-
-
-class TestSummariesRideTheCache:
-    """A summary by the LLM itself is asked for behind the request before."""
-
-    def script(self, number: int, messages: Sequence[ChatMessage]) -> ChatMessage:
-        asked = messages[-1].content or ""
-        if SUMMED in asked or "working memory" in asked:
-            return assistant(f"Summary {number}.")
-        return call(f"c{number}", name="lookup", n=number)
-
-    @pytest.mark.parametrize("awaited", [False, True])
-    def test_the_same_messages_and_tools_and_one_instruction(self, awaited: bool) -> None:
-        inner = RecordingLLM(self.script)
-        manager = SummarizingManager(inner, max_tokens=100)
-        llm = CuratedLLM(llm=inner, token_limit=900, managers=[manager])
-        said = [system("rules"), user("task")]
-        for number in range(40):
-            if awaited:
-                answer = asyncio.run(llm.achat_with_tools(TOOLS, chat_history=said))
-            else:
-                answer = llm.chat_with_tools(TOOLS, chat_history=said)
-            (made,) = llm.get_tool_calls_from_response(answer)
-            said += [answer.message, result(made.tool_id, f"{number} " + "w " * 50)]
-        behind = [at for at, sent in enumerate(inner.sent) if SUMMED in (sent[-1].content or "")]
-        assert len(behind) >= 3
-        assert not any("working memory" in (sent[-1].content or "") for sent in inner.sent)
-        for at in behind:
-            assert inner.sent[at][:-1] == inner.sent[at - 1]
-            assert inner._calls[at][1] == inner._calls[at - 1][1] == TOOLS
-            assert any(f"Summary {at}." in (one.content or "") for one in inner.sent[at + 1])
-
-    def test_another_llm_is_asked_alone(self) -> None:
-        inner, other = RecordingLLM(self.script), MockLLM()
-        llm = CuratedLLM(
-            llm=inner, token_limit=900, managers=[SummarizingManager(other, max_tokens=100)]
-        )
-        for end in range(20, 60, 2):
-            llm.chat_with_tools(TOOLS, chat_history=long_history()[:end])
-        assert not any(SUMMED in (sent[-1].content or "") for sent in inner.sent)

@@ -79,7 +79,7 @@ def test_the_next_view_is_small_enough_at_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streaming"])
-@pytest.mark.parametrize("kind", ["function", "react", "code"])
+@pytest.mark.parametrize("kind", ["function", "react"])
 async def test_agents_go_on_with_a_smaller_view(kind: str, streaming: bool) -> None:
     options = {"stream_options": {"include_usage": True}} if streaming else {}
     wire = Small("openai", asks(kind), additional_kwargs=options)

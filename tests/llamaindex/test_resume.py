@@ -20,7 +20,6 @@ from llamaindex_history_curator import (
     CuratedAgentWorkflow,
     CuratedFunctionAgent,
     CuratedMemory,
-    register_store,
 )
 from tests.llamaindex.factories import assistant, call, texts, user
 from tests.llamaindex.models import RecordingLLM
@@ -86,37 +85,11 @@ class TestAStoreIsFoundAgain:
         again.put(user("3"))
         assert texts(memory.get_all()) == ["1", "2", "3"]
 
-    def test_by_its_name(self) -> None:
-        store = SimpleChatStore()
-        register_store("by name", store)
-        memory = CuratedMemory.from_defaults(chat_store="by name", chat_store_key="s")
-        memory.put(user("1"))
-        again = CuratedMemory.from_dict(elsewhere(memory))
-        assert again.chat_store is store
-
-    def test_a_function_opens_it_when_it_is_needed(self) -> None:
-        opened: list[SimpleChatStore] = []
-
-        def open_it() -> SimpleChatStore:
-            opened.append(SimpleChatStore())
-            return opened[-1]
-
-        register_store("opened later", open_it)
-        assert opened == []
-        for _ in range(2):
-            CuratedMemory.from_defaults(chat_store="opened later")
-        assert len(opened) == 1
-
-    def test_a_name_nobody_registered_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="register_store"):
-            CuratedMemory.from_defaults(chat_store="nobody knows")
-
     def test_no_password_is_written_down(self) -> None:
         store = SQLAlchemyChatStore(
             table_name="t", async_database_uri="postgresql+asyncpg://ada:hush@localhost/chats"
         )
         memory = CuratedMemory.from_defaults(chat_store=store)
-        memory._mirror = [user("1")]
         assert "hush" not in json.dumps(memory.to_dict())
         assert memory.to_dict()["store"] is None
 
@@ -143,16 +116,11 @@ class TestAStoreIsNotFound:
 
     async def test_whoever_uses_it_is_told_what_to_pass_and_where(self) -> None:
         memory = self.restored()
-        told = r"Elsewhere.*register_store.*Context\.from_dict.*memory=.*chat_store="
+        told = r"Elsewhere.*memory=.*chat_store="
         with pytest.raises(ConfigurationError, match=told):
             memory.get()
         with pytest.raises(ConfigurationError, match=told):
             await memory.aput(user("2"))
-
-    def test_nothing_that_was_saved_is_lost_by_saving_again(self) -> None:
-        data = json.loads(json.dumps(self.restored().to_dict()))
-        assert [one["role"] for one in data["messages"]] == ["user"]
-        assert data["chat_store"] == "Elsewhere"
 
     async def test_a_run_that_is_given_a_memory_goes_on(self) -> None:
         runner = agent()

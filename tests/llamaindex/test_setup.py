@@ -23,9 +23,8 @@ from history_curator import (
     SlidingWindowManager,
     SummarizingManager,
 )
-from history_curator.managers import CurationContext
 from history_curator.entries import ConversationEntry
-from history_curator.rules import get_profile
+from history_curator.managers import CurationContext
 from llamaindex_history_curator import (
     CuratedFunctionAgent,
     CuratedLLM,
@@ -33,8 +32,8 @@ from llamaindex_history_curator import (
     CuratedReActAgent,
     LlamaIndexFormat,
 )
-from llamaindex_history_curator._options import make_curator
-from tests.llamaindex.factories import assistant, texts, user
+from llamaindex_history_curator.models import make_curator
+from tests.llamaindex.factories import assistant, user
 from tests.llamaindex.models import RecordingLLM
 
 Make = Callable[..., Any]
@@ -44,20 +43,20 @@ CONFIG = {
     "max_tokens": 900,
     "provider": "mistral",
     "counter": "cl100k_base",
-    "recall": True,
+    "recall_tool": True,
 }
 
 
 def llm_curator(**options: Any) -> Curator:
-    return CuratedLLM(RecordingLLM(), **options)._viewer().curator
+    return CuratedLLM(RecordingLLM(), **options)._get_sender().curator
 
 
 def function_curator(**options: Any) -> Curator:
-    return CuratedFunctionAgent(llm=RecordingLLM(), tools=[], **options)._viewer().curator
+    return CuratedFunctionAgent(llm=RecordingLLM(), tools=[], **options)._curated_llm().curator
 
 
 def react_curator(**options: Any) -> Curator:
-    return CuratedReActAgent(llm=RecordingLLM(), tools=[], **options)._viewer().curator
+    return CuratedReActAgent(llm=RecordingLLM(), tools=[], **options)._curated_llm().curator
 
 
 def memory_curator(**options: Any) -> Curator:
@@ -133,12 +132,6 @@ def test_an_unknown_provider_is_refused_when_made(kind: Make) -> None:
         kind(llm=RecordingLLM(), provider="opnai")
 
 
-@pytest.mark.parametrize("kind", [CuratedFunctionAgent, CuratedReActAgent])
-def test_workflow_arguments_still_pass(kind: Make) -> None:
-    agent = kind(llm=RecordingLLM(), timeout=3.0, verbose=False, num_concurrent_runs=2)
-    assert agent.name == "Agent"
-
-
 async def test_an_agent_gets_the_recall_tool_of_its_config() -> None:
     agent = CuratedFunctionAgent(llm=RecordingLLM(), config=CONFIG)
     assert len(await agent.get_tools()) == 1
@@ -175,14 +168,6 @@ class TestMemory:
         memory.get(input="who?")
         assert spy.queries == ["where?", "when?", None, None]
 
-    def test_relevance_searches_for_the_new_question(self) -> None:
-        filler = [m for n in range(60) for m in (user(f"step {n}"), assistant("done " * 20))]
-        fact = [user("the vault code is 4711-zebra"), assistant("noted")]
-        said = [*filler[:20], *fact, *filler[20:]]
-        memory = CuratedMemory.from_defaults(said, token_limit=600, managers=RelevanceManager())
-        assert "4711-zebra" not in str(texts(memory.get(input="step 59?")))
-        assert "4711-zebra" in str(texts(memory.get(input="what is the vault code?")))
-
 
 class TestPins:
     def pinned(self) -> ChatMessage:
@@ -199,11 +184,11 @@ class TestPins:
 
     def test_a_pin_is_read_and_seen_when_it_changes(self) -> None:
         format, message = LlamaIndexFormat(), self.pinned()
-        (before,) = format.peek([format.twin(message)])
+        (before,) = [format.key_of(format.snapshot(message))]
         assert format.read(message, 0)[0].pinned
         message.additional_kwargs["pinned"] = False
         assert not format.read(message, 0)[0].pinned
-        assert format.peek([message]) != [before]
+        assert format.key_of(message) != before
 
 
 class Named(RecordingLLM):
@@ -230,6 +215,3 @@ class TestTheModelThatIsAsked:
         curator = make_curator(llm=llm, provider="anthropic", config=config)
         view = curator.curate(self.signed()).messages
         assert any(isinstance(block, ThinkingBlock) for block in view[1].blocks) == ("opus" in name)
-
-    def test_without_one_the_profile_is_the_plain_one(self) -> None:
-        assert make_curator(provider="anthropic").profile is get_profile("anthropic")

@@ -22,7 +22,6 @@ from llama_index.core.base.llms.types import (
     ThinkingBlock,
     ToolCallBlock,
 )
-from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.workflow import Context
 from openai.types.chat import ChatCompletionMessageToolCall
 
@@ -38,7 +37,7 @@ from llamaindex_history_curator import (
     message_from_dict,
     message_to_dict,
 )
-from tests.llamaindex.factories import assistant, call, dumped, result, system, texts, user, wire
+from tests.llamaindex.factories import assistant, dumped, result, system, texts, user, wire
 from tests.llamaindex.models import RecordingLLM
 
 PNG = base64.b64decode(
@@ -100,13 +99,6 @@ class TestMessages:
         again = message_from_dict(json.loads(json.dumps(message_to_dict(message))))
         assert again.additional_kwargs["tool_calls"] == [sdk.model_dump()]
 
-    def test_an_image_whose_file_is_gone_still_loads(self, tmp_path: Any) -> None:
-        path = tmp_path / "a.png"
-        path.write_bytes(PNG)
-        data = message_to_dict(ChatMessage(role="user", blocks=[ImageBlock(path=path)]))
-        path.unlink()
-        assert str(message_from_dict(json.loads(json.dumps(data))).blocks[0].path) == str(path)
-
     def test_something_else_is_refused(self) -> None:
         with pytest.raises(ConversionError, match="Fix"):
             message_from_dict({"text": "hi"})
@@ -126,30 +118,6 @@ class TestMemory:
         assert again.retention == memory.retention
         assert again.token_limit == memory.token_limit
         assert again.curator.recall_tool is True
-
-    def test_to_string(self) -> None:
-        memory = self.memory()
-        again = CuratedMemory.from_string(memory.to_string())
-        assert again.get_all() == memory.get_all()
-        assert dumped(again.get()) == dumped(memory.get())
-
-    def test_the_restored_memory_is_its_own(self) -> None:
-        memory = self.memory()
-        again = CuratedMemory.from_dict(memory.to_dict())
-        again.put(user("more"))
-        assert len(memory.get_all()) + 1 == len(again.get_all())
-
-    def test_managers_and_stores_are_found_again_in_this_process(self) -> None:
-        class Store(SimpleChatStore):
-            @classmethod
-            def class_name(cls) -> str:
-                return "Store"
-
-        store = Store()
-        memory = self.memory(managers=[SlidingWindowManager(2)], chat_store=store)
-        again = CuratedMemory.from_dict(memory.to_dict())
-        assert again.curator is memory.curator
-        assert again.chat_store is store
 
     def test_elsewhere_what_cannot_be_restored_is_said(self) -> None:
         data = self.memory(managers=[SlidingWindowManager(2)]).to_dict()
@@ -221,17 +189,6 @@ class TestContext:
         restored = Context.from_dict(agent, json.loads(json.dumps(context.to_dict())))
         await agent.run("second", ctx=restored)
         assert texts(llm.sent[-1]) == ["first", "answer 0", "second"]
-
-    async def test_calls_in_the_scratchpad_survive(self) -> None:
-        llm = RecordingLLM(lambda number, messages: call(f"c{number}", name="look", q="ü"))
-        agent = CuratedFunctionAgent(llm=llm, tools=[look], token_limit=9_000)
-        context = Context(agent)
-        with pytest.raises(Exception, match="Max iterations"):
-            await agent.run("go", ctx=context, max_iterations=4)
-        restored = Context.from_dict(agent, json.loads(json.dumps(context.to_dict())))
-        before = await context.store.get("scratchpad")
-        assert len(before) == 7
-        assert dumped(await restored.store.get("scratchpad")) == dumped(before)
 
 
 def look(q: str) -> str:

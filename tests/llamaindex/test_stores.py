@@ -15,7 +15,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from history_curator.record.recall import handle_of
 from llamaindex_history_curator import CuratedMemory, recall_tool
-from llamaindex_history_curator._format import LlamaIndexFormat
+from llamaindex_history_curator.messages import LlamaIndexFormat
 from tests.llamaindex.factories import assistant, call, dumped, orphans, result, system, texts, user
 from tests.llamaindex.models import cost, problems
 from tests.stores.servers import PostgresServer, RedisServer, Server
@@ -142,16 +142,6 @@ class TestEveryStore:
         other = recall_tool(store, chat_store_key=f"not {key}")
         assert "Nothing" in other(query="gate code").content
 
-    async def test_recall_where_it_is_awaited(self, store: Any, key: str) -> None:
-        memory = CuratedMemory.from_defaults(
-            chat_store=store, chat_store_key=key, token_limit=LIMIT
-        )
-        await memory.aput_messages([user("the gate code is 4711"), *conversation()])
-        for tool in (recall_tool(store, chat_store_key=key), recall_tool(memory)):
-            assert "4711" in (await tool.acall(query="what was the gate code?")).content
-            assert "4711" in (await tool.acall(query="and the gate code?")).content
-        assert len(await memory.aget_all()) == len(conversation()) + 1
-
     async def test_tasks_lose_nothing_and_keep_their_order(self, store: Any, key: str) -> None:
         memory = CuratedMemory.from_defaults(
             chat_store=store, chat_store_key=key, token_limit=LIMIT
@@ -168,27 +158,6 @@ class TestEveryStore:
         for worker in range(5):
             own = [text for text in said if text and text.startswith(f"{worker}-")]
             assert own == [f"{worker}-{number}" for number in range(5)]
-
-    async def test_a_message_is_read_once_however_often_it_is_loaded(
-        self, store: Any, key: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        memory = CuratedMemory.from_defaults(
-            chat_store=store, chat_store_key=key, token_limit=LIMIT
-        )
-        await memory.aput_messages(conversation())
-        await memory.aget()
-        read: list[int] = []
-        original = LlamaIndexFormat.read
-
-        def counting(self: LlamaIndexFormat, message: Any, index: int) -> Any:
-            read.append(index)
-            return original(self, message, index)
-
-        monkeypatch.setattr(LlamaIndexFormat, "read", counting)
-        await memory.aput(user("next"))
-        await memory.aget()
-        await memory.aget()
-        assert read == [len(conversation())]
 
 
 class TestMixing:
@@ -246,7 +215,6 @@ class TestOutage:
                 assert texts(await memory.aget()) == ["1", "2", "3", "4"]
             assert memory.degraded
             assert caplog.text.count("is unavailable") == 1
-            assert len(memory.to_dict()["messages"]) == 4
         finally:
             server.restart()
         memory.put(user("5"))

@@ -13,12 +13,11 @@ from llama_index.core.tools import FunctionTool
 
 from history_curator import Curator
 from llamaindex_history_curator import (
-    CuratedCodeActAgent,
     CuratedFunctionAgent,
     CuratedLLM,
     CuratedReActAgent,
 )
-from llamaindex_history_curator._models import tool_schemas
+from llamaindex_history_curator.models import tool_schemas
 from tests.llamaindex.factories import assistant, user
 from tests.llamaindex.models import RecordingLLM
 from tests.llamaindex.wires import NAMES, Request, Step, Wire
@@ -106,9 +105,8 @@ def asks(kind: str) -> Any:
     looks = {
         "function": lambda n: Step(calls=((f"c{n}", "look", {"q": f"q{n}"}),)),
         "react": lambda n: Step(f'Thought: I look.\nAction: look\nAction Input: {{"q": "q{n}"}}'),
-        "code": lambda n: Step(f"<execute>look('q{n}')</execute>"),
     }
-    done = {"function": "done", "react": "Thought: I know.\nAnswer: done", "code": "done"}
+    done = {"function": "done", "react": "Thought: I know.\nAnswer: done"}
     numbers = iter(range(9))
 
     def script(body: Request) -> Step:
@@ -120,7 +118,7 @@ def asks(kind: str) -> Any:
 
 class TestAgents:
     @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streaming"])
-    @pytest.mark.parametrize("kind", ["function", "react", "code"])
+    @pytest.mark.parametrize("kind", ["function", "react"])
     async def test_every_step_is_counted_from_what_was_reported_for_the_last(
         self, kind: str, streaming: bool
     ) -> None:
@@ -137,5 +135,4 @@ class TestAgents:
 KINDS: dict[str, Any] = {
     "function": CuratedFunctionAgent,
     "react": CuratedReActAgent,
-    "code": lambda **given: CuratedCodeActAgent(code_execute_fn=lambda code: "found", **given),
 }

@@ -12,10 +12,8 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
 
-from history_curator import ConfigurationError
 from llamaindex_history_curator import (
     CuratedAgentWorkflow,
-    CuratedCodeActAgent,
     CuratedFunctionAgent,
     CuratedMemory,
     CuratedReActAgent,
@@ -142,105 +140,15 @@ class TestTheMemoryNobodyAskedFor:
 
 
 class TestStoppedEarly:
-    @pytest.mark.parametrize("kind", KINDS)
-    async def test_the_last_answer_is_asked_for_from_a_curated_view(self, kind: str) -> None:
-        make, script = KINDS[kind]
-        llm = script(4)
-        agent = make(llm=llm, tools=[look], token_limit=LIMIT)
-        workflow = CuratedAgentWorkflow(agents=[agent], early_stopping_method="generate")
-        memory = CuratedMemory.from_defaults(token_limit=LIMIT)
-        await workflow.run(user_msg="go", memory=memory, max_iterations=4)
-        assert problems(llm.sent[-1]) == []
-        assert "found 2" in str(llm.sent[-1])
-        assert "found 2" in str(memory.get_all())
 
 
 class TestRecall:
     @pytest.mark.parametrize("kind", WORKFLOWS)
     async def test_the_tool_is_there(self, kind: Any) -> None:
-        agent = CuratedFunctionAgent(llm=caller(1), tools=[look], token_limit=LIMIT, recall_tool=True)
+        agent = CuratedFunctionAgent(
+            llm=caller(1), tools=[look], token_limit=LIMIT, recall_tool=True
+        )
         tools = await kind(agents=[agent]).get_tools("Agent")
         assert [tool.metadata.name for tool in tools] == ["look", "recall"]
 
 
-class TestCode:
-    SIZES = (10, 300, 6_000)
-
-    def agent(self, steps: int, **options: Any) -> tuple[RecordingLLM, CuratedCodeActAgent]:
-        def answer(number: int, messages: Sequence[ChatMessage]) -> ChatMessage:
-            if number < steps:
-                return assistant(f"I try.\n<execute>\nprint({number})\n</execute>")
-            return assistant("done")
-
-        def execute(code: str) -> str:
-            number = int(code.strip()[6:-1])
-            return f"output {number} " + "word " * self.SIZES[number % 3]
-
-        llm = RecordingLLM(answer)
-        return llm, CuratedCodeActAgent(
-            code_execute_fn=execute, llm=llm, token_limit=4_000, **options
-        )
-
-    @pytest.mark.parametrize("streaming", [True, False])
-    async def test_sixty_steps_stay_within_the_budget(self, streaming: bool) -> None:
-        llm, agent = self.agent(60, streaming=streaming)
-        memory = CuratedMemory.from_defaults(token_limit=4_000)
-        answer = await agent.run("what is it?", memory=memory, max_iterations=70)
-        assert str(answer) == "done"
-        assert len(llm.sent) == 61
-        assert max(llm.costs) <= 4_000
-        for sent in llm.sent:
-            assert problems(sent) == []
-            assert "what is it?" in texts(sent)
-            assert set(roles(sent)) <= {"system", "user", "assistant"}
-        assert len(memory.get_all()) == 1 + 60 * 2 + 1
-        assert str(llm.sent[-1][-1].content).startswith("Result of executing the code given:")
-
-    async def test_another_run_goes_on_from_it(self) -> None:
-        llm, agent = self.agent(5)
-        memory = CuratedMemory.from_defaults(token_limit=4_000)
-        for question in ("first", "second"):
-            await agent.run(question, memory=memory)
-        assert problems(llm.sent[-1]) == []
-        assert max(llm.costs) <= 4_000
-
-    def test_what_it_cannot_do_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="recall"):
-            self.agent(1, recall_tool=True)
-        with pytest.raises(ConfigurationError, match="token_limit"):
-            self.agent(1, tokenlimit=5)
-
-
-class TestAHumanInTheLoop:
-    async def test_the_run_goes_on_from_a_saved_context(self) -> None:
-        async def paint(ctx: Context) -> str:
-            """Paint something; a human has to approve."""
-            answer = await ctx.wait_for_event(
-                HumanResponseEvent, waiter_event=InputRequiredEvent(prefix="May I?")
-            )
-            return f"painted: {answer.response}"
-
-        paint.__annotations__["ctx"] = Context
-        llm = RecordingLLM(
-            lambda number, messages: (
-                call("c0", name="look", n=0) if number == 0
-                else call("c1", name="paint") if number == 1
-                else assistant("done")
-            )
-        )  # fmt: skip
-        agent = CuratedFunctionAgent(llm=llm, tools=[look, paint], token_limit=LIMIT)
-        memory = CuratedMemory.from_defaults(token_limit=LIMIT)
-        running = agent.run("paint it", memory=memory)
-        async for event in running.stream_events():
-            if isinstance(event, InputRequiredEvent):
-                break
-        saved = json.loads(json.dumps(running.ctx.to_dict()))
-        await running.cancel_run()
-        restored = Context.from_dict(agent, saved)
-        again = agent.run(ctx=restored)
-        restored.send_event(HumanResponseEvent(response="yes"))
-        assert str(await again) == "done"
-        assert "painted: yes" in str(llm.sent[-1])
-        assert all(problems(sent) == [] for sent in llm.sent)
-        record = (await restored.store.get("memory")).get_all()
-        assert roles(record) == ["user", "assistant", "tool", "assistant", "tool", "assistant"]

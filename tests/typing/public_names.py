@@ -45,7 +45,6 @@ CLASSES: list[type[object]] = [
     langchain.HistoryCuratorMiddleware,
     langchain.LangChainFormat,
     llamaindex.CuratedAgentWorkflow,
-    llamaindex.CuratedCodeActAgent,
     llamaindex.CuratedFunctionAgent,
     llamaindex.CuratedReActAgent,
     llamaindex.HistoryCuratedEvent,
@@ -57,7 +56,6 @@ FUNCTIONS: list[object] = [
     langchain.fold_back,
     langchain.handoff_view,
     langchain.pin,
-    llamaindex.register_store,
 ]
 ERRORS: list[type[core.HistoryCuratorError]] = [
     core.BudgetUnsatisfiableError,

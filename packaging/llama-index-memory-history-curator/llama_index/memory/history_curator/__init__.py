@@ -2,22 +2,18 @@
 
 from llamaindex_history_curator import (
     CuratedAgentWorkflow,
-    CuratedCodeActAgent,
     CuratedFunctionAgent,
     CuratedLLM,
     CuratedMemory,
     CuratedReActAgent,
     recall_tool,
-    register_store,
 )
 
 __all__ = [
     "CuratedAgentWorkflow",
-    "CuratedCodeActAgent",
     "CuratedFunctionAgent",
     "CuratedLLM",
     "CuratedMemory",
     "CuratedReActAgent",
     "recall_tool",
-    "register_store",
 ]

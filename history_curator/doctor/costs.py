@@ -1,0 +1,309 @@
+"""Costs of logged calls: prices, calls that lost the cache, and the same under other policies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from history_curator.curator import Curator
+from history_curator.doctor.contents import Contents
+from history_curator.doctor.logs import LoggedCall, Session
+from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.lab import CuratorPolicy, LabConversation, Policy, replay
+from history_curator.lab.conversations import ReadConversation
+from history_curator.lab.metrics import PriceSheet, cached_tokens, find_sheet, get_prices
+from history_curator.lab.policies import View, named_policy
+from history_curator.lab.results import Tally
+from history_curator.tokens import TokenCounter
+
+Reason = Literal["idle", "compaction", "prefix changed", "tools changed", "too small"]
+
+_VENDOR = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic\.|^[\w.-]*/|-v\d(?::\d)?$")
+_HOUR = 3600.0
+_GRACE_SECONDS = 15.0
+"""In real logs a prefix was still found for so long after its lifetime."""
+_NOTICED = 0.02
+"""A call lost the cache when more than this share of the held tokens, and the minimum, is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Prices of one token in dollars; without a list price, in millionths of the input price."""
+
+    input: float
+    cache_read: float
+    cache_write: float
+    cache_write_1h: float
+    output: float
+    has_list_price: bool
+    sheet: PriceSheet
+
+
+@lru_cache(maxsize=256)
+def rates_of(model: str) -> Rates:
+    """Return the prices of a model's tokens: genai-prices knows the list price of most models."""
+    sheet = find_sheet(model) or get_prices("none")
+    listed = _list_price(model)
+
+    def rate(name: str, factor: float) -> float:
+        price = getattr(listed, f"{name}_mtok", None)
+        return factor * base if price is None else float(getattr(price, "base", price)) / 1e6
+
+    base = 1e-6
+    base = rate("input", 1.0)
+    hour = 2.0 if sheet.name == "anthropic" else sheet.write
+    output = rate("output", 0.0)
+    return Rates(
+        base, rate("cache_read", sheet.read), rate("cache_write", sheet.write),
+        rate("cache_write_1h", hour), output, listed is not None, sheet,
+    )  # fmt: skip
+
+
+def _list_price(model: str) -> Any:
+    try:
+        from genai_prices import Usage, calc_price
+
+        name = _VENDOR.sub("", model.removeprefix("us.").removeprefix("eu."))
+        return calc_price(Usage(input_tokens=1), name).model_price
+    except (ImportError, LookupError):
+        return None
+
+
+def cost_of(calls: Sequence[LoggedCall]) -> dict[str, Any]:
+    """Return the cost of calls, kind by kind, with their ``total`` and ``unit``."""
+    is_money = all(rates_of(call.model).has_list_price for call in calls)
+    total = dict.fromkeys(("input", "cache_read", "cache_write", "output"), 0.0)
+    for call in calls:
+        usage, rates = call.usage, rates_of(call.model)
+        scale = 1.0 if is_money else 1e-6 / rates.input
+        long = usage.cache_write_1h
+        written = (usage.cache_write - long) * rates.cache_write + long * rates.cache_write_1h
+        total["input"] += usage.uncached * rates.input * scale
+        total["cache_read"] += usage.cache_read * rates.cache_read * scale
+        total["cache_write"] += written * scale
+        total["output"] += usage.output * rates.output * is_money
+    unit = "USD" if is_money else "million tokens at the plain input price, without answers"
+    return {**total, "total": sum(total.values()), "unit": unit}
+
+
+@dataclass(frozen=True, slots=True)
+class Bust:
+    """A call (numbered from 0) that paid again for tokens the cache had held.
+
+    ``cost`` is the price of writing the tokens, or of sending them in full, beyond that of reading
+    them from the cache.
+    """
+
+    session: str
+    call: int
+    reason: Reason
+    tokens: int
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedCall:
+    """The tokens a call should have read from the cache (None for the first), and a lost cache."""
+
+    read: int | None
+    bust: Bust | None = None
+
+
+def simulate_cache(session: Session) -> list[SimulatedCall]:
+    """Return what each call of a session should have read from the cache.
+
+    The last request is read again while it is warm, the model is the same and the prompt did not
+    shrink (`cached_tokens`). A prompt that shrank reads the part in front, tools and system prompt:
+    as much as was read the last time something was lost.
+    """
+    found: list[SimulatedCall] = []
+    before: LoggedCall | None = None
+    lifetime, front = 0.0, 0
+    for number, call in enumerate(session.calls):
+        usage = call.usage
+        if before is None:
+            found.append(SimulatedCall(None))
+            front = usage.cache_read
+        else:
+            known = before.end is not None and call.start is not None
+            idle = max(0.0, call.start - before.end) if known else 0.0  # type: ignore[operator]
+            is_cold = idle >= lifetime + _GRACE_SECONDS
+            if before.model != call.model or is_cold:
+                read = 0
+            else:
+                read = cached_tokens(before.held, usage.input, None, None) or min(
+                    front, usage.input
+                )
+            bust = _find_bust(session, number, before, is_cold=idle >= lifetime, front=front)
+            found.append(SimulatedCall(read, bust))
+            if bust and not is_cold and usage.cache_read:
+                front = usage.cache_read
+        if usage.cache_write_1h:
+            lifetime = _HOUR
+        elif usage.cache_write or not lifetime:
+            lifetime = rates_of(call.model).sheet.ttl or float("inf")
+        before = call
+    return found
+
+
+def _find_bust(
+    session: Session, number: int, before: LoggedCall, *, is_cold: bool, front: int
+) -> Bust | None:
+    call = session.calls[number]
+    usage, rates = call.usage, rates_of(call.model)
+    minimum, write = rates.sheet.minimum, rates.cache_write
+    if not (before.held or call.held):
+        if not usage.input or usage.input >= minimum:
+            return None
+        cost = usage.input * (rates.input - rates.cache_read)
+        return Bust(session.id, number, "too small", usage.input, cost)
+    lost = min(before.held, usage.input) - usage.cache_read
+    if lost <= max(_NOTICED * before.held, minimum):
+        return None
+    summarised = any(before.position < s.position <= call.position for s in session.summaries)
+    reason: Reason = "prefix changed"
+    if call.frame != before.frame:
+        reason = "tools changed"
+    elif summarised or usage.input < 0.8 * before.held:
+        reason = "compaction"
+    elif is_cold:
+        reason = "idle"
+    elif (
+        call.model == before.model
+        and not call.rewrote
+        and usage.cache_read < (1 - _NOTICED) * front
+    ):
+        reason = "tools changed"
+    if usage.cache_write_1h:
+        write = rates.cache_write_1h
+    return Bust(session.id, number, reason, lost, lost * (write - rates.cache_read))
+
+
+AS_IT_WAS = "as it was"
+Pairs = Sequence[tuple[Session, Contents]]
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """One policy on all sessions.
+
+    Attributes:
+        budget: tokens it may use for messages; None where it has none.
+        cost: the cost of all calls, answers included.
+        missed, lost: share and number of identifiers and earlier results that later calls used and
+            that were no longer in view.
+        note: why a policy could not be measured, or failed.
+    """
+
+    policy: str
+    budget: int | None
+    cost: float
+    missed: float
+    lost: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class _AsItWas:
+    """The host's own views: its last summary, and everything since."""
+
+    sessions: Mapping[str, Session]
+    max_tokens: int | None = None
+
+    def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
+        starts: list[tuple[int, list[ConversationEntry]]] = [(0, [])]
+        for summary in self.sessions[conversation.id].summaries:
+            first = sum(home < summary.position for home in conversation.homes)
+            note = ConversationEntry(MessageRole.USER, summary.text, origin="summary")
+            starts.append((first, [note] if summary.text else []))
+
+        def view(upto: int) -> list[ConversationEntry]:
+            first, notes = [each for each in starts if each[0] <= upto][-1]
+            return [*notes, *conversation.entries[first:upto]]
+
+        return view
+
+
+@dataclass(frozen=True, slots=True)
+class _BuildCurator:
+    """Builds the default curator in whichever process replays."""
+
+    max_tokens: int
+
+    def __call__(self) -> Curator:
+        return Curator(max_tokens=self.max_tokens, calibration=False)
+
+
+def what_if(
+    sessions: Sequence[Session],
+    contents: Sequence[Contents],
+    *,
+    budgets: Sequence[int],
+    peers: Sequence[str],
+    counter: Any,
+    progress: bool,
+    executor: Any = None,
+) -> list[WhatIf]:
+    """Return one row for each policy: as it was, the default at several budgets, and peers.
+
+    Every call of the logs is made again with the policy's view. System prompt and tools that the
+    log does not show are added to every request; times and answers are those of the log. The
+    host's own views are replayed as well, and the reported cost of a session is multiplied by the
+    cost of a policy's replay over theirs: errors that the replay makes for both cancel out.
+    """
+    pairs = [
+        (session, inside)
+        for session, inside in zip(sessions, contents, strict=True)
+        if not inside.problem and any(m.get("role") == "assistant" for m in session.messages)
+    ]
+    if not pairs:
+        return []
+    talks = [
+        LabConversation(
+            session.id, session.messages, times=session.times, tools=session.tools,
+            hidden=round(inside.hidden / inside.ratio),
+        )
+        for session, inside in pairs
+    ]  # fmt: skip
+    policies: dict[str, Policy] = {AS_IT_WAS: _AsItWas({s.id: s for s, _ in pairs})}
+    rows: dict[str, tuple[str, int | None]] = {AS_IT_WAS: (AS_IT_WAS, None)}
+    for budget in budgets:
+        rows[f"curator {budget}"] = ("curator", budget)
+        policies[f"curator {budget}"] = CuratorPolicy(_BuildCurator(budget), budget)
+    for peer in peers if budgets else ():
+        rows[peer] = (peer, min(budgets))
+        policies[peer] = named_policy(peer, min(budgets))
+    results = replay(
+        talks, policies, provider=None, counter=counter, progress=progress, executor=executor
+    )
+    replayed = {name: _replayed_costs(pairs, results.tallies[name]) for name in rows}
+    reported = [cost_of(session.calls)["total"] for session, _ in pairs]
+    left_out = sum(cost_of(session.calls)["total"] for session in sessions) - sum(reported)
+    found = []
+    for name, (policy, given) in rows.items():
+        result = results[name]
+        triples = zip(reported, replayed[name], replayed[AS_IT_WAS], strict=True)
+        cost = left_out + sum(paid * (now / was if was else 1.0) for paid, now, was in triples)
+        lost = result.lost_identifiers + result.repeated_calls
+        found.append(WhatIf(policy, given, cost, result.missed, lost, result.note))
+    return found
+
+
+def _replayed_costs(pairs: Pairs, tallies: Sequence[Tally]) -> list[float]:
+    """Return the cost of each session's replay, at the prices of the models that answered."""
+    costs = []
+    for (session, inside), tally in zip(pairs, tallies, strict=True):
+        rates = [rates_of(call.model) for call in session.calls]
+        name = rates[0].sheet.name
+        long = sum(call.usage.cache_write_1h for call in session.calls)
+        if 2 * long > sum(call.usage.cache_write for call in session.calls):
+            name = f"{name}-1h" if f"{name}-1h" in tally.costs else name
+        price = 1e6 * sum(rate.input for rate in rates) / len(rates)
+        answers = (
+            c.usage.output * rate.output for c, rate in zip(session.calls, rates, strict=True)
+        )
+        costs.append(tally.costs.get(name, 0.0) * inside.ratio * price + sum(answers))
+    return costs

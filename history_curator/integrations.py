@@ -1,0 +1,486 @@
+"""Everything both framework adapters share.
+
+The budget of a model, the settings of a curator, one curated model call with its smaller retry,
+and the marks for a provider's prompt cache.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from history_curator.caching import Mark, place_marks, plan_of, sheet_for
+from history_curator.config import CuratorConfig, CuratorOptions
+from history_curator.curator import Curation, Curator
+from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
+from history_curator.managers import build_managers
+from history_curator.record.branches import Branch, Branches  # alias until all rooms have landed
+from history_curator.record.prune import prune_connection  # alias until all rooms have landed
+from history_curator.record.retention import (  # alias until all rooms have landed
+    Retention,
+    entries_of,
+)
+from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
+from history_curator.run_steps import Call, Steps
+from history_curator.run_steps import Call as Ask  # alias until all rooms have landed
+from history_curator.run_steps import Steps as Body  # alias until all rooms have landed
+from history_curator.run_steps import run_async as adrive  # alias until all rooms have landed
+from history_curator.run_steps import run_sync as drive  # alias until all rooms have landed
+from history_curator.tokens import read_usage, window_margin
+
+__all__ = [
+    "MOST_MARKS",
+    "RETRIES",
+    "SHRINK",
+    "Ask",
+    "Asked",
+    "Body",
+    "Branch",
+    "Branches",
+    "Budget",
+    "ConfigSource",
+    "CuratedCall",
+    "CuratedModelCall",
+    "Retention",
+    "Window",
+    "actions_of",
+    "adrive",
+    "answer_is_apart",
+    "as_managers",
+    "budget_of",
+    "drive",
+    "entries_of",
+    "is_fraction",
+    "is_share",
+    "is_too_long",
+    "load_settings",
+    "mark_prefix",
+    "mark_view",
+    "prune_connection",
+    "rebuilt",
+    "rules_for",
+    "share_of",
+]
+
+M = TypeVar("M")
+
+# The budget of a model.
+
+_UNKNOWN_OUTPUT = 4_096
+"""Tokens left for the answer of a model that does not say how much it writes."""
+
+_INPUT_ALONE = frozenset({272_000})
+"""Limits that OpenAI states for the input alone: GPT-5 takes 400,000, of which 128,000 are answer.
+
+Its other limits (128,000, 200,000, 400,000, 1,050,000…) are whole windows.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A token budget and where it came from.
+
+    `max_tokens` is the most a request may hold, messages and tool schemas; `limit` is the limit the
+    model states, and `output` the tokens of it left for the answer. `source` says in words which
+    numbers were used. `tools` are the schemas bound to the model, which count towards `max_tokens`.
+    """
+
+    max_tokens: int
+    limit: int
+    output: int
+    source: str
+    tools: tuple[dict[str, Any], ...] = ()
+    counter: str = "o200k_base"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a model says about itself.
+
+    `limit` is the tokens it takes, of the input alone where the answer is `apart`, and `called` what the
+    model calls it. `asked` is the ``max_tokens`` of the request, `writes` the tokens it can write.
+    `model` is the model in words, for errors.
+    """
+
+    model: str
+    limit: int
+    apart: bool = False
+    asked: int | None = None
+    writes: int | None = None
+    called: str = "window"
+
+
+def answer_is_apart(provider: str, limit: int) -> bool:
+    """Return whether a provider's limit is of the input alone.
+
+    Google states limits of input and output side by side. Anthropic, Bedrock, Mistral and most
+    models of OpenAI state one window for both.
+    """
+    is_openai = provider in ("openai", "openai-responses")
+    return provider == "gemini" or (is_openai and limit in _INPUT_ALONE)
+
+
+def _answer_tokens(window: Window) -> tuple[int, str]:
+    """Return the tokens to leave for the answer, and why."""
+    if window.apart:
+        return 0, "which has room of its own"
+    if window.asked:
+        return window.asked, "the model's own setting"
+    if window.writes:
+        return min(window.writes, window.limit // 2), "all it can write"
+    return min(_UNKNOWN_OUTPUT, window.limit // 4), "as it does not say how much it writes"
+
+
+def budget_of(
+    window: Window, *, output: int | None = None, margin: int | None = None, taken: int = 0
+) -> Budget:
+    """Return the budget of a model: 95 % of its limit, less the tokens of its answer.
+
+    `output` replaces the tokens of the answer and `margin` the 5 % for what no counter sees; `taken` are
+    tokens of the request that are no messages and not counted elsewhere.
+
+    Raises:
+        ConfigurationError: when nothing is left.
+
+    Examples:
+        >>> budget_of(Window("gpt-4o", 128_000, writes=16_384)).max_tokens
+        105216
+    """
+    answer, why = _answer_tokens(window) if output is None else (output, "as asked")
+    usable = window.limit - (window_margin(window.limit) if margin is None else margin)
+    max_tokens = usable - answer - taken
+    if answer < 0 or max_tokens < 1:
+        also = f" with {taken} for tools" if taken else ""
+        raise ConfigurationError(
+            f"output is {answer} ({why}), which leaves nothing for messages: {window.model} takes "
+            f"{usable} tokens, question and answer together{also}. Fix: an output from 0 to "
+            f"{max(0, usable - taken - 1)}, or a budget of your own."
+        )
+    percent = "95% of" if margin is None else f"less a margin of {margin},"
+    tools = f", less {taken} for tools" if taken else ""
+    source = (
+        f"{window.model}: {percent} {window.called} {window.limit} = {usable}, "
+        f"less {answer} for the answer ({why}){tools} = {max_tokens}"
+    )
+    return Budget(max_tokens, window.limit, answer, source)
+
+
+def is_fraction(max_tokens: object) -> bool:
+    """Return whether a budget is given as a share of a window: 0.5, not 8_000.
+
+    Raises:
+        ConfigurationError: when it is a share that is not between 0 and 1.
+    """
+    if not isinstance(max_tokens, float):
+        return False
+    if not 0.0 < max_tokens <= 1.0:
+        raise ConfigurationError(
+            f"max_tokens is {max_tokens!r}. Fix: a whole number of tokens, or a share of the "
+            "model's window above 0.0 and at most 1.0."
+        )
+    return True
+
+
+def share_of(budget: Budget, share: float) -> Budget:
+    """Return a share of a model's window as a budget, never more than its whole budget."""
+    tokens = max(1, int(budget.limit * share))
+    if tokens > budget.max_tokens:
+        return budget
+    source = f"{share:g} of {budget.limit} = {tokens}"
+    return Budget(tokens, budget.limit, budget.output, source, budget.tools, budget.counter)
+
+
+# The settings of a curator.
+
+ConfigSource = CuratorConfig | Mapping[str, Any] | str | Path
+"""A configuration, a mapping, or the path of a file."""
+
+
+def load_settings(
+    config: ConfigSource | None,
+    objects: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the settings of a configuration by name, with its managers built; overrides win.
+
+    Settings it does not name are left out, so that the defaults of the integration hold; so is the
+    retention, which is no setting of a curator.
+
+    Examples:
+        >>> load_settings({"max_tokens": 800, "provider": "openai"}, overrides={"max_tokens": 9})
+        {'max_tokens': 9, 'provider': 'openai'}
+    """
+    given = dict(overrides or {})
+    if config is None:
+        return given
+    loaded = CuratorConfig.load(config)
+    settings = {
+        name: getattr(loaded, name)
+        for name in CuratorConfig.model_fields
+        if name in loaded.model_fields_set and name != "retention"
+    }
+    if "managers" in settings and "managers" not in given:
+        settings["managers"] = build_managers(loaded.managers, objects)
+    return {**settings, **given}
+
+
+def as_managers(given: Any) -> tuple[Any, ...]:
+    """Return managers that were given in a sequence, alone, or not at all."""
+    if given is None:
+        return ()
+    return tuple(given) if isinstance(given, Sequence) else (given,)
+
+
+def rebuilt(curator: Curator, **changes: Any) -> Curator:
+    """Return a curator with the managers and options of another, and these changes."""
+    names = (name for name in CuratorOptions.__annotations__ if hasattr(curator, name))
+    options = {name: getattr(curator, name) for name in names}
+    return Curator(*curator.managers, **{**options, "provider": curator.profile, **changes})
+
+
+class Asked(NamedTuple):
+    """The models that may answer, as far as the rules of a request depend on them.
+
+    `models` are their names, such as one and its fallbacks; nothing is assumed of a model where they
+    differ. `in_place` says whether the client sends system messages within a conversation where they
+    stand; most move them to the front.
+    """
+
+    models: tuple[str | None, ...] = ()
+    in_place: bool = False
+
+
+def rules_for(
+    provider: str | ProviderProfile, asked: Asked, reasoning: ReasoningMode | None = None
+) -> ProviderProfile:
+    """Return the profile for a request; one of your own as it is.
+
+    Examples:
+        >>> rules_for("anthropic", Asked(("claude-opus-4-8",), in_place=True)).hoists
+        False
+    """
+    names = set(asked.models)
+    return get_profile(
+        provider,
+        reasoning=reasoning,
+        later_system=None if asked.in_place else "hoist",
+        model=names.pop() if len(names) == 1 else None,
+    )
+
+
+# One model call with a view in place of the conversation.
+
+RETRIES = 2
+"""How often a refused request is repeated with a smaller view."""
+SHRINK = 0.55
+"""The most of a refused view that its repetition has: one that is counted 1.7 times fits."""
+_UNEXPECTEDLY_FEW = 0.9
+"""A report of less than this share of the prediction is told to the curation."""
+_BELOW_STATED_LIMIT = 0.97
+"""How much of the limit that a refusal states is used."""
+_FAR_OFF = 4
+"""Numbers of a refusal further from our count than this many times are about something else."""
+_NUMBER = re.compile(r"\b\d{1,3}(?:,\d{3}){1,4}\b|\b\d{3,15}\b")
+_REFUSAL = re.compile(
+    r"context[_ ]length[_ ]exceeded"
+    r"|(?:maximum|max|model's) context (?:length|window|limit|size)"
+    r"|(?:exceed\w{0,3}|longer than|larger than) (?:the |this )?(?:available |model's )?context"
+    r"|exceed\w{0,3} the maximum number of (?:input )?tokens"
+    r"|token count .{0,60}exceed"
+    r"|input tokens exceed"
+    r"|(?:prompt|input|request|conversation) is too long"
+    r"|prompt contains \d{1,15} tokens.{0,60}too large",
+    re.IGNORECASE,
+)
+_TOO_MANY_REQUESTS = 429
+
+
+def is_too_long(error: Exception) -> bool:
+    """Return whether a provider says by an error that the request was too long for its model.
+
+    LangChain has an error class for it. Others are known by their words, as OpenAI, Anthropic,
+    Gemini, Bedrock, Mistral and servers of open models choose them.
+
+    Examples:
+        >>> is_too_long(ValueError("prompt is too long: 214532 tokens > 200000 maximum"))
+        True
+        >>> is_too_long(ValueError("the tool timed out"))
+        False
+    """
+    if any(kind.__name__ == "ContextOverflowError" for kind in type(error).__mro__):
+        return True
+    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    return status != _TOO_MANY_REQUESTS and _REFUSAL.search(str(error)) is not None
+
+
+@dataclass(slots=True)
+class CuratedModelCall:
+    """Curate, send, and curate again, smaller, when the provider says the request was too long.
+
+    `run_sync` and `run_async` run its `body`.
+
+    Attributes:
+        curator: makes the views.
+        messages: the whole conversation.
+        arguments: those of `Curator.curate`; a budget is needed for `retries`.
+        send: returns the call that sends a curation, in its sync and its async form.
+        too_long: tells the errors by which a provider says so.
+        retries: how often a refused request is repeated with a smaller view.
+        shrink: each repeated view has at most this share of the one before, unless the first
+            refusal says by how much it was too long.
+        curating: opens around each curation, such as a span of a trace.
+        first: the curation to send first, where there is one already.
+        usage: returns the usage of an answer. The curation observes it only after a refusal and
+            where it is far from the prediction: elsewhere the answer itself carries it.
+    """
+
+    curator: Curator
+    messages: Sequence[Any]
+    arguments: dict[str, Any]
+    send: Callable[[Curation], Call]
+    too_long: Callable[[Exception], bool] = is_too_long
+    retries: int = RETRIES
+    shrink: float = SHRINK
+    curating: Callable[[], AbstractContextManager[Any]] = field(default=nullcontext)
+    first: Curation | None = None
+    usage: Callable[[Any], Any] = lambda answer: answer
+
+    def body(self) -> Steps[Any]:
+        """Return what the model answered.
+
+        Raises:
+            BudgetUnsatisfiableError: when what must be sent does not fit.
+        """
+        curator, arguments = self.curator, dict(self.arguments)
+        retries_left = 0 if curator.mode == "shadow" else self.retries
+        refusal: Exception | None = None
+        curation = self.first
+        while True:
+            try:
+                if curation is None:
+                    with self.curating() as announce:
+                        curation = yield Call(
+                            curator.curate, curator.acurate, (self.messages,), arguments
+                        )
+                        if announce is not None:
+                            announce(curation)
+            except BudgetUnsatisfiableError:
+                if refusal is not None:  # nothing smaller is left
+                    raise refusal from None
+                raise
+            try:
+                answer = yield self.send(curation)
+            except Exception as error:
+                if retries_left <= 0 or not self.too_long(error):
+                    raise
+                share = None if refusal else _fitting_share(error, curation.tokens)
+                retries_left, refusal = retries_left - 1, error
+            else:
+                usage = self.usage(answer)
+                if refusal is not None or _is_unexpected(curation, usage):
+                    curation.observe(usage)
+                return answer
+            # A reserve shortens this view alone; another budget would be another cutoff.
+            limit = arguments.get("max_tokens") or curator.max_tokens or curation.tokens
+            allowed = int(min(limit, curation.tokens) * (share or self.shrink))
+            arguments |= {"max_tokens": limit, "reserve": limit - max(1, allowed)}
+            curation = None
+
+
+def _is_unexpected(curation: Curation, answer: Any) -> bool:
+    """Whether the provider counted something else than was predicted."""
+    usage, tokens = read_usage(answer), curation.tokens
+    most = tokens + (curation.error or 0)
+    return usage is not None and not _UNEXPECTEDLY_FEW * tokens <= usage.input <= most
+
+
+def _fitting_share(error: Exception, tokens: int) -> float | None:
+    """Return the share of a refused request that fits, where the refusal states both numbers.
+
+    Such as ``prompt is too long: 214532 tokens > 200000 maximum``.
+    """
+    numbers = {int(each.replace(",", "")) for each in _NUMBER.findall(str(error))}
+    near = sorted(each for each in numbers if tokens / _FAR_OFF <= each <= tokens * _FAR_OFF)
+    return _BELOW_STATED_LIMIT * near[-2] / near[-1] if len(near) > 1 else None
+
+
+def actions_of(curation: Curation) -> Counter[str]:
+    """Return how many messages of a view were dropped, cleared, truncated, inserted and so on.
+
+    Counted on the view: the report's own decisions would tokenise the whole record.
+    """
+    actions = Counter(entry.action for entry in curation.entries if entry.action)
+    shown = sum(1 for entry in curation.entries if entry.origin is None)
+    if curation.report.original_count > shown:
+        actions["dropped"] = curation.report.original_count - shown
+    return actions
+
+
+# Marks for a provider's prompt cache, in whichever words a framework has for a mark.
+
+MOST_MARKS = 4
+"""Breakpoints Anthropic takes in one request: messages, system prompt and tools together."""
+
+
+def mark_prefix(
+    messages: Sequence[M],
+    end: int,
+    others: Sequence[Mark],
+    mark: Callable[[M, float], M | None],
+    *,
+    most: int = MOST_MARKS,
+) -> list[M]:
+    """Return the messages with a mark on the last of the first `end` that can carry one.
+
+    Nothing is marked when that message carries one of the `others` already, nor when they are `most`.
+    The mark asks for as long as those behind it, so that a longer one never stands behind a shorter
+    one. `mark` returns a copy of a message, marked for so many seconds; None where it cannot be.
+    """
+    out = list(messages)
+    if len(others) >= most:
+        return out
+    for index in range(min(end, len(out)) - 1, -1, -1):
+        if any(other.after == index + 1 for other in others):
+            return out
+        later = [other.ttl for other in others if other.after > index]
+        marked = mark(out[index], max(later, default=300.0))
+        if marked is not None:
+            out[index] = marked
+            return out
+    return out
+
+
+def mark_view(
+    messages: Sequence[M],
+    curation: Curation,
+    others: Sequence[Mark],
+    mark: Callable[[M, float], M | None],
+    model: str | None = None,
+) -> list[M]:
+    """Return the messages of a view with the breakpoints of its cache plan; see `mark_prefix`.
+
+    `model` names the model, for the least prefix it caches.
+    """
+    sheet = sheet_for(model)
+    pricing = sheet if sheet is not None and sheet.breakpoints else "anthropic"
+    plan = plan_of(curation, pricing=pricing, others=others)
+    return place_marks(messages, plan, lambda message, point: mark(message, point.ttl))
+
+
+is_share = is_fraction  # alias until all rooms have landed
+CuratedCall = CuratedModelCall  # alias until all rooms have landed
+
+
+def written_once(
+    format: str,  # noqa: A002
+    entry: Any,
+    write: Callable[[Any], Any],
+    seen: Callable[[Any], Any],
+) -> Any:
+    """Return the message of an edited entry; alias until all rooms have landed."""
+    return write(entry)

@@ -1,0 +1,318 @@
+"""`CuratedChatMessageHistory`: any chat history, with a view in front of its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import BaseMessage, SystemMessage
+from typing_extensions import Self, Unpack
+
+from history_curator.config import CuratorConfig, RetentionConfig, SharedOptions, check_options
+from history_curator.curator import Curation
+from history_curator.integrations import (
+    Branches,
+    ConfigSource,
+    Retention,
+    load_settings,
+    prune_connection,
+)
+from history_curator.record.resilience import WriteBehind
+from history_curator.run_steps import run_async, run_sync
+from langchain_history_curator.messages import FORMAT, without_removed
+from langchain_history_curator.models import (
+    LastingOptions,
+    budget_arguments,
+    build_curator,
+    refuse_fraction,
+)
+
+
+class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
+    """Wraps a chat history: `messages` is the view, `record` is everything.
+
+    Nothing is removed from the store: adding a message stores it, reading `messages` curates the
+    stored ones. The view depends on the record alone, so it is the same however often it is read,
+    which `RunnableWithMessageHistory` relies on. While the store is down the conversation goes on from
+    memory, and the new messages reach the store when it is back. A message without an id is stored as
+    a copy with one, so that it is neither lost nor stored twice. What a store drops of a message
+    (langchain-redis: calls, ids, names) travels in ``additional_kwargs`` and is put back on reading.
+
+    With a `RetentionConfig` older turns are shown as it says. They are stored so as well where rows
+    can be edited in place (``SQLChatMessageHistory``); other stores keep everything, unless `rewrite`
+    is set. With ``mode="shadow"`` messages are stored as they are and `messages` is the whole record.
+
+    Args:
+        store: any `BaseChatMessageHistory`: in memory, SQLite, Postgres, Redis.
+        managers: applied in order; none is the budget alone.
+        max_tokens: the budget of the view.
+        reserve: tokens to leave free for the system prompt and the question that are appended.
+        retention: how much the store keeps of older turns' tool details.
+        rewrite: apply retention by clearing the store and adding the messages again. A crash in
+            between loses the conversation, and a second writer the messages it adds meanwhile.
+        retry_after: seconds to leave a failed store alone.
+        name: how events and log lines call it.
+        options: the other settings of `Curator`.
+
+    Examples:
+        >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store
+        >>> from langchain_core.messages import HumanMessage
+        >>> history = CuratedChatMessageHistory(Store(), max_tokens=1_000)
+        >>> history.add_messages([HumanMessage("hello")])
+        >>> [message.text for message in history.messages]
+        ['hello']
+    """
+
+    def __init__(
+        self,
+        store: BaseChatMessageHistory,
+        *managers: Any,
+        max_tokens: int | None = None,
+        reserve: int = 0,
+        retention: RetentionConfig | Mapping[str, Any] | None = None,
+        rewrite: bool = False,
+        retry_after: float = 0.0,
+        name: str = "history",
+        **options: Unpack[SharedOptions],
+    ) -> None:
+        owner = type(self).__name__
+        refuse_fraction(owner, max_tokens, "budget_for_model(model).max_tokens")
+        check_options({"max_tokens": max_tokens, "reserve": reserve})
+        if retention is not None and not isinstance(retention, RetentionConfig):
+            retention = RetentionConfig.from_dict(retention)
+        self.store = store
+        self.max_tokens = max_tokens
+        self.reserve = reserve
+        self.retention = retention
+        self.rewrite = rewrite
+        self.curator = build_curator(managers, None, options, name=name, owner=owner)
+        is_shadow = self.curator.mode == "shadow"
+        in_place = _has_rows(store)
+        self._retention = Retention(
+            FORMAT,
+            retention,
+            store=type(store).__name__,
+            in_place=in_place,
+            rewrites=rewrite,
+            shadow=is_shadow,
+        )
+        # langchain-redis keeps a part of each message only.
+        modules = [cls.__module__ for cls in type(store).__mro__]
+        self._packs = any(module.startswith("langchain_redis") for module in modules)
+        # A SQL store made for sync sessions has async methods that only raise.
+        is_async = getattr(store, "async_mode", True)
+        self._outbox: WriteBehind[BaseMessage] = WriteBehind(
+            lambda: self._unpack(store.messages),
+            lambda messages: store.add_messages(self._pack(messages)),
+            clear=store.clear,
+            aload=self._aload if is_async else None,
+            aappend=self._aappend if is_async else None,
+            aclear=store.aclear if is_async else None,
+            **(_row_editors(store, retention) if retention is not None and in_place else {}),
+            stamp=None if is_shadow else _with_id,
+            key=attrgetter("id"),
+            retry_after=retry_after,
+            name=f"{name} ({type(store).__name__})",
+        )
+        self._is_built = True
+
+    @classmethod
+    def from_config(
+        cls,
+        config: ConfigSource,
+        store: BaseChatMessageHistory,
+        *,
+        objects: Mapping[str, Any] | None = None,
+        **overrides: Any,
+    ) -> Self:
+        """Wrap a store as a `CuratorConfig`, a mapping, or a YAML or TOML file says.
+
+        `objects` are what ``"@name"`` options stand for; `overrides` win over the configuration.
+        """
+        settings = load_settings(config, objects, overrides)
+        settings.setdefault("retention", CuratorConfig.load(config).retention)
+        return cls(store, *settings.pop("managers", ()), **settings)
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+        """The view: the messages the model gets to see, ready for the next one."""
+        return self.curate().messages
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """Return the view, read asynchronously."""
+        return (await self.acurate()).messages
+
+    @property
+    def record(self) -> list[BaseMessage]:
+        """Every message, as stored."""
+        return self._outbox.read()
+
+    async def aget_record(self) -> list[BaseMessage]:
+        """Return every message, read asynchronously."""
+        return await self._outbox.aread()
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the store failed last time, so that the conversation goes on from memory."""
+        return self._outbox.degraded
+
+    @property
+    def pending(self) -> tuple[BaseMessage, ...]:
+        """The messages that wait for the store."""
+        return self._outbox.pending
+
+    def curate(self) -> Curation:
+        """Return the view together with its report."""
+        shown = self._retention.context(without_removed(self.record))
+        return self.curator.curate(shown, **self._arguments())
+
+    async def acurate(self) -> Curation:
+        """Return the view together with its report."""
+        shown = self._retention.context(without_removed(await self.aget_record()))
+        return await self.curator.acurate(shown, **self._arguments())
+
+    def _arguments(self) -> dict[str, Any]:
+        budget = budget_arguments(self.max_tokens, self.reserve)
+        return {**budget, "tail": "history", "format": FORMAT}
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Store messages, or hold them until the store is back."""
+        run_sync(self._retention.add(self._outbox, list(messages)))
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Store messages, or hold them until the store is back."""
+        await run_async(self._retention.add(self._outbox, list(messages)))
+
+    def flush(self) -> bool:
+        """Deliver the messages that wait for the store. True when none are left."""
+        return self._outbox.flush()
+
+    async def aflush(self) -> bool:
+        """Deliver the messages that wait for the store. True when none are left."""
+        return await self._outbox.aflush()
+
+    def clear(self) -> None:
+        """Forget everything, here and in the store."""
+        self._outbox.clear()
+
+    async def aclear(self) -> None:
+        """Forget everything, here and in the store."""
+        await self._outbox.aclear()
+
+    async def _aload(self) -> list[BaseMessage]:
+        return self._unpack(await self.store.aget_messages())
+
+    async def _aappend(self, messages: Sequence[BaseMessage]) -> None:
+        await self.store.aadd_messages(self._pack(messages))
+
+    def _pack(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        return list(map(_pack_fields, messages)) if self._packs else list(messages)
+
+    def _unpack(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        return list(map(_unpack_fields, messages)) if self._packs else list(messages)
+
+
+def _with_id(message: BaseMessage) -> BaseMessage:
+    return message if message.id else message.model_copy(update={"id": str(uuid4())})
+
+
+class ChatHistoryBranches(Branches[CuratedChatMessageHistory]):
+    """Forks a stored conversation, lists its branches and switches between them.
+
+    A branch is a session of the same store, and so is the list of them (``"<key>:branches"``), so all
+    of it survives a restart. `store` opens the chat history of a session id; the managers and options
+    are those of `CuratedChatMessageHistory`, which `open` returns for the current branch.
+
+    Examples:
+        >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store
+        >>> from langchain_core.messages import HumanMessage
+        >>> sessions = {}
+        >>> branches = ChatHistoryBranches(
+        ...     "ann", lambda key: sessions.setdefault(key, Store()), max_tokens=1_000
+        ... )
+        >>> branches.open().add_messages([HumanMessage("hello"), HumanMessage("Oslo?")])
+        >>> branches.fork("edited", at=1).add_messages([HumanMessage("Rome?")])
+        >>> [message.text for message in branches.switch("main").record]
+        ['hello', 'Oslo?']
+    """
+
+    def __init__(
+        self,
+        key: str,
+        store: Callable[[str], BaseChatMessageHistory],
+        *managers: Any,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            key,
+            lambda session: CuratedChatMessageHistory(store(session), *managers, **options),
+            buffer=lambda history: history._outbox,
+            line=SystemMessage,
+            text=lambda message: message.content,
+        )
+
+
+# Stores that can do more, and stores that can do less. Rows of a SQL store can be edited in place.
+# langchain-redis stores text, kind and ``additional_kwargs`` of a message alone; the rest travels
+# in ``additional_kwargs``, which no provider is sent, and is put back on reading.
+
+_PACKED = "history_curator_fields"
+_DROPPED = (
+    "id", "name", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata"
+)  # fmt: skip
+
+
+def _has_rows(store: Any) -> bool:
+    """Whether a store is laid out like ``SQLChatMessageHistory``, so that rows can be edited."""
+    table = getattr(getattr(store, "sql_model_class", None), "__table__", None)
+    if table is None or not any(_engines_of(store)):
+        return False
+    columns = {column.name for column in table.columns}
+    has_session = getattr(store, "session_id_field_name", "session_id") == "session_id"
+    return has_session and columns >= {"id", "message", "session_id"}
+
+
+def _engines_of(store: Any) -> tuple[Any, Any]:
+    return getattr(store, "engine", None), getattr(store, "async_engine", None)
+
+
+def _row_editors(store: Any, retention: RetentionConfig) -> dict[str, Any]:
+    """Return the functions that apply retention to the rows of a store, for sync and async code.
+
+    Each takes how many turns grew old (None looks at all), and returns whether anything changed.
+    """
+    engine, async_engine = _engines_of(store)
+    table, session = store.sql_model_class.__table__, store.session_id
+
+    def edit(aged: int | None) -> bool:
+        with engine.begin() as connection:
+            return prune_connection(connection, table, session, retention, aged)
+
+    async def aedit(aged: int | None) -> bool:
+        async with async_engine.begin() as connection:
+            changed: bool = await connection.run_sync(
+                prune_connection, table, session, retention, aged
+            )
+        return changed
+
+    return {"edit": edit if engine else None, "aedit": aedit if async_engine else None}
+
+
+def _pack_fields(message: BaseMessage) -> BaseMessage:
+    """Return a copy that carries the fields the store would drop."""
+    given = {name: getattr(message, name, None) for name in _DROPPED}
+    fields = {name: value for name, value in given.items() if value}
+    extra = {**message.additional_kwargs, _PACKED: fields}
+    return message.model_copy(update={"additional_kwargs": extra})
+
+
+def _unpack_fields(message: BaseMessage) -> BaseMessage:
+    """Return a message as it was before it was packed; others as they are."""
+    fields = message.additional_kwargs.get(_PACKED)
+    if not isinstance(fields, dict):
+        return message
+    extra = {key: value for key, value in message.additional_kwargs.items() if key != _PACKED}
+    return message.model_copy(update={**fields, "additional_kwargs": extra})

@@ -1,0 +1,389 @@
+"""The recall tool and hand-offs, events and traces of a curation, and marks for prompt caches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.callbacks.manager import adispatch_custom_event, dispatch_custom_event
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables.config import (
+    RunnableConfig,
+    ensure_config,
+    get_callback_manager_for_config,
+    patch_config,
+)
+from langchain_core.tools import BaseTool, StructuredTool
+from typing_extensions import Unpack
+
+from history_curator.caching import Mark, cache_control, ttl_of
+from history_curator.config import SharedOptions
+from history_curator.curator import Curation
+from history_curator.entries import (
+    RECALL_TOOL_NAME,
+    ConversationEntry,
+    neutralise,
+    recall_hint,
+    span_handle,
+)
+from history_curator.errors import without_text
+from history_curator.integrations import MOST_MARKS, actions_of, mark_prefix, mark_view
+from history_curator.record.recall import RECALL_DESCRIPTION, Recall, RecallRequest
+from langchain_history_curator.messages import FORMAT
+from langchain_history_curator.models import build_curator, messages_of
+
+if TYPE_CHECKING:
+    from langchain.agents.middleware.types import ModelRequest
+
+logger = logging.getLogger("history_curator.langchain")
+
+# The recall tool: an agent gets back messages its view left out, and those of its sub-agents.
+
+
+def recall_tool(
+    record: Sequence[Any] | Callable[[], Any] | Any | None = None,
+    *,
+    counter: Any = "o200k_base",
+    max_tokens: int = 2_000,
+    name: str = RECALL_TOOL_NAME,
+) -> BaseTool:
+    """Return a tool that answers from one conversation's record and from no other.
+
+    `record` is a `CuratedChatMessageHistory` or any chat history, messages, or a callable that returns
+    them, awaited by an async caller. Without one the tool reads the messages of the agent it is called
+    by, which needs langgraph. One answer costs at most `max_tokens`; the model calls the tool by
+    `name`, and the curator takes the same with ``recall_tool=name``.
+
+    Examples:
+        >>> from langchain_core.messages import HumanMessage
+        >>> tool = recall_tool([HumanMessage("the code is 4711"), HumanMessage("and now?")])
+        >>> "4711" in tool.invoke({"query": "code"})
+        True
+    """
+    options = {"counter": counter, "max_tokens": max_tokens, "name": name}
+    call: Callable[..., str]
+    acall = None
+    if record is None:
+        call = _recall_own_state(options)
+    else:
+        answer = Recall(
+            lambda: _read_record(record), arecord=lambda: _aread_record(record), **options
+        )
+        call, acall = answer.__call__, answer.acall
+    return StructuredTool.from_function(
+        call, acall, name=name, description=RECALL_DESCRIPTION, args_schema=RecallRequest
+    )
+
+
+def _recall_own_state(options: dict[str, Any]) -> Callable[..., str]:
+    try:
+        from langgraph.prebuilt import ToolRuntime
+    except ImportError as error:
+        raise ImportError(
+            "A recall tool that reads the agent's own state needs langgraph. "
+            "Fix: pip install 'history-curator[agents]', or pass the record: recall_tool(history)."
+        ) from error
+
+    def recall(
+        runtime: Any, handle: str | None = None, lines: str | None = None, query: str | None = None
+    ) -> str:
+        answer = Recall(_read_entries(runtime.state), **options)
+        return answer(handle=handle, lines=lines, query=query)
+
+    # The agent finds the argument to inject by the annotation itself, not by its name.
+    recall.__annotations__["runtime"] = ToolRuntime
+    return recall
+
+
+def _read_record(record: Any) -> list[ConversationEntry]:
+    said = record() if callable(record) else record
+    said = getattr(said, "record", said)
+    return _read_entries(getattr(said, "messages", said))
+
+
+async def _aread_record(record: Any) -> list[ConversationEntry]:
+    said = record() if callable(record) else record
+    if isawaitable(said):
+        said = await said
+    read = getattr(said, "aget_record", None) or getattr(said, "aget_messages", None)
+    return _read_record(said) if read is None else _read_entries(await read())
+
+
+_TRANSCRIPT = "history_curator_transcript"
+"""The key under which an artifact holds the messages of another agent."""
+
+
+def _read_entries(given: Any) -> list[ConversationEntry]:
+    """Return messages as entries, and after them those of the hand-offs among them."""
+    messages = messages_of(given)
+    entries = [entry for n, message in enumerate(messages) for entry in FORMAT.read(message, n)]
+    for message in messages:
+        artifact = getattr(message, "artifact", None)
+        if isinstance(artifact, dict) and isinstance(artifact.get(_TRANSCRIPT), list):
+            entries += _read_entries(artifact[_TRANSCRIPT])
+    return entries
+
+
+def handoff_view(
+    conversation: Any,
+    task: str | None = None,
+    *managers: Any,
+    max_tokens: int | None = None,
+    **options: Unpack[SharedOptions],
+) -> list[BaseMessage]:
+    """Return a view of the conversation for a sub-agent to start from, ready to be sent.
+
+    The call that hands over has no result yet and is left out, and so is the system message: the
+    sub-agent has its own. The view ends on the `task`, or on the user's latest question. The settings
+    are those of `Curator`.
+
+    Examples:
+        >>> said = [HumanMessage("Book me a flight."), AIMessage("Where to?"), HumanMessage("Oslo")]
+        >>> [message.text for message in handoff_view(said, "Find flights.", max_tokens=500)]
+        ['Book me a flight.', 'Where to?', 'Oslo', 'Find flights.']
+    """
+    said = [m for m in messages_of(conversation) if not isinstance(m, SystemMessage)]
+    answered = {m.tool_call_id for m in said if isinstance(m, ToolMessage)}
+    calling = [n for n, m in enumerate(said) if isinstance(m, AIMessage) and m.tool_calls]
+    if calling and any(call["id"] not in answered for call in said[calling[-1]].tool_calls):
+        del said[calling[-1] :]
+    if task is not None:
+        said.append(HumanMessage(task))
+    curator = build_curator(managers, max_tokens, options, name="handoff", owner="handoff_view")
+    return curator.curate(said, format=FORMAT).messages
+
+
+def fold_back(
+    transcript: Sequence[BaseMessage],
+    tool_call_id: str,
+    *,
+    name: str | None = None,
+    recall_tool: str = RECALL_TOOL_NAME,
+) -> ToolMessage:
+    """Return the result of a hand-off: the sub-agent's answer, and a handle for all it did.
+
+    `tool_call_id` and `name` are of the call that handed over. The transcript travels as the message's
+    artifact: it is stored with the conversation, never sent to a model, and `recall_tool` returns it by
+    the handle, whole or by lines.
+
+    Examples:
+        >>> result = fold_back([HumanMessage("Find flights."), AIMessage("Two: 9:00, 17:00.")], "c")
+        >>> result.text.splitlines()[0]
+        'Two: 9:00, 17:00.'
+    """
+    said = [message for message in transcript if not isinstance(message, SystemMessage)]
+    answer = next((m.text for m in reversed(said) if isinstance(m, AIMessage) and m.text), "Done.")
+    answer = neutralise(answer)
+    if not said:
+        return ToolMessage(answer, tool_call_id=tool_call_id, name=name)
+    handle = span_handle([entry for n, m in enumerate(said) for entry in FORMAT.read(m, n)])
+    note = f"[how it was done, {len(said)} messages: {recall_hint(handle, recall_tool)}]"
+    return ToolMessage(
+        f"{answer}\n{note}", tool_call_id=tool_call_id, name=name, artifact={_TRANSCRIPT: said}
+    )
+
+
+# Each curation as a custom event inside a run, and as one span of a trace.
+
+EVENT_NAME = "history_curated"
+"""The name of the custom event."""
+
+
+def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
+    """Return the counts before and after a curation, and what was done, as an event."""
+    report = curation.report
+    return {
+        "event": EVENT_NAME,
+        "name": name,
+        "messages_before": report.original_count,
+        "messages_after": report.curated_count,
+        "tokens": report.tokens,
+        "max_tokens": report.max_tokens,
+        "prefix_entries": report.prefix_entries,
+        "actions": dict(actions_of(curation)),
+        "strategy": report.strategy,
+        "provider": report.provider,
+    }
+
+
+def has_listeners(config: RunnableConfig | None) -> bool:
+    """Return whether a run has a callback, a tracer or an event stream.
+
+    Starting a run costs a good part of a curation, so none is started without them.
+    """
+    return bool(get_callback_manager_for_config(ensure_config(config)).handlers)
+
+
+def dispatch(event: dict[str, Any], config: RunnableConfig | None = None) -> None:
+    """Send a custom event to the listeners of the current run; silent outside one."""
+    with suppress(RuntimeError):
+        dispatch_custom_event(EVENT_NAME, event, config=config)
+
+
+async def adispatch(event: dict[str, Any], config: RunnableConfig | None = None) -> None:
+    """Send a custom event to the listeners of the current run; silent outside one."""
+    with suppress(RuntimeError):
+        await adispatch_custom_event(EVENT_NAME, event, config=config)
+
+
+def stream_event(writer: Callable[[Any], None] | None, event: dict[str, Any]) -> None:
+    """Send an event to an agent's custom stream. A broken writer never breaks the run."""
+    if writer is None:
+        return
+    try:
+        writer(event)
+    except Exception as error:  # noqa: BLE001 - whatever a writer raises
+        logger.warning("the stream writer refused a %s event: %s", EVENT_NAME, without_text(error))
+
+
+def ask_graph(function: str) -> Any:
+    """Call ``get_stream_writer`` or ``get_store`` of the graph that is running; None outside."""
+    with suppress(ImportError, RuntimeError, KeyError, AttributeError):
+        return getattr(import_module("langgraph.config"), function)()
+    return None
+
+
+@contextmanager
+def open_span(
+    name: str, messages: int, *, announce: bool = True
+) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Open a run in the trace; yields a function that takes the event of the curation.
+
+    Without listeners there is no run; no custom event is sent unless it is to be announced.
+    """
+    after: dict[str, Any] = {}
+    if not has_listeners(None):
+        yield after.update
+        return
+    config = ensure_config()
+    manager = get_callback_manager_for_config(config)
+    run = manager.on_chain_start(None, {"messages": messages}, name=name)
+    try:
+        yield after.update
+    except BaseException as error:
+        run.on_chain_error(error)
+        raise
+    if after and announce:
+        dispatch(after, patch_config(config, callbacks=run.get_child()))
+    run.on_chain_end(after)
+
+
+# Marks: where a view is worth caching, in Anthropic's words.
+
+
+def mark_cache(
+    messages: Sequence[BaseMessage],
+    end: int | None = None,
+    *,
+    tools: Sequence[Any] | None = None,
+    system: BaseMessage | None = None,
+    limit: int = MOST_MARKS,
+) -> list[BaseMessage]:
+    """Return the messages with an Anthropic cache breakpoint at the end of the prefix.
+
+    The marked message is a copy; all others are the same objects. Nothing is marked when the message at
+    the end is marked already, or when messages, `tools` and a `system` message sent apart carry `limit`
+    breakpoints. `end` is how many leading messages are stable; all of them when not given.
+
+    Examples:
+        >>> from langchain_core.messages import HumanMessage
+        >>> mark_cache([HumanMessage("hi")])[0].content[0]["cache_control"]
+        {'type': 'ephemeral'}
+    """
+    others = [Mark(0, ttl_of(control)) for control in _find_controls(system)]
+    others += _find_marks(messages, tools)
+    stop = len(messages) if end is None else end
+    return mark_prefix(messages, stop, others, _mark_message, most=limit)
+
+
+def mark_curation(
+    curation: Curation,
+    tools: Sequence[Any] | None,
+    *,
+    automatic: Mapping[str, Any] | None = None,
+    model: str | None = None,
+) -> list[BaseMessage]:
+    """Return the messages of a curation with the breakpoints of its cache plan.
+
+    `automatic` is ``cache_control`` among the settings of the call, which marks the last block.
+    """
+    others = _find_marks(curation.messages, tools)
+    if automatic:
+        others.append(Mark(len(curation.messages), ttl_of(automatic)))
+    return mark_view(curation.messages, curation, others, _mark_message, model)
+
+
+def request_with_view(
+    request: ModelRequest[Any], curation: Curation, *, marks: bool
+) -> ModelRequest[Any]:
+    """Return an agent's request with the view, marked or not, in place of the conversation.
+
+    With langchain-anthropic's models a view that the next request repeats whole is marked through the
+    ``cache_control`` setting of the call, as that package's own caching middleware does: whichever comes
+    first, and a mark for five minutes never stands in front of one for an hour.
+    """
+    messages = curation.messages
+    if marks:
+        settings, model = request.model_settings or {}, request.model
+        automatic = settings.get("cache_control")
+        name = getattr(model, "model", None) or getattr(model, "model_name", None)
+        by_setting = type(model).__module__.startswith("langchain_anthropic") and not automatic
+        by_setting = by_setting and curation.report.prefix_entries >= len(curation.entries)
+        if by_setting:
+            automatic = cache_control(300.0)
+            request = request.override(model_settings={**settings, "cache_control": automatic})
+        marked = mark_curation(curation, request.tools, automatic=automatic, model=name)
+        if not by_setting:
+            messages = marked
+        elif isinstance(marked[0], SystemMessage):
+            messages = [marked[0], *messages[1:]]
+    if request.system_message is None or not (messages and isinstance(messages[0], SystemMessage)):
+        return request.override(messages=messages)
+    return request.override(system_message=messages[0], messages=messages[1:])
+
+
+def _find_marks(messages: Sequence[BaseMessage], tools: Sequence[Any] | None) -> list[Mark]:
+    """Return the breakpoints that tools and messages carry already."""
+    marks = []
+    for tool in tools or ():
+        held: Any = tool if isinstance(tool, Mapping) else getattr(tool, "extras", None)
+        if held and held.get("cache_control"):
+            marks.append(Mark(0, ttl_of(held["cache_control"])))
+    for position, message in enumerate(messages, 1):
+        marks += [Mark(position, ttl_of(control)) for control in _find_controls(message)]
+    return marks
+
+
+def _find_controls(message: BaseMessage | None) -> list[Any]:
+    content = message.content if message is not None else ""
+    found = (
+        block.get("cache_control") or (block.get("extras") or {}).get("cache_control")
+        for block in (content if isinstance(content, list) else ())
+        if isinstance(block, dict)
+    )
+    return [control for control in found if control]
+
+
+def _mark_message(message: BaseMessage, ttl: float) -> BaseMessage | None:
+    """Return a marked copy of a message; None where it is marked or Anthropic takes no mark."""
+    kinds = (HumanMessage, ToolMessage, AIMessage, SystemMessage)
+    if not isinstance(message, kinds) or _find_controls(message):
+        return None
+    content = message.content
+    if isinstance(content, str):
+        if isinstance(message, AIMessage) and message.tool_calls:
+            return None
+        content = [content]
+    last = content[-1] if content else None
+    if isinstance(last, str):
+        last = {"type": "text", "text": last}
+    if not isinstance(last, dict) or last.get("type") not in ("text", "image", "tool_result"):
+        return None
+    if last.get("type") == "text" and not str(last.get("text") or "").strip():
+        return None
+    blocks = [*content[:-1], {**last, "cache_control": cache_control(ttl)}]
+    return message.model_copy(update={"content": blocks})

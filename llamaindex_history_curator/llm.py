@@ -1,0 +1,449 @@
+"""`CuratedLLM`: any LLM, with every chat curated on the way in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from functools import partial
+from itertools import chain, islice
+from operator import is_not
+from typing import Any, NamedTuple, TypeVar
+
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    ChatResponseAsyncGen,
+    ChatResponseGen,
+    CompletionResponse,
+    CompletionResponseAsyncGen,
+    CompletionResponseGen,
+    LLMMetadata,
+)
+from llama_index.core.bridge.pydantic import SerializeAsAny
+from llama_index.core.llms import LLM
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.prompts import BasePromptTemplate
+from llama_index.core.tools.types import BaseTool
+from pydantic import BaseModel, PrivateAttr
+
+from history_curator.curator import Curation, Curator
+from history_curator.integrations import RETRIES, CuratedCall
+from history_curator.run_steps import Call, Steps, run_async, run_sync
+from history_curator.tokens import read_usage
+from llamaindex_history_curator.messages import FORMAT
+from llamaindex_history_curator.models import (
+    AdapterWriter,
+    CurationSettings,
+    check_keywords,
+    tool_schemas,
+)
+from llamaindex_history_curator.tools_and_events import finish_view, has_marks, span
+
+Model = TypeVar("Model", bound=BaseModel)
+Chunk = TypeVar("Chunk")
+
+_TOOLS = "history_curator_tools"
+_INHERITED = (
+    "callback_manager",
+    "completion_to_prompt",
+    "messages_to_prompt",
+    "output_parser",
+    "pydantic_program_mode",
+    "query_wrapper_prompt",
+    "system_prompt",
+)
+
+
+class View(list[ChatMessage]):
+    """The messages of one request, and the curation they come from."""
+
+    __slots__ = ("_model", "curation")
+
+    def __init__(
+        self, messages: Sequence[ChatMessage], curation: Curation, model: str | None = None
+    ) -> None:
+        super().__init__(messages)
+        self.curation = curation
+        self._model = model
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return list, (list(self),)  # a copy is messages, not somebody's view
+
+    def observe(self, answer: Any) -> None:
+        """Take the reported usage: a `ChatResponse`, or the usage of any provider."""
+        self.curation.observe(answer, model=self._model)
+
+    def observe_stream(self, chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
+        """Pass chunks on, and take the last report of a stream that was read to its end."""
+        usage = None
+        for chunk in chunks:
+            usage = read_usage(chunk) or usage
+            yield chunk
+        self.observe(usage)
+
+    async def aobserve_stream(self, chunks: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk, None]:
+        """Pass chunks on; see `observe_stream`."""
+        usage = None
+        async for chunk in chunks:
+            usage = read_usage(chunk) or usage
+            yield chunk
+        self.observe(usage)
+
+
+class _Sender(NamedTuple):
+    """Everything that is made once from the settings."""
+
+    settings: tuple[Any, ...]
+    curator: Curator
+    write: AdapterWriter
+    marks: bool
+
+
+class CuratedLLM(CurationSettings, FunctionCallingLLM):
+    """Wraps an LLM so that every chat, with or without tools, is sent as a curated view.
+
+    For everything that has no drop-in of its own: custom workflows, an agent of another kind, a
+    chat engine whose retrieved text must stay within the budget as well. Answers, streams and
+    errors of the wrapped LLM pass through untouched, structured answers are asked for its own
+    way, and whatever else it has, such as its ``model``, is there. The usage a chat reports is
+    noted, and the next view is counted from there. A chat that the provider refuses as
+    too long is repeated with a smaller view, at most twice.
+
+    Args:
+        llm: the LLM to wrap.
+        token_limit: the budget of every call, tools included; by default what the LLM takes.
+        managers: history managers, in order.
+        provider: whose rules hold; ``"auto"`` finds out from the LLM.
+        counter: an encoding, a model name or a `TokenCounter`; by default the LLM's.
+        mark_cache: put a `CachePoint` where the cache plan says it pays.
+        retrieve: bring what matters to the question back from before the cutoff; for long chats.
+        curator: a curator made elsewhere, instead of limit, managers, provider and counter.
+        config: a `CuratorConfig`, a mapping or a file; limit, provider and counter win over it.
+        objects: what ``"@name"`` options of the config stand for.
+
+    Raises:
+        ConfigurationError: for an argument or a provider nobody knows.
+
+    Examples:
+        >>> from llama_index.core.llms import ChatMessage, MockLLM
+        >>> llm = CuratedLLM(llm=MockLLM(), token_limit=100)
+        >>> said = [ChatMessage("word " * 30, role=role) for role in ("user", "assistant")] * 9
+        >>> len(llm.chat([*said, ChatMessage("and?")]).message.content) < 1000
+        True
+    """
+
+    llm: SerializeAsAny[LLM]
+
+    _place: str = PrivateAttr(default="llm")
+    _read: Callable[..., list[ChatMessage]] = PrivateAttr(default=list)
+    _write: Callable[..., list[ChatMessage]] = PrivateAttr(default=list)
+    _sender: _Sender | None = PrivateAttr(default=None)
+
+    def __init__(self, llm: LLM, **data: Any) -> None:
+        check_keywords(self.class_name(), data, {*type(self).model_fields, "class_name"})
+        inherited = {name: getattr(llm, name) for name in _INHERITED if hasattr(llm, name)}
+        super().__init__(llm=llm, **{**inherited, **data})
+        self._get_sender()
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name LlamaIndex knows this LLM by."""
+        return "CuratedLLM"
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        """The metadata of the wrapped LLM."""
+        return self.llm.metadata
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)  # type: ignore[misc]
+        except AttributeError:
+            llm = self.__dict__.get("llm")
+            if llm is None or name.startswith("_"):
+                raise
+            return getattr(llm, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        llm = self.__dict__.get("llm")
+        if name in type(self).model_fields or name.startswith("_") or not hasattr(llm, name):
+            super().__setattr__(name, value)
+            return
+        setattr(llm, name, value)
+        self._sender = None  # another model has another budget
+
+    def _get_sender(self) -> _Sender:
+        """Return the curator and the writer, made anew when a setting or the LLM was exchanged."""
+        settings = (self.llm, *self._current_settings())
+        sender = self._sender
+        if sender is None or any(map(is_not, settings, sender.settings)):
+            curator = self._make_curator(self.llm)
+            write = AdapterWriter(curator.profile.name, self.llm)
+            marks = has_marks(self.llm, self.mark_cache)
+            sender = self._sender = _Sender(settings, curator, write, marks)
+        return sender
+
+    @span
+    def curate_call(
+        self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None = None
+    ) -> View:
+        """Return the view of the messages one call would send."""
+        options = self._curate_options(tools)
+        return self._write_view(self._get_sender().curator.curate(list(messages), **options))
+
+    @span
+    async def acurate_call(
+        self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None = None
+    ) -> View:
+        """Return the view of the messages one call would send."""
+        options = self._curate_options(tools)
+        curation = await self._get_sender().curator.acurate(list(messages), **options)
+        return self._write_view(curation)
+
+    def _curate_options(self, tools: Sequence[Any] | None) -> dict[str, Any]:
+        return {"tail": "request", "tools": tool_schemas(tools), "format": FORMAT}
+
+    def _write_view(self, curation: Curation) -> View:
+        sender, model = self._get_sender(), self.llm.metadata.model_name
+        is_shadow = sender.curator.mode == "shadow"
+        write = None if is_shadow else sender.write
+        marks = sender.marks and (model or True)
+        messages = finish_view(curation, curation.messages, self._place, write, marks)
+        return View(self._write(messages), curation, model)
+
+    # One request: curated, sent, and sent again with a smaller view when it is refused.
+
+    def _send(
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[Any] | None,
+        ask: Callable[[View], Any],
+        aask: Callable[[View], Any],
+    ) -> Steps[tuple[View, Any]]:
+        messages = self._read(messages)
+        view: View = yield Call(self.curate_call, self.acurate_call, (messages, tools))
+        first = view
+
+        def send(curation: Curation) -> Call:
+            nonlocal view
+            view = first if curation is first.curation else self._write_view(curation)
+            return Call(ask, aask, (view,))
+
+        answer = yield from CuratedCall(
+            self._get_sender().curator,
+            messages,
+            self._curate_options(tools),
+            send,
+            retries=0 if isinstance(self.llm, CuratedLLM) else RETRIES,
+            first=first.curation,
+            usage=lambda _: None,  # every answer is observed, not only surprises
+        ).body()
+        return view, answer
+
+    def _answer(
+        self, method: str, messages: Sequence[ChatMessage], kwargs: dict[str, Any]
+    ) -> Steps[ChatResponse]:
+        ask, aask, tools = self._bind(method, kwargs)
+        view, answer = yield from self._send(messages, tools, ask, aask)
+        view.observe(answer)
+        return answer  # type: ignore[no-any-return]
+
+    def _open_stream(
+        self, messages: Sequence[ChatMessage], kwargs: dict[str, Any]
+    ) -> Steps[tuple[View, Any]]:
+        """Return a view and its stream, once the first chunk is there: a refusal comes instead."""
+        ask, aask, tools = self._bind("stream_chat", kwargs)
+
+        def start(view: View) -> Any:
+            chunks = iter(ask(view))
+            return chain(list(islice(chunks, 1)), chunks)
+
+        async def astart(view: View) -> Any:
+            chunks = aiter(await aask(view))
+            try:
+                return _prepend([await anext(chunks)], chunks)
+            except StopAsyncIteration:
+                return chunks
+
+        return (yield from self._send(messages, tools, start, astart))
+
+    def _bind(self, method: str, kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
+        """Return a method of the LLM in both forms, to be given a view, and the tools."""
+        tools = kwargs.pop(_TOOLS, None)
+        if tools is None:
+            ask, aask = getattr(self.llm, method), getattr(self.llm, f"a{method}")
+            return partial(ask, **kwargs), partial(aask, **kwargs), kwargs.get("tools")
+        llm = self._calling_llm
+        ask, aask = getattr(llm, f"{method}_with_tools"), getattr(llm, f"a{method}_with_tools")
+
+        def give(ask: Callable[..., Any], view: View) -> Any:
+            return ask(tools, chat_history=view, **kwargs)
+
+        return partial(give, ask), partial(give, aask), tools
+
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        """Chat from a curated view."""
+        return run_sync(self._answer("chat", messages, kwargs))
+
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        """Chat from a curated view."""
+        return await run_async(self._answer("chat", messages, kwargs))
+
+    def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
+        """Chat from a curated view."""
+        view, chunks = run_sync(self._open_stream(messages, kwargs))
+        return view.observe_stream(chunks)
+
+    async def astream_chat(
+        self, messages: Sequence[ChatMessage], **kwargs: Any
+    ) -> ChatResponseAsyncGen:
+        """Chat from a curated view."""
+        view, chunks = await run_async(self._open_stream(messages, kwargs))
+        return view.aobserve_stream(chunks)
+
+    def _prepare_chat_with_tools(  # noqa: PLR0917 - the signature of the base class
+        self,
+        tools: Sequence[BaseTool],
+        user_msg: str | ChatMessage | None = None,
+        chat_history: list[ChatMessage] | None = None,
+        verbose: bool = False,
+        allow_parallel_tool_calls: bool = False,
+        tool_required: bool = False,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        # For the four methods above: the wrapped LLM is asked its own way, with tools. Older
+        # adapters do not take all options, so only those that were set are passed on.
+        options = {
+            "verbose": verbose,
+            "allow_parallel_tool_calls": allow_parallel_tool_calls,
+            "tool_required": tool_required,
+        }
+        messages = list(chat_history or ())
+        if isinstance(user_msg, str):
+            user_msg = ChatMessage(role="user", content=user_msg)
+        if user_msg is not None:
+            messages.append(user_msg)
+        given = {name: value for name, value in options.items() if value}
+        return {"messages": messages, _TOOLS: tools, **given, **kwargs}
+
+    def get_tool_calls_from_response(
+        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+    ) -> list[ToolSelection]:
+        """Return the calls of a response, as the wrapped LLM reads them."""
+        return self._calling_llm.get_tool_calls_from_response(
+            response, error_on_no_tool_call=error_on_no_tool_call, **kwargs
+        )
+
+    @property
+    def _calling_llm(self) -> FunctionCallingLLM:
+        if isinstance(self.llm, FunctionCallingLLM):
+            return self.llm
+        raise NotImplementedError(
+            f"{self.llm.class_name()} cannot call functions. Fix: use a ReAct agent with it."
+        )
+
+    # Structured answers: the wrapped LLM's own way, native where it has one.
+
+    def _predict(
+        self, method: str, output_cls: type[BaseModel], prompt: Any, arguments: dict[str, Any]
+    ) -> Steps[Any]:
+        options = {"llm_kwargs": arguments.pop("llm_kwargs", None)}
+        messages = list(prompt.format_messages(llm=self.llm, **arguments))
+        function = {"name": output_cls.__name__, "parameters": output_cls.model_json_schema()}
+        schema = {"type": "function", "function": function}
+
+        def give(ask: Callable[..., Any], view: View) -> Any:
+            return ask(output_cls, ReadyPrompt.of(view), **options)
+
+        ask, aask = (partial(give, getattr(self.llm, name)) for name in (method, f"a{method}"))
+        _, answer = yield from self._send(messages, [schema], ask, aask)
+        return answer
+
+    def structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Model:
+        """Return an answer of a class, from a curated view."""
+        answer: Model = run_sync(self._predict("structured_predict", output_cls, prompt, kwargs))
+        return answer
+
+    async def astructured_predict(
+        self, output_cls: type[Model], prompt: Any, **kwargs: Any
+    ) -> Model:
+        """Return an answer of a class, from a curated view."""
+        answer: Model = await run_async(
+            self._predict("structured_predict", output_cls, prompt, kwargs)
+        )
+        return answer
+
+    def stream_structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Any:
+        """Stream an answer of a class, from a curated view."""
+        return run_sync(self._predict("stream_structured_predict", output_cls, prompt, kwargs))
+
+    async def astream_structured_predict(
+        self, output_cls: type[Model], prompt: Any, **kwargs: Any
+    ) -> Any:
+        """Stream an answer of a class, from a curated view."""
+        steps = self._predict("stream_structured_predict", output_cls, prompt, kwargs)
+        return await run_async(steps)
+
+    def complete(self, *args: Any, **kwargs: Any) -> CompletionResponse:
+        """Complete a prompt, which has no history to curate."""
+        return self.llm.complete(*args, **kwargs)
+
+    async def acomplete(self, *args: Any, **kwargs: Any) -> CompletionResponse:
+        """Complete a prompt."""
+        return await self.llm.acomplete(*args, **kwargs)
+
+    def stream_complete(self, *args: Any, **kwargs: Any) -> CompletionResponseGen:
+        """Complete a prompt."""
+        return self.llm.stream_complete(*args, **kwargs)
+
+    async def astream_complete(self, *args: Any, **kwargs: Any) -> CompletionResponseAsyncGen:
+        """Complete a prompt."""
+        return await self.llm.astream_complete(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"CuratedLLM({self.llm.class_name()})"
+
+    __str__ = __repr__
+
+
+async def _prepend(first: list[Chunk], rest: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk, None]:
+    for chunk in first:
+        yield chunk
+    async for chunk in rest:
+        yield chunk
+
+
+class ReadyPrompt(BasePromptTemplate):  # type: ignore[no-redef]
+    """Messages as a prompt, for methods of an LLM that take a prompt only.
+
+    Examples:
+        >>> prompt = ReadyPrompt.of([ChatMessage("braces {stay}")])
+        >>> prompt.format_messages(stay="gone")[0].content
+        'braces {stay}'
+    """
+
+    ready: list[ChatMessage]
+
+    @classmethod
+    def of(cls, messages: Sequence[ChatMessage]) -> ReadyPrompt:
+        """Return a prompt of messages."""
+        return cls(
+            ready=list(messages), metadata={}, template_vars=[], kwargs={}, output_parser=None
+        )
+
+    def partial_format(self, **kwargs: Any) -> ReadyPrompt:
+        """Return the same."""
+        return self
+
+    def format(self, llm: Any = None, **kwargs: Any) -> str:
+        """Return the messages as one text."""
+        return "\n".join(map(str, self.format_messages()))
+
+    def format_messages(self, llm: Any = None, **kwargs: Any) -> list[ChatMessage]:
+        """Return the messages, with the instructions of a parser."""
+        parser = self.output_parser
+        return list(self.ready) if parser is None else parser.format_messages(list(self.ready))
+
+    def get_template(self, llm: Any = None) -> str:
+        """Return the messages as one text."""
+        return self.format()

@@ -1,0 +1,443 @@
+"""Provider, window and counter of an LLM, and the curator that fits it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count as numbers
+from itertools import pairwise
+from operator import is_
+from typing import Any
+
+from llama_index.core.base.llms.types import (
+    CacheControl,
+    CachePoint,
+    ChatMessage,
+    CitableBlock,
+    CitationBlock,
+    MessageRole,
+    TextBlock,
+    ToolCallBlock,
+)
+from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
+from llama_index.core.llms import LLM
+from llama_index.core.tools import BaseTool
+from pydantic import BaseModel, Field
+
+from history_curator.config import CuratorConfig, check_names, check_options
+from history_curator.curator import Curator
+from history_curator.entries import ConversationEntry
+from history_curator.errors import ConfigurationError
+from history_curator.formats import parse_object, provider_for
+from history_curator.integrations import (
+    Asked,
+    ConfigSource,
+    Window,
+    as_managers,
+    budget_of,
+    load_settings,
+    rules_for,
+)
+from history_curator.managers import HistoryManager
+from history_curator.tokens import TokenCounter, find_family, get_counter
+from llamaindex_history_curator.messages import (
+    CALL_KEYS,
+    RESULT_ID_KEYS,
+    citable_text,
+    read_calls,
+    write_block,
+)
+
+RESULTS = frozenset((MessageRole.TOOL, MessageRole.FUNCTION))
+"""Roles that carry no cache point: adapters write it inside the result, where it is refused."""
+_PLAIN_ROLES = frozenset(
+    (MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL)
+)
+_TAKE_OBJECTS = frozenset(("anthropic", "bedrock", "gemini"))
+"""Providers that want the arguments of a call as an object, not as text."""
+_NO_EQUAL = {
+    "image_token_size_estimate": "images are counted by their size; pass a counter of your own",
+    "audio_token_size_estimate": "pass a counter: TiktokenCounter(media={'audio': …})",
+    "video_token_size_estimate": "pass a counter: TiktokenCounter(media={'video': …})",
+    "document_token_size_estimate": "pass a counter: TiktokenCounter(media={'file': …})",
+    "summarize_prompt": "pass managers=[SummarizingManager(…)]",
+    "count_initial_tokens": "they always count",
+    "memory_blocks": "put fixed texts into the system message, and pass "
+    "managers=[SummarizingManager(…)] or retrieve=True for what left the view",
+}
+_serial = numbers(1)
+
+
+def budget_for_llm(
+    llm: LLM,
+    tools: Sequence[BaseTool] | None = None,
+    *,
+    output: int | None = None,
+    margin: int | None = None,
+    counter: str | TokenCounter | None = None,
+) -> int:
+    """Return the tokens left for messages: window − output − tools − margin.
+
+    Args:
+        llm: its ``metadata`` says how large the window is, input and output together.
+        tools: tools sent along. Leave out where the curator is given them anyway.
+        output: tokens reserved for the answer; the LLM's own ``num_output`` by default, and where
+            it has none, 4,096 or a quarter of the window.
+        margin: tokens reserved for what no counter sees; 5 % of the window by default.
+        counter: counts the tools; fitting the model by default.
+
+    Warns:
+        UserWarning: when the adapter does not know its window and reports LlamaIndex's default.
+
+    Raises:
+        ConfigurationError: when nothing is left.
+
+    Examples:
+        >>> from llama_index.core.llms import MockLLM
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     budget_for_llm(MockLLM(max_tokens=900), margin=0)
+        3000
+    """
+    metadata, name = llm.metadata, llm.class_name()
+    limit = metadata.context_window
+    if limit <= 0 or limit == DEFAULT_CONTEXT_WINDOW:
+        warnings.warn(
+            f"{name} does not know its context window and reports LlamaIndex's default of "
+            f"{DEFAULT_CONTEXT_WINDOW} tokens. "
+            "Fix: set context_window on the LLM, or pass token_limit.",
+            UserWarning,
+            stacklevel=2,
+        )
+        limit = DEFAULT_CONTEXT_WINDOW
+    schemas = 0
+    if tools:
+        schemas = get_counter(counter or counter_for_llm(llm)).count_tools(tool_schemas(tools))
+    window = Window(name, limit, asked=max(0, metadata.num_output), called="context_window")
+    return budget_of(window, output=output, margin=margin, taken=schemas).max_tokens
+
+
+def counter_for_llm(llm: LLM | None) -> str:
+    """Return the name of the counter that fits an LLM's model, as far as it is known."""
+    model = "" if llm is None else llm.metadata.model_name
+    return model if model and find_family(model) else "o200k_base"
+
+
+def provider_of(llm: LLM | None) -> str:
+    """Return the profile for an LLM, told from its class, then from its model's name."""
+    if llm is None:
+        return "core"
+    found = provider_for(llm.class_name())
+    return found if found != "core" else provider_for(llm.metadata.model_name)
+
+
+def tool_schemas(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
+    """Return tools as the schemas they are sent as."""
+    if not tools:
+        return None
+    return [
+        tool if isinstance(tool, dict) else tool.metadata.to_openai_tool(skip_length_check=True)
+        for tool in tools
+    ]
+
+
+class TokenizerCounter:
+    """Counts with a tokenizer of LlamaIndex: a function from a text to its tokens.
+
+    Examples:
+        >>> TokenizerCounter(str.split).count("four words of text")
+        4
+    """
+
+    priming = 3
+
+    def __init__(self, tokenize: Callable[[str], Sequence[Any]]) -> None:
+        # Counts are cached under the name: two functions of one name must not be mixed up.
+        self.name = f"{getattr(tokenize, '__qualname__', type(tokenize).__name__)}#{next(_serial)}"
+        self._tokenize = tokenize
+        self._framing = get_counter("o200k_base")
+
+    def count(self, text: str) -> int:
+        """Return the tokens of a text."""
+        return len(self._tokenize(text))
+
+    def count_entry(self, entry: ConversationEntry) -> int:
+        """Return the tokens of one message: its framing and media, and its texts."""
+        thoughts, calls = entry.reasoning or (), entry.tool_calls or ()
+        opaque = tuple(one for one in thoughts if not one.text)
+        bare = replace(entry, content=None, name=None, tool_calls=None, reasoning=opaque or None)
+        texts = [entry.content, entry.name, *(thought.text for thought in thoughts)]
+        texts += [text for call in calls for text in (call.name, call.arguments)]
+        framing = self._framing.count_entry(bare) + 3 * len(calls)
+        return framing + sum(self.count(text) for text in texts if text)
+
+    def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
+        """Return the tokens of the tool schemas sent along."""
+        return sum(self.count(json.dumps(tool, default=str)) for tool in tools or ())
+
+
+def choose_counter(counter: Any, tokenizer_fn: Callable[[str], Sequence[Any]] | None) -> Any:
+    """Return the counter, or one over the tokenizer.
+
+    Raises:
+        ConfigurationError: when both are given.
+    """
+    if tokenizer_fn is None:
+        return counter
+    if counter is not None:
+        raise ConfigurationError(
+            "counter and tokenizer_fn are both given. Fix: leave one of them out."
+        )
+    return TokenizerCounter(tokenizer_fn)
+
+
+# Curators.
+
+
+def make_curator(managers: Any = (), *, llm: LLM | None = None, **given: Any) -> Curator:
+    """Return a curator; the arguments are those of `load_curator_settings`."""
+    return curator_from(load_curator_settings(managers, llm=llm, **given), llm)
+
+
+def curator_from(settings: Mapping[str, Any], llm: LLM | None) -> Curator:
+    """Return the curator of loaded settings, with the rules for the LLM's model."""
+    options = {name: value for name, value in settings.items() if name != "managers"}
+    asked = Asked() if llm is None else Asked((llm.metadata.model_name or None,))
+    options["provider"] = rules_for(options["provider"], asked, options.get("reasoning"))
+    return Curator(*settings["managers"], **options)
+
+
+def load_curator_settings(
+    managers: Sequence[HistoryManager] | HistoryManager | None = (),
+    *,
+    llm: LLM | None = None,
+    token_limit: int | None = None,
+    provider: Any = "auto",
+    counter: Any = None,
+    config: ConfigSource | None = None,
+    objects: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Return the arguments of a curator: as given, else from the config, else from the LLM.
+
+    Raises:
+        ConfigurationError: for managers beside a config, and for objects without one.
+    """
+    if config is not None and managers:
+        raise _given_together("a config", ["managers"])
+    if config is None and objects:
+        raise ConfigurationError(
+            "objects: they stand for the '@name' options of a config, and no config is given. "
+            "Fix: pass config= as well, or leave objects out."
+        )
+    check_options({"max_tokens": token_limit}, max_tokens="token_limit")
+    provider = None if provider == "auto" else provider
+    named = {"max_tokens": token_limit, "counter": counter, "provider": provider}
+    given = {**options, **{name: value for name, value in named.items() if value is not None}}
+    settings = {"managers": as_managers(managers), **load_settings(config, objects, given)}
+    if settings.get("max_tokens") is None and llm is not None:
+        settings["max_tokens"] = budget_for_llm(llm)
+    settings.setdefault("counter", counter_for_llm(llm))
+    settings.setdefault("provider", provider_of(llm))
+    return settings
+
+
+def check_alone(curator: Curator | None, **given: Any) -> None:
+    """Refuse a curator together with what it would be made of."""
+    names = [
+        name for name, value in given.items() if value is not None and value not in ("auto", (), [])
+    ]
+    if curator is not None and names:
+        raise _given_together("a curator", names)
+
+
+def _given_together(what: str, names: Sequence[str]) -> ConfigurationError:
+    return ConfigurationError(
+        f"{what} is given together with what it is made of: {', '.join(names)}. "
+        "Fix: put them into the one, and leave the other out."
+    )
+
+
+def check_keywords(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse keyword arguments nobody knows.
+
+    Raises:
+        ConfigurationError: naming the closest known one, or the replacement of an argument of
+            other memories.
+    """
+    for name in given:
+        if name in _NO_EQUAL:
+            raise ConfigurationError(
+                f"{owner}: {name} has no meaning here. Fix: leave it out; {_NO_EQUAL[name]}."
+            )
+    check_names(owner, given, set(known), {"max_tokens": "did you mean 'token_limit'?"})
+
+
+def limit_of(curator: Curator) -> int:
+    """Return the budget of a curator.
+
+    Raises:
+        ConfigurationError: when it has none.
+    """
+    if curator.max_tokens is None:
+        raise ConfigurationError(
+            "curator: it has no budget. Fix: give the Curator max_tokens, or pass managers and "
+            "token_limit instead of a curator."
+        )
+    return curator.max_tokens
+
+
+class CurationSettings(BaseModel):
+    """The settings that a curated LLM and a curated agent share."""
+
+    token_limit: int | None = Field(default=None, gt=0)
+    managers: Any = Field(default=(), exclude=True)
+    provider: str = "auto"
+    counter: Any = Field(default=None, exclude=True)
+    mark_cache: bool = False
+    retrieve: bool | None = None
+    curator: Any = Field(default=None, exclude=True)
+    config: Any = Field(default=None, exclude=True)
+    objects: Any = Field(default=None, exclude=True)
+
+    def _current_settings(self) -> tuple[Any, ...]:
+        if self.config is not None and not isinstance(self.config, CuratorConfig):
+            self.__dict__["config"] = CuratorConfig.load(self.config)
+        return tuple(getattr(self, name) for name in CurationSettings.model_fields)
+
+    def _curator_options(self) -> dict[str, Any]:
+        """Return further options of the curator."""
+        return {} if self.retrieve is None else {"retrieve": self.retrieve}
+
+    def _make_curator(self, llm: LLM | None) -> Curator:
+        names = ("token_limit", "managers", "provider", "counter", "config", "objects")
+        settings = {name: getattr(self, name) for name in names}
+        if self.curator is not None:
+            check_alone(self.curator, **settings, retrieve=self.retrieve)
+            return self.curator  # type: ignore[no-any-return]
+        return make_curator(llm=llm, **settings, **self._curator_options())
+
+
+# Messages as the adapter of an LLM takes them.
+
+
+def takes_cache_points(llm: LLM) -> bool:
+    """Whether the adapter of an LLM knows a `CachePoint`, and its model a cache."""
+    kind = llm.class_name().lower()
+    if "anthropic" in kind:
+        return True
+    name = llm.metadata.model_name.lower()
+    return "bedrock" in kind and "converse" in kind and ("claude" in name or "nova" in name)
+
+
+class AdapterWriter:
+    """Writes messages in the roles and blocks that an LLM's adapter takes.
+
+    A message that needs nothing is the same object.
+
+    Args:
+        provider: the name of the profile.
+        llm: gets the messages; None where a memory does not know.
+    """
+
+    def __init__(self, provider: str, llm: LLM | None = None) -> None:
+        self._provider = provider
+        self._is_known = llm is not None or provider not in ("core", "portable")
+        self._takes_points = (
+            provider in ("anthropic", "bedrock") if llm is None else takes_cache_points(llm)
+        )
+        self._is_responses = llm is not None and "responses" in llm.class_name().lower()
+        self._joins = provider_of(llm) == "gemini"
+
+    def __call__(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the messages, one for one."""
+        out = [self._write(message) for message in messages]
+        if not self._joins:
+            return out
+        # Gemini's adapter joins neighbours of one role by writing into the blocks of the first.
+        for place, (message, after) in enumerate(pairwise(out)):
+            is_lead = place == 0 and message.role is MessageRole.SYSTEM
+            is_alike = _is_answer(message) == _is_answer(after)
+            if is_alike and not is_lead and message.role is not MessageRole.TOOL:
+                out[place] = message.model_copy(update={"blocks": [*message.blocks]})
+        return out
+
+    def _write(self, message: ChatMessage) -> ChatMessage:
+        blocks, keywords = message.blocks, message.additional_kwargs
+        is_text = len(blocks) == 1 and type(blocks[0]) is TextBlock
+        if is_text and message.role in _PLAIN_ROLES and not keywords:
+            return message
+        written = [
+            one
+            for place, block in enumerate(blocks)
+            if (one := self._write_block(block, message, place)) is not None
+        ]
+        has_calls = any(isinstance(block, ToolCallBlock) for block in blocks)
+        wires = [wire for key in CALL_KEYS if (wire := keywords.get(key))]
+        if wires and not has_calls and not self._is_geminis_own(message):
+            written += [self._write_call(write_block(call)) for call in read_calls(message)]
+        is_same = len(written) == len(blocks) and all(map(is_, written, blocks))
+        role, changed = self._write_role(message), keywords
+        if role is MessageRole.TOOL and not keywords.get("tool_call_id"):
+            found = [keywords[key] for key in (*RESULT_ID_KEYS, "name") if keywords.get(key)]
+            changed = {**keywords, "tool_call_id": found[0]} if found else keywords
+        is_said = any(isinstance(block, ToolCallBlock) for block in written)
+        if wires and is_said and (not is_same or self._is_responses):
+            # Responses would send those of the keywords as they are, in any shape.
+            changed = {key: one for key, one in changed.items() if key not in CALL_KEYS}
+        if is_same and role is message.role and changed is keywords:
+            return message
+        return message.model_copy(
+            update={"role": role, "blocks": written, "additional_kwargs": changed}
+        )
+
+    def _write_role(self, message: ChatMessage) -> MessageRole:
+        role = message.role
+        if self._provider == "gemini" and message.additional_kwargs.get("thought_signatures"):
+            # Its adapter answers as the assistant, and sends signatures of the model alone.
+            return MessageRole.MODEL if role is MessageRole.ASSISTANT else role
+        if role is MessageRole.DEVELOPER:
+            return role if self._provider == "openai" else MessageRole.SYSTEM
+        if role in _PLAIN_ROLES:
+            return role
+        return MessageRole.TOOL if role is MessageRole.FUNCTION else MessageRole.ASSISTANT
+
+    def _write_block(self, block: Any, message: ChatMessage, place: int) -> Any:
+        if isinstance(block, TextBlock):
+            is_spare = not block.text and len(message.blocks) > 1
+            return None if is_spare and self._provider in _TAKE_OBJECTS else block
+        if isinstance(block, ToolCallBlock):
+            return self._write_call(block)
+        if isinstance(block, CachePoint) and self._is_known:
+            if not self._takes_points or place == 0 or message.role in RESULTS:
+                return None
+            is_default = block.cache_control.type == "default"
+            if self._provider == "bedrock" and not is_default:
+                return CachePoint(cache_control=CacheControl(type="default"))
+        is_anthropic = self._provider == "anthropic" or not self._is_known
+        if isinstance(block, CitableBlock):
+            is_plain = all(isinstance(one, TextBlock) and one.text for one in block.content)
+            return block if is_anthropic and is_plain else TextBlock(text=citable_text(block))
+        return None if isinstance(block, CitationBlock) and not is_anthropic else block
+
+    def _write_call(self, block: ToolCallBlock) -> ToolCallBlock:
+        text = block.tool_kwargs
+        if self._provider not in _TAKE_OBJECTS or not isinstance(text, str):
+            return block
+        arguments = parse_object(text or "{}")
+        if arguments is None:
+            arguments = {"arguments": text}
+        return block.model_copy(update={"tool_kwargs": arguments})
+
+    def _is_geminis_own(self, message: ChatMessage) -> bool:
+        """Whether Gemini's adapter wrote these calls: their signatures have no other place."""
+        return self._provider == "gemini" and any(
+            (call.extra or {}).get("thought_signature") for call in read_calls(message)
+        )
+
+
+def _is_answer(message: ChatMessage) -> bool:
+    return message.role in (MessageRole.ASSISTANT, MessageRole.MODEL)

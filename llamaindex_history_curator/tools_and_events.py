@@ -1,0 +1,353 @@
+"""The recall tool, the instrumentation event, cache marks, and calls that are written as text."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from inspect import isawaitable
+from typing import Any
+
+from llama_index.core.agent.react.types import ActionReasoningStep, ObservationReasoningStep
+from llama_index.core.base.llms.types import (
+    CacheControl,
+    CachePoint,
+    ChatMessage,
+    MessageRole,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+from llama_index.core.llms import LLM
+from llama_index.core.memory import BaseMemory
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
+from llama_index.core.storage.chat_store import BaseChatStore
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
+from llama_index.core.tools import FunctionTool
+from llama_index.core.workflow import Context
+from llama_index_instrumentation import get_dispatcher
+from llama_index_instrumentation.base.event import BaseEvent
+from llama_index_instrumentation.dispatcher import Dispatcher
+from llama_index_instrumentation.event_handlers import NullEventHandler
+
+from history_curator.caching import Mark, ttl_of
+from history_curator.curator import Curation
+from history_curator.entries import ConversationEntry
+from history_curator.integrations import actions_of, entries_of, mark_prefix, mark_view
+from history_curator.record.recall import (
+    RECALL_DESCRIPTION,
+    RECALL_TOOL_NAME,
+    Recall,
+    RecallRequest,
+)
+from llamaindex_history_curator.chat_store import ChatStore, open_conversation, with_id
+from llamaindex_history_curator.messages import FORMAT
+from llamaindex_history_curator.models import RESULTS, AdapterWriter, takes_cache_points
+
+# Events.
+
+dispatcher = get_dispatcher("llamaindex_history_curator")
+span = dispatcher.span
+"""Decorates the method in which an event happens: an exporter drops an event outside of a span."""
+_ACTIONS = ("dropped", "truncated", "cleared", "summarised", "inserted", "repaired")
+
+
+class HistoryCuratedEvent(BaseEvent):
+    """One curation in flat numbers and words, so that every exporter keeps them.
+
+    Dispatched once per curation, inside the span of the memory, agent or LLM that curated.
+
+    Examples:
+        >>> event = HistoryCuratedEvent(socket="memory", original_count=9, curated_count=4)
+        >>> event.socket, event.curated_count
+        ('memory', 4)
+    """
+
+    socket: str
+    """Where it happened: ``memory``, ``agent`` or ``llm``."""
+    original_count: int
+    """Messages before."""
+    curated_count: int
+    """Messages after."""
+    dropped_count: int = 0
+    """Messages left out, those merged into others included."""
+    truncated_count: int = 0
+    cleared_count: int = 0
+    summarised_count: int = 0
+    inserted_count: int = 0
+    repaired_count: int = 0
+    tokens: int = 0
+    """Tokens of the view with tools and reserve, as counted."""
+    max_tokens: int = 0
+    """The budget; 0 for none."""
+    prefix_count: int = 0
+    """Messages the next call repeats byte for byte unless the view is compacted."""
+    prefix_tokens: int = 0
+    """Tokens of those messages."""
+    degraded: bool = False
+    """Whether the budget could not be met and only the latest turn was returned."""
+    strategy: str = ""
+    provider: str = ""
+    counter: str = ""
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name exporters show."""
+        return "HistoryCuratedEvent"
+
+
+def publish(curation: Curation, place: str, *, degraded: bool = False) -> None:
+    """Dispatch the event of one curation to LlamaIndex's handlers, if there are any."""
+    if not _has_handler():
+        return
+    report, actions = curation.report, actions_of(curation)
+    dispatcher.event(
+        HistoryCuratedEvent(
+            socket=place,
+            original_count=report.original_count,
+            curated_count=report.curated_count,
+            tokens=report.tokens,
+            max_tokens=report.max_tokens or 0,
+            prefix_count=report.prefix_entries,
+            prefix_tokens=report.prefix_tokens,
+            degraded=degraded,
+            strategy=report.strategy,
+            provider=report.provider,
+            counter=report.counter,
+            **{f"{action}_count": actions[action] for action in _ACTIONS},
+        )
+    )
+
+
+def _has_handler() -> bool:
+    each: Dispatcher | None = dispatcher
+    while each is not None:
+        if any(type(handler) is not NullEventHandler for handler in each.event_handlers):
+            return True
+        each = each.parent if each.propagate else None
+    return False
+
+
+# Cache marks.
+
+
+def has_marks(llm: LLM | None, wanted: bool) -> bool:
+    """Whether to mark views: wanted, and not for an LLM that takes no `CachePoint`.
+
+    Warns:
+        UserWarning: when it is wanted for an LLM that does not take it.
+    """
+    if not wanted or llm is None or takes_cache_points(llm):
+        return wanted
+    warnings.warn(
+        f"{llm.class_name()} takes no cache points, so none is placed. "
+        "Fix: leave mark_cache off; providers that cache by themselves need no mark.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return False
+
+
+def mark_cache(messages: Sequence[ChatMessage], prefix: int) -> list[ChatMessage]:
+    """Return the messages with a `CachePoint` at the end of the first ``prefix`` of them.
+
+    The marked message is a copy; all others are the same objects. Nothing is marked where the
+    prefix holds no block that can carry a mark, or where four points, the most a provider takes,
+    are there already.
+
+    Examples:
+        >>> marked = mark_cache([ChatMessage("hello"), ChatMessage("and?")], 1)
+        >>> [block.block_type for block in marked[0].blocks]
+        ['text', 'cache']
+    """
+    return mark_prefix(messages, prefix, _read_marks(messages), _mark)
+
+
+def finish_view(
+    curation: Curation,
+    messages: Sequence[ChatMessage],
+    place: str,
+    write: AdapterWriter | None,
+    marks: str | bool | None,
+) -> list[ChatMessage]:
+    """Publish the event of a curation, and return its view as the LLM's adapter takes it.
+
+    Args:
+        curation: the curation.
+        messages: its view, or copies of it.
+        place: where it happens.
+        write: writes the messages; None sends them as they are.
+        marks: the model to mark the cache for, True where it is not known, False for no marks.
+    """
+    publish(curation, place)
+    out = list(messages)
+    if write is None:
+        return out
+    out = write(out)
+    if marks is False:
+        return out
+    model = marks if isinstance(marks, str) else None
+    return write(mark_view(out, curation, _read_marks(out), _mark, model))
+
+
+def _read_marks(messages: Sequence[ChatMessage]) -> list[Mark]:
+    return [
+        Mark(position, ttl_of({"ttl": getattr(block.cache_control, "ttl", None)}))
+        for position, message in enumerate(messages, 1)
+        for block in message.blocks
+        if isinstance(block, CachePoint)
+    ]
+
+
+def _mark(message: ChatMessage, ttl: float) -> ChatMessage | None:
+    blocks = message.blocks
+    if message.role in RESULTS or not blocks:
+        return None
+    # A point marks the block before it, and thinking or an empty text cannot be marked.
+    last: Any = blocks[-1]
+    if isinstance(last, (CachePoint, ThinkingBlock)) or getattr(last, "text", "x") == "":
+        return None
+    control = CacheControl(type="ephemeral", ttl="1h" if ttl >= 3600 else "5m")
+    return message.model_copy(update={"blocks": [*blocks, CachePoint(cache_control=control)]})
+
+
+# A ReAct agent writes its calls as text and gets its results as user messages. They are curated as
+# calls and results, or a result of 20,000 tokens would be a question that must not be shortened.
+
+_REACT_ID = "react-"
+_OBSERVATION = "Observation:"
+
+
+def read_react_steps(messages: Sequence[ChatMessage], steps: Sequence[Any]) -> list[ChatMessage]:
+    """Return formatted messages with their last ``len(steps)`` as calls and results."""
+    out = list(messages)
+    offset = len(out) - len(steps)
+    for number in range(1, len(steps)):
+        action, answer = steps[number - 1], steps[number]
+        if not isinstance(action, ActionReasoningStep):
+            continue
+        if not isinstance(answer, ObservationReasoningStep):
+            continue
+        call_id, place = f"{_REACT_ID}{number}", offset + number
+        call = ToolCallBlock(tool_call_id=call_id, tool_name=_tool_name(action.action))
+        asked, told = out[place - 1], out[place]
+        out[place - 1] = asked.model_copy(update={"blocks": [*asked.blocks, call]})
+        out[place] = told.model_copy(
+            update={"role": MessageRole.TOOL, "additional_kwargs": {"tool_call_id": call_id}}
+        )
+    return out
+
+
+def write_react_steps(
+    messages: Sequence[ChatMessage], role: MessageRole = MessageRole.USER
+) -> list[ChatMessage]:
+    """Return curated messages with these calls and results as text again."""
+    return [_write_react_step(message, role) for message in messages]
+
+
+def _write_react_step(message: ChatMessage, role: MessageRole) -> ChatMessage:
+    if str(message.additional_kwargs.get("tool_call_id")).startswith(_REACT_ID):
+        text = message.content or ""
+        if not text.startswith(_OBSERVATION):
+            text = f"{_OBSERVATION} {text}"
+        return ChatMessage(role=role, content=text)
+    blocks = [
+        block
+        for block in message.blocks
+        if not str(getattr(block, "tool_call_id", None)).startswith(_REACT_ID)
+    ]
+    is_same = len(blocks) == len(message.blocks)
+    return message if is_same else message.model_copy(update={"blocks": blocks})
+
+
+def _tool_name(action: str) -> str:
+    """A tool name that every provider's rules let through: a repair would not reach the text."""
+    name = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in action)
+    return (name if name[:1].isalpha() else f"t{name}")[:64]
+
+
+# The recall tool.
+
+Record = BaseMemory | ChatStore | Sequence[ChatMessage] | Callable[[], Any]
+
+
+def recall_tool(
+    record: Record | None = None,
+    *,
+    chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
+    counter: Any = "o200k_base",
+    max_tokens: int = 2_000,
+    scratchpad_key: str = "scratchpad",
+    reasoning_key: str = "current_reasoning",
+    name: str = RECALL_TOOL_NAME,
+) -> FunctionTool:
+    """Return a tool that answers from one conversation's record, and from nothing else.
+
+    Args:
+        record: a memory, a chat store, messages, or a callable that returns them. An async caller
+            awaits a memory or a store, on the loop it was opened on. Without a record the tool
+            reads the run it is called in: its memory and the steps not yet in memory.
+        chat_store_key: which conversation of a chat store.
+        counter: an encoding, a model name or a `TokenCounter`.
+        max_tokens: the most one answer may cost.
+        scratchpad_key: where a `FunctionAgent` keeps its steps.
+        reasoning_key: where a `ReActAgent` keeps its steps.
+        name: what the model calls it, where a tool of yours is named ``recall_tool`` already;
+            views say so where the curator has ``recall_tool=name``.
+
+    Examples:
+        >>> tool = recall_tool([ChatMessage("the code is 4711"), ChatMessage("and now?")])
+        >>> "4711" in tool(query="code").content
+        True
+    """
+    options = {"counter": counter, "max_tokens": max_tokens, "name": name}
+    shown: dict[str, Any] = {
+        "name": name,
+        "description": RECALL_DESCRIPTION,
+        "fn_schema": RecallRequest,
+    }
+    if record is not None:
+        answer = _bind_record(record, chat_store_key, options)
+        return FunctionTool.from_defaults(answer.__call__, async_fn=answer.acall, **shown)
+
+    async def recall(
+        ctx: Context, handle: str | None = None, lines: str | None = None, query: str | None = None
+    ) -> str:
+        memory: BaseMemory = await ctx.store.get("memory")
+        messages = [*await _read_all(memory), *await ctx.store.get(scratchpad_key, default=[])]
+        steps = await ctx.store.get(reasoning_key, default=[])
+        texts = [ChatMessage(role="assistant", content=step.get_content()) for step in steps]
+        messages += read_react_steps(texts, steps)
+        return await Recall(entries_of(FORMAT, messages), **options).acall(handle, lines, query)
+
+    # LlamaIndex finds the parameter that wants the context by its type, not by the type's name.
+    recall.__annotations__["ctx"] = Context
+    return FunctionTool.from_defaults(async_fn=recall, **shown)
+
+
+def _bind_record(record: Record, key: str, options: dict[str, Any]) -> Recall:
+    read: Callable[[], Any] = record if callable(record) else lambda: record
+    aread = read
+    if isinstance(record, (BaseChatStore, AsyncDBChatStore)):
+        conversation = open_conversation(record, key, with_id)
+        read, aread = conversation.read, conversation.aread
+    elif isinstance(record, BaseMemory):
+        read, aread = record.get_all, record.aget_all
+
+    def to_entries(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
+        return entries_of(FORMAT, messages)
+
+    async def aload() -> list[ConversationEntry]:
+        messages = aread()
+        return to_entries(await messages if isawaitable(messages) else messages)
+
+    return Recall(lambda: to_entries(read()), arecord=aload, **options)
+
+
+async def _read_all(memory: BaseMemory) -> list[ChatMessage]:
+    """Return the record, and the messages that the memory's view holds in another form.
+
+    An agent curates the view of its memory, so a handle may name a shortened form; that form
+    names the handle of the original in turn.
+    """
+    record = await memory.aget_all()
+    known = {(message.role, message.content) for message in record}
+    return [*record, *(one for one in await memory.aget() if (one.role, one.content) not in known)]

@@ -1,0 +1,207 @@
+"""Dependencies of calls on earlier messages, edits, and the price of a cached prefix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from history_curator import ConversationEntry, Curator, MessageRole, SlidingWindowManager
+from history_curator.errors import ConfigurationError
+from history_curator.lab import LabConversation, PriceSheet, get_prices, price_sheets, replay
+from history_curator.lab.conversations import ReadConversation
+from history_curator.lab.metrics import (
+    Dependency,
+    cached_tokens,
+    find_dependencies,
+    find_edits,
+    is_visible,
+)
+from tests.support.data import load
+from tests.support.messages import assistant, call, result, user
+
+OLD = "rates = [lookup(item) for item in cart]"
+
+
+def read(*messages: dict[str, Any]) -> ReadConversation:
+    return LabConversation("c", messages).read()
+
+
+def dependencies(*messages: dict[str, Any]) -> list[Dependency]:
+    return [each for some in find_dependencies(read(*messages)).values() for each in some]
+
+
+def edit_session(pad: int, old: str = OLD, key: str = "old_string") -> list[dict[str, Any]]:
+    """A file is read, other things are looked at, then a line of the file is replaced."""
+    messages = [user("fix it"), call("r", name="read", path="quote.py"),
+                result("r", f"def quote(cart):\n    {OLD}\n    return rates")]  # fmt: skip
+    for step in range(pad):
+        messages += [call(f"l{step}", name="logs", n=step), result(f"l{step}", "line " * 200)]
+    change = call("e", name="edit", **{key: old, "new_string": "rates = lookup_many(cart)"})
+    return [*messages, change, result("e", "done"), assistant("fixed")]
+
+
+def run(messages: list[Any], **policies: Any) -> Any:
+    return replay([messages], policies, progress=False, executor="serial")
+
+
+class TestIdentifiers:
+    def test_an_argument_value_seen_earlier_is_a_dependency(self) -> None:
+        (found,) = dependencies(user("order #W5490111?"), call("c1", order="#W5490111"))
+        assert (found.kind, found.value, found.sources) == ("identifier", "#W5490111", (0,))
+
+    def test_every_earlier_holder_is_a_source(self) -> None:
+        found = dependencies(
+            user("see report.txt"), call("c1", path="report.txt"), result("c1", "empty"),
+            assistant("report.txt is empty"), user("again"), call("c2", path="report.txt", n=1),
+        )  # fmt: skip
+        assert [each.sources for each in found if each.call == 5] == [(0, 1, 3)]
+
+    @pytest.mark.parametrize(
+        ("text", "value", "count"),
+        [
+            ("hello there", "#W5490111", 0),
+            ("yes 12", "yes", 0),
+            ('say "hi" now', 'say "hi" now', 1),
+        ],
+    )
+    def test_only_values_of_some_length_that_were_said_count(
+        self, text: str, value: str, count: int
+    ) -> None:
+        assert len(dependencies(user(text), call("c1", a=value))) == count
+
+    def test_arguments_nested_beyond_measure_are_one_text(self) -> None:
+        deep = call("c1")
+        deep["tool_calls"][0]["function"]["arguments"] = "[" * 50_000 + "]" * 50_000
+        assert dependencies(user("go"), deep) == []
+
+
+class TestRepeats:
+    def test_the_same_call_again_depends_on_the_earlier_result(self) -> None:
+        (found,) = dependencies(
+            user("go"), call("c1", q=1), result("c1"), call("c2", q=1), result("c2")
+        )
+        assert (found.kind, found.sources) == ("repeat", (2,))
+
+    def test_other_arguments_are_another_call(self) -> None:
+        assert dependencies(user("go"), call("c1", q=1), result("c1"), call("c2", q=2)) == []
+
+    def test_reused_ids_are_paired_with_the_nearest_call(self) -> None:
+        found = dependencies(user("go"), call("c", q=1), result("c"), call("c", q=2), result("c"),
+                             call("c", q=2))  # fmt: skip
+        assert [(each.call, each.sources) for each in found] == [(5, (4,))]
+
+
+class TestVisibility:
+    record = read(user("go"), call("c1", q="alpha-17"), result("c1", "beta-99 " * 20))
+    identifier = Dependency(9, "identifier", "beta-99", (2,))
+    repeat = Dependency(9, "repeat", "look", (2,))
+
+    def test_a_source_in_the_view_is_enough(self) -> None:
+        shown = {index: self.record.entries[index] for index in (0, 2)}
+        assert is_visible(self.identifier, shown, self.record)
+        del shown[2]
+        assert not is_visible(self.identifier, shown, self.record)
+        assert is_visible(self.identifier, shown, self.record, notes="seen: beta-99")
+
+    @pytest.mark.parametrize(
+        ("text", "identifier", "repeat"),
+        [("beta-99 …", True, False), ("[cleared]", False, False), ("beta-99 " * 12, True, True)],
+    )
+    def test_a_shortened_source_shows_its_values_and_a_result_while_half_is_there(
+        self, text: str, identifier: bool, repeat: bool
+    ) -> None:
+        shown = {2: self.record.entries[2].evolve(content=text)}
+        assert is_visible(self.identifier, shown, self.record) == identifier
+        assert is_visible(self.repeat, shown, self.record) == repeat
+
+    def test_an_identifier_listed_in_a_note_of_the_policy_is_not_lost(self) -> None:
+        class Notes:
+            max_tokens = None
+
+            def __init__(self, note: str) -> None:
+                self.note = note
+
+            def start(self, conversation: Any, counter: Any) -> Any:
+                note = ConversationEntry(MessageRole.USER, self.note, origin="note")
+                return lambda upto: [note, conversation.entries[upto - 1]]
+
+        messages = [user("go"), call("a", name="find"), result("a", "the order is order-55871"),
+                    call("b", name="wait"), result("b", "ok"),
+                    call("c", name="open", id="order-55871")]  # fmt: skip
+        found = run(messages, listed=Notes("seen: order-55871"), unlisted=Notes("nothing"))
+        assert found["listed"].lost_identifiers == 0
+        assert found["unlisted"].lost_identifiers == 1
+
+
+def test_labels_of_real_data_are_found_again() -> None:
+    labelled = found = 0
+    for row in load("tau_bench")[:60]:
+        record = LabConversation(row["id"], row["messages"]).read()
+        ours = {(each.call, each.value) for some in find_dependencies(record).values()
+                for each in some if each.kind == "identifier"}  # fmt: skip
+        for label in row["dependencies"]:
+            labelled += 1
+            found += (label["at"], str(label["value"])) in ours
+    assert labelled > 100
+    assert found / labelled > 0.95
+
+
+class TestEdits:
+    def test_lines_that_were_shown_before_count(self) -> None:
+        record = read(*edit_session(1, old=f"    {OLD}\n    brand_new_line_of_code()"))
+        assert list(find_edits(record).values()) == [((OLD,),)]
+
+    @pytest.mark.parametrize(
+        ("key", "old", "is_edit"),
+        [("old_string", OLD, True), ("old_str", OLD, True), ("oldText", OLD, True),
+         ("note", OLD, False), ("old_string", "rates", False)],
+    )  # fmt: skip
+    def test_editing_tools_are_known_by_their_argument(
+        self, key: str, old: str, is_edit: bool
+    ) -> None:
+        assert bool(find_edits(read(*edit_session(1, old, key)))) == is_edit
+
+    def test_an_edit_is_seen_while_its_lines_are_in_the_view(self) -> None:
+        found = run(edit_session(8), all="no curation", tight=Curator(SlidingWindowManager(4)))
+        assert (found["all"].edits, found["all"].edits_share) == (1, 1.0)
+        assert (found["tight"].edits, found["tight"].edits_share) == (1, 0.0)
+
+    def test_the_column_is_there_when_a_call_edits(self) -> None:
+        without = run([user("hi"), assistant("hello")], all="no curation")
+        assert without["all"].edits_share is None
+        assert "edits" not in without.columns()
+        assert "edits" in run(edit_session(1), all="no curation").columns()
+
+
+class TestPrices:
+    @pytest.mark.parametrize(
+        ("held", "prompt", "idle", "ttl", "read"),
+        [(900, 1_000, 299, 300, 900), (900, 1_000, 300, 300, 0), (900, 1_000, None, 300, 900),
+         (900, 1_000, 10**6, None, 900), (900, 700, 1, 300, 0), (900, 880, 1, 300, 880)],
+    )  # fmt: skip
+    def test_a_warm_cache_is_read_unless_the_prompt_shrank(
+        self, held: int, prompt: int, idle: float | None, ttl: float | None, read: int
+    ) -> None:
+        assert cached_tokens(held, prompt, idle, ttl) == read
+
+    def test_a_short_prefix_is_not_cached_and_steps_are_whole(self) -> None:
+        free, dear = price_sheets()["openai-free-write"], price_sheets()["anthropic"]
+        assert free.cost(2_000, 1_300) == pytest.approx((1_280 * 0.1 + 720) / 1e6)
+        assert dear.cost(900, 800) == pytest.approx(900 / 1e6)
+        assert dear.cost(2_000, 1_500) == pytest.approx((150 + 500 * 1.25) / 1e6)
+        assert price_sheets()["none"].cost(2_000, 1_500) == pytest.approx(2_000 / 1e6)
+
+    @pytest.mark.parametrize(
+        ("name", "sheet"),
+        [("openai", "openai"), ("claude-opus-4-6", "anthropic"), ("gpt-5.6-mini", "openai"),
+         ("gpt-4o", "openai-free-write"), ("models/gemini-2.5-pro", "gemini")],
+    )  # fmt: skip
+    def test_a_sheet_is_found_by_its_name_or_a_model(self, name: str, sheet: str) -> None:
+        assert get_prices(name) is price_sheets()[sheet]
+
+    def test_a_sheet_of_ones_own_is_taken_and_an_unknown_name_refused(self) -> None:
+        mine = PriceSheet("mine", read=0.5)
+        assert get_prices(mine) is mine
+        with pytest.raises(ConfigurationError, match="one of anthropic"):
+            get_prices("acme")

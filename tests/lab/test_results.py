@@ -1,0 +1,181 @@
+"""Results: tables, files, plots and the recommendation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history_curator import Curator
+from history_curator.errors import ConfigurationError
+from history_curator.lab import (
+    NoCuration,
+    PolicyResult,
+    ReplayResults,
+    frontier,
+    plot_frontier,
+    plot_tokens,
+    recommend,
+    replay,
+)
+from tests.lab.test_replay import session
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    policies = {"mine": Curator(max_tokens=900), "all": NoCuration(900), "trim": "trim_messages"}
+    return replay(
+        [session(30), session(8)], policies, max_tokens=900, progress=False, executor="serial"
+    )
+
+
+class TestOutput:
+    def test_the_text_has_a_row_for_each_policy(self, found: Any) -> None:
+        assert [line.split()[0] for line in str(found).splitlines()[:4]] == [
+            "policy", "mine", "all", "trim"]  # fmt: skip
+
+    def test_faults_are_three_columns(self, found: Any) -> None:
+        assert found.columns()[-3:] == ["invalid", "over", "refused"]
+        assert set(found.legend(full=True)) == set(found.columns(full=True)) - {"policy"}
+
+    def test_the_frame_has_a_row_for_each_policy(self, found: Any) -> None:
+        frame = found.to_frame()
+        assert list(frame.index) == ["mine", "all", "trim"]
+        assert frame.loc["mine", "costs.none"] > 0
+
+    def test_json_round_trips(self, found: Any, tmp_path: Path) -> None:
+        text = found.to_json(tmp_path / "results.json")
+        assert json.loads(text) == json.loads((tmp_path / "results.json").read_text())
+        assert [row["name"] for row in json.loads(text)["policies"]] == ["mine", "all", "trim"]
+
+    def test_markdown_has_a_row_for_each_policy(self, found: Any, tmp_path: Path) -> None:
+        text = found.to_markdown(tmp_path / "table.md")
+        assert (tmp_path / "table.md").read_text(encoding="utf-8") == text + "\n"
+        names = [line.split("|")[1].strip() for line in text.splitlines() if line[:1] == "|"]
+        assert names == ["policy", "---", "mine", "all", "trim"]
+
+    def test_parquet_has_a_row_for_each_policy_and_conversation(
+        self, found: Any, tmp_path: Path
+    ) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is absent")
+        found.to_parquet(tmp_path / "results.parquet")
+        rows = parquet.read_table(tmp_path / "results.parquet").to_pylist()
+        assert [row["policy"] for row in rows] == ["mine"] * 2 + ["all"] * 2 + ["trim"] * 2
+        assert rows[2]["tokens"] == found.tallies["all"][0].tokens
+        assert rows[0]["costs.anthropic"] == pytest.approx(
+            found.tallies["mine"][0].costs["anthropic"]
+        )
+
+    def test_every_sheet_is_priced(self, found: Any) -> None:
+        assert {"anthropic", "openai", "gemini", "none"} <= set(found["mine"].costs)
+        assert found["mine"].cost == found["mine"].costs["anthropic"]
+
+    def test_names_are_escaped_on_pages(self, tmp_path: Path) -> None:
+        results = replay([session(2)], {"<b>": NoCuration()}, progress=False, executor="serial")
+        page = results.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+        for text in (results._repr_html_(), page):
+            assert "<b>" not in text
+            assert "&lt;b&gt;" in text
+        assert "default-src 'none'" in page
+
+
+class TestPlots:
+    @pytest.fixture(autouse=True)
+    def off_screen(self) -> None:
+        pytest.importorskip("matplotlib", reason="matplotlib is absent").use("Agg")
+
+    def test_tokens_has_a_line_for_each_policy(self, found: Any) -> None:
+        axes = plot_tokens(found)
+        assert [line.get_label() for line in axes.get_lines()] == ["mine", "all", "trim"]
+        assert len(axes.get_lines()[0].get_ydata()) == 32
+        assert len(plot_tokens(found, "conversation 1").get_lines()[0].get_ydata()) == 10
+        with pytest.raises(ConfigurationError, match="acme"):
+            plot_tokens(found, "acme")
+
+    def test_frontier_names_every_policy_and_hollows_the_unsound(self, found: Any) -> None:
+        import matplotlib.pyplot as plt
+
+        _, axes = plt.subplots()
+        assert plot_frontier(found, ax=axes) is axes
+        assert {text.get_text() for text in axes.texts} == {"mine", "all", "trim"}
+        filled = [len(points.get_facecolor()) > 0 for points in axes.collections]
+        assert filled == [found[name].sound for name in ("mine", "all", "trim")]
+        assert filled[:2] == [True, False]
+
+
+def policy(name: str, cost: float, lost: int, **changes: Any) -> PolicyResult:
+    values = {"calls": 10, "tokens_sent": 100, "cost": cost, "lost_identifiers": lost,
+              "identifiers": 100}  # fmt: skip
+    return PolicyResult(name, **{**values, **changes})
+
+
+def results(*policies: PolicyResult) -> ReplayResults:
+    return ReplayResults({each.name: each for each in policies}, {}, "none", "core", 1.0)
+
+
+CHEAP, KNEE, DEAR = policy("cheap", 1, 50), policy("knee", 1.3, 5), policy("dear", 9, 0)
+
+
+class TestFrontier:
+    def test_a_policy_beaten_on_both_is_not_on_it(self) -> None:
+        line = frontier([policy("a", 1, 9), policy("b", 2, 10), policy("c", 3, 1)])
+        assert [each.name for each in line] == ["a", "c"]
+
+    def test_a_policy_that_failed_is_not_on_it_unless_all_did(self) -> None:
+        broken = policy("broken", 0, 0, failed=3)
+        assert results(broken, policy("a", 1, 9)).frontier() == ["a"]
+        assert results(broken).frontier() == ["broken"]
+
+    def test_a_tie_is_listed_once(self) -> None:
+        assert len(frontier([policy("a", 1, 5), policy("b", 1, 5)])) == 1
+
+
+class TestRecommend:
+    @pytest.mark.parametrize(
+        ("max_missed", "name"), [(None, "knee"), (0.6, "cheap"), (0.05, "knee"), (0.01, "dear")]
+    )
+    def test_the_knee_or_the_cheapest_within_the_limit(
+        self, max_missed: float | None, name: str
+    ) -> None:
+        assert recommend(results(CHEAP, KNEE, DEAR), max_missed).name == name
+
+    def test_the_others_on_the_frontier_are_weighed(self) -> None:
+        advice = recommend(results(CHEAP, KNEE, DEAR))
+        assert advice.frontier == ("cheap", "knee", "dear")
+        assert "cheap is cheaper" in str(advice)
+        assert "dear loses less" in str(advice)
+
+    def test_a_limit_that_no_policy_keeps_is_stated(self) -> None:
+        found = results(CHEAP, policy("dear", 9, 2))
+        advice = recommend(found, max_missed=0.0)
+        assert advice.name == "dear"
+        assert "No sound policy stays within a missed of 0.00%; the closest is dear" in advice.why
+        assert "No sound policy" not in recommend(found, max_missed=0.02).why
+
+    @pytest.mark.parametrize("fault", [{"invalid": 2}, {"over_budget": 1}, {"failed": 1}])
+    def test_an_unsound_policy_is_ruled_out_and_named(self, fault: dict[str, int]) -> None:
+        advice = recommend(results(policy("best", 0.1, 0, **fault), policy("sound", 5, 5)))
+        assert advice.name == "sound"
+        assert advice.ruled_out[0][0] == "best"
+        assert "Ruled out: best" in advice.why
+
+    def test_the_least_bad_when_none_is_sound(self) -> None:
+        advice = recommend(results(policy("a", 1, 1, invalid=1)))
+        assert advice.name == "a"
+        assert "least bad" in advice.why
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"measured": False}, "no policy"),
+            ({"calls": 0, "measured": False, "tokens_sent": 0}, "no call to replay"),
+            ({"failed": 10, "tokens_sent": 0, "note": "the budget is 20"}, "a: the budget is 20"),
+        ],
+    )
+    def test_results_without_a_measurement_are_an_error(
+        self, changes: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=message):
+            recommend(results(policy("a", 1, 1, **changes)))
