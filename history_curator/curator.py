@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -384,27 +385,44 @@ class Curator:
         A report on a message is about the view of the messages before it; views that nobody
         remembers are built again, from the oldest of the newest answers on.
         """
-        answers: list[tuple[int, int | None, Request | None]] = []
+        answers: list[tuple[int, Request | None]] = []
         for index in range(len(record) - 1, 0, -1):
-            facts = record.facts[index]
-            if facts.entry.role is not MessageRole.ASSISTANT:
-                continue
             place = record.place_of(index)
-            known = self._observed.find(record.names[place - 1]) if self._observed and place else None
-            reported = None if facts.usage is None else facts.usage.input
-            answers.append((place, reported, known))
-            if known is not None or len(answers) >= _REPORTS_LOOKED_FOR:
-                break
+            if record.facts[index].entry.role is MessageRole.ASSISTANT and place:
+                known = self._observed.find(record.names[place - 1]) if self._observed else None
+                answers.append((index, known))
+                if known is not None or len(answers) >= _REPORTS_LOOKED_FOR:
+                    break
+        answers.reverse()
         last: Request | None = None
-        for place, reported, request in reversed(answers):
-            if request is None and reported is not None and place:
+        ratio: float | None = None
+        for index, request in answers:
+            usage, place = record.facts[index].usage, record.place_of(index)
+            if request is None and usage is not None:
+                if last is None and ratio is None:
+                    ratio = self._growth_ratio(record, [index for index, _ in answers])
+                    if ratio is not None:
+                        anchor = UsageAnchor(round(usage.input / ratio), usage.input, ratio)
+                        last = Request(anchor.counted, limit - overhead, limit - overhead, anchor)
                 request = self._rebuild_request(record.first(place), limit, overhead, last)
-            if request is not None:
-                last = request
-                if reported is not None and not request.is_reported:
-                    name = record.names[place - 1]
-                    last = self._observed.read_report(name, request, reported, limit)
+                if request is not None and ratio is not None:  # the provider counted all of it
+                    most = round(usage.input / ratio)
+                    request = request._replace(counted=min(request.counted, most))
+            if request is not None and usage is not None and not request.is_reported:
+                name = record.names[place - 1]
+                request = self._observed.read_report(name, request, usage.input, limit)
+            last = request or last
         return last
+
+    def _growth_ratio(self, record: Record, answers: Sequence[int]) -> float | None:
+        """Return by how much reports grew from answer to answer, over what we count in between."""
+        reported = [(at, usage.input) for at in answers if (usage := record.facts[at].usage)]
+        ratios = []
+        for (start, before), (end, after) in pairwise(reported):
+            growth = sum(map(self._memo.count, record.facts[start:end]))
+            if after > before:
+                ratios.append((after - before) / growth)
+        return sorted(ratios)[len(ratios) // 2] if ratios else None
 
     def _rebuild_request(
         self, record: Record, limit: int, overhead: int, last: Request | None

@@ -105,7 +105,7 @@ class CurationReport:
     @cached_property
     def cache_plan(self) -> CachePlan:
         """Where breakpoints for the provider's prompt cache pay in this view."""
-        from history_curator.caching import plan_cache, sheet_for
+        from history_curator.caching import find_cache_rules, plan_cache
 
         sizes = [self._count_entry(entry) for entry in self._view]
         family = {"openai": "openai", "gemini": "gemini"}.get(self.provider, "anthropic")
@@ -114,7 +114,7 @@ class CurationReport:
             self._view,
             sizes,
             prefix_entries=self.prefix_entries,
-            pricing=sheet_for(model) or family,
+            model=find_cache_rules(model) or family,
             tools_tokens=max(self.tokens - sum(sizes), 0),
         )
 

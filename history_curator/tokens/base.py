@@ -15,7 +15,6 @@ from history_curator.tokens.models import (
     ImageFormula,
     count_media,
     image_detail,
-    text_field,
     tiles,
 )
 from history_curator.tokens.truncate import MAX_CHARS, split_for_tokenizer
@@ -177,8 +176,8 @@ class MessageCounter:
             texts.append(to_text(notes))
         total = 0
         if isinstance(audio, Mapping):
-            spoken = text_field(audio, "transcript")
-            texts.append(spoken)
+            spoken = audio.get("transcript")
+            texts.append(to_text(spoken))
             total = 0 if spoken else MEDIA_TOKENS["audio"]
         return total + sum(map(self._count_once, texts))
 
