@@ -75,10 +75,7 @@ def count_tokens(
     counter: str | TokenCounter | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> int:
-    """Return what a request costs: its messages, its tool schemas and the priming.
-
-    This is the arithmetic the budget of a curator uses. Takes messages of any format, and
-    entries.
+    """Return what a request costs: messages of any format, tool schemas and the priming.
 
     Examples:
         >>> count_tokens([{"role": "user", "content": "hello"}], counter="heuristic") >= 8

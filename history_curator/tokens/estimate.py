@@ -84,8 +84,11 @@ class UsageAnchor:
         """Return the anchor after the provider reported on the next request of the conversation."""
         if counted <= 0 or reported <= 0:
             return self
-        if not self.explains(counted, reported):  # another version of the model counts otherwise
-            return UsageAnchor(counted, reported, self.ratio * reported / max(1, self.predict(counted)))
+        if not self.explains(counted, reported):
+            # Within a factor of two another version of the model answered; beyond, a prompt came.
+            change = reported / max(1, self.predict(counted))
+            ratio = self.ratio * change if 0.5 <= change <= 2 else self.ratio
+            return UsageAnchor(counted, reported, ratio)
         ratio, growth = self.ratio, counted - self.counted
         if growth > 0:
             # A reminder slipped in or a cleared result says little about the tokenizer.

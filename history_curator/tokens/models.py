@@ -13,9 +13,8 @@ from typing import Any, Protocol
 class ImageFormula(Protocol):
     """Tokens of an image of ``width`` x ``height`` pixels; the worst case when they are unknown."""
 
-    def __call__(
-        self, width: int | None, height: int | None, *, detail: str | None = None
-    ) -> int: ...
+    def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
+        """Return the tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +30,7 @@ class tiles:  # noqa: N801 - reads as a function, is a class so that counters ca
     tile: int
 
     def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
+        """Return the tokens."""
         if detail == "low":
             return self.base
         if not width or not height:
@@ -50,6 +50,7 @@ class patches:  # noqa: N801 - see `tiles`
     most: int = 1536
 
     def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
+        """Return the tokens."""
         count = self.most
         if width and height:
             count = min(count, math.ceil(width / 32) * math.ceil(height / 32))
@@ -166,7 +167,15 @@ _TEXT_TYPE = re.compile(
 )
 _TEXTS = ("title", "context", "filename", "name", "text", "content")
 _DATA = ("data", "file_data", "base64", "bytes")
-_TYPES = ("type", "source_type", "media_type", "mime_type", "mimeType", "document_mimetype", "format")
+_TYPES = (
+    "type",
+    "source_type",
+    "media_type",
+    "mime_type",
+    "mimeType",
+    "document_mimetype",
+    "format",
+)
 _HOLDERS = ("source", "file", "document", "inlineData", "inline_data", "input_audio", "audio")
 
 
@@ -178,7 +187,9 @@ def count_media(kind: str, raw: Any, count: Callable[[str], int], given: Mapping
     """
     fields = list(_text_fields(raw))
     total = sum(count(str(value)) for name, value in fields if name in _TEXTS)
-    described = " ".join(str(value) for name, value in fields if name in (*_TYPES, "filename", "name"))
+    described = " ".join(
+        str(value) for name, value in fields if name in (*_TYPES, "filename", "name")
+    )
     data = next((value for name, value in fields if name in _DATA), None)
     if data is None:
         has_text = any(name in ("text", "content") for name, _ in fields)

@@ -65,9 +65,7 @@ class ObservedRequests:
         """Remember the request built from these messages; a report for it stays."""
         known = self._requests.get(name)
         if known is not None and known.is_reported and not request.is_reported:
-            request = request._replace(
-                anchor=known.anchor, doubted=known.doubted, is_reported=True
-            )
+            request = request._replace(anchor=known.anchor, doubted=known.doubted, is_reported=True)
         if known is not None and known.is_cold:
             request = request._replace(is_cold=True)
         self._requests[name] = request

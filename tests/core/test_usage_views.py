@@ -219,7 +219,9 @@ def timed_conversation(*, pause_at: int | None = None, timestamps: bool = True) 
     clock, messages = 1_700_000_000.0, list[Message]()
     for number in range(30):
         clock += 1_200 if number == pause_at else 6
-        messages.append({"role": "user", "content": f"{number} " + "word " * 40, "timestamp": clock})
+        messages.append(
+            {"role": "user", "content": f"{number} " + "word " * 40, "timestamp": clock}
+        )
         messages.append({"role": "assistant", "content": f"{number}", "timestamp": clock + 5})
     if not timestamps:
         messages = [{k: v for k, v in each.items() if k != "timestamp"} for each in messages]
