@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from history_curator import Curator
-from history_curator.tokens import Calibration
 from tests.langchain import test_usage as langchain
 from tests.llamaindex import test_window as llamaindex
 from tests.support import windows
@@ -83,13 +82,10 @@ def _langchain(talk: Any) -> Talk:
 
 def _llamaindex(talk: Any) -> Talk:
     def run(case: Case, provider: Provider) -> None:
-        first, calibration = next(iter(case.versions)), None
         settings: list[Any] = [{"token_limit": LIMIT}]
-        if len(case.versions) > 1:  # one curator for each version, which share what was learned
-            calibration = Calibration(first)
+        if len(case.versions) > 1:  # one curator for each version
             settings = [
-                {"curator": Curator(max_tokens=LIMIT, counter=name, calibration=calibration)}
-                for name in case.versions
+                {"curator": Curator(max_tokens=LIMIT, counter=name)} for name in case.versions
             ]
         models = [llamaindex.Metered(name, provider) for name in case.versions]
         talk(models, settings, _ends(case))
