@@ -47,7 +47,7 @@ logger = logging.getLogger("history_curator")
 _CACHE_LIFETIME = {"anthropic": 300.0, "bedrock": 300.0}
 _LONGEST_CACHE_LIFETIME = 3600.0
 """Seconds of idleness after which a provider's cache is cold, where the provider does not say."""
-_REPORTS_LOOKED_FOR = 16
+_REPORTS_LOOKED_FOR = 8
 """Newest answers among which the last usage report is looked for."""
 
 
