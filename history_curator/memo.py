@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from history_curator.errors import ConversionError
 from history_curator.formats import MessageFormat, freeze
 from history_curator.tokens import TokenCounter
 from history_curator.tokens.estimate import entry_time
+from history_curator.tokens.observed import name_prefixes
 from history_curator.tokens.usage import Usage, read_usage
 
 MEMO_BYTES = 64 * 2**20
@@ -109,6 +111,11 @@ class Record:
 
     def __len__(self) -> int:
         return len(self.facts)
+
+    @cached_property
+    def names(self) -> list[int]:
+        """A number for the first messages up to each one."""
+        return name_prefixes(self.keys)
 
     def entry_at(self, index: int) -> ConversationEntry:
         """Return the entry at a position, bound to the message it was read from."""
