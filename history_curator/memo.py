@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
-from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.errors import ConversionError
 from history_curator.formats import MessageFormat, freeze
 from history_curator.tokens import TokenCounter
@@ -47,6 +47,7 @@ class EntryFacts:
         recaps: recaps written when the unit that it opens arrived.
         line: the recap's line about the unit that it opens.
         names: identifiers the entry holds.
+        shown: the newest full rendering of the unit that it opens, with what it was made for.
         bound: the entry as it last stood in a conversation.
     """
 
@@ -59,6 +60,7 @@ class EntryFacts:
         "names",
         "recaps",
         "renderings",
+        "shown",
         "size_bytes",
         "time",
         "tokens",
@@ -76,6 +78,7 @@ class EntryFacts:
         self.is_plain = entry.source.__class__ is dict and _is_plain(entry.source)
         self.tokens = -1
         self.renderings: dict[Hashable, Any] = {}
+        self.shown: tuple[Any, Any, Any] | None = None
         self.recaps: dict[Hashable, Any] = {}
         self.line: Any = None
         self.names: Any = None
@@ -187,6 +190,7 @@ class Memo:
         self._recent_bytes = 0
         self._counts: dict[tuple[int, int, int], int] = {}
         self._lists: dict[int, KnownList] = {}
+        self._interned: dict[Hashable, Hashable] = {}
 
     def read(self, messages: Sequence[Any], format: MessageFormat) -> Record:
         """Return the record of a conversation.
@@ -234,13 +238,17 @@ class Memo:
             entries: the entries.
             known: the record that most of them come from.
         """
-        facts_of = {} if known is None else dict(zip(map(id, known.entries()), known.facts, strict=True))
+        facts_of = (
+            {} if known is None else dict(zip(map(id, known.entries()), known.facts, strict=True))
+        )
         facts = []
         for entry in entries:
             found = facts_of.get(id(entry))
             if found is None:
                 root = facts_of.get(id(entry.original))
-                found = self._facts_of_entry(entry, entry.source if root is None else root.entry.source)
+                found = self._facts_of_entry(
+                    entry, entry.source if root is None else root.entry.source
+                )
             facts.append(found)
         keys = known.keys if known is not None else [each.key for each in facts]
         return Record(facts, keys=keys, places=range(len(facts)), entries=entries)
@@ -248,6 +256,10 @@ class Memo:
     def count_entry(self, entry: ConversationEntry) -> int:
         """Return the tokens of an entry, counted once for whatever says the same."""
         return self.count(self._facts_of_entry(entry, entry.source))
+
+    def intern(self, key: Hashable) -> Hashable:
+        """Return the first key that was equal, so that identity tells keys apart."""
+        return self._interned.setdefault(key, key)
 
     def count(self, facts: EntryFacts) -> int:
         """Return the tokens of an entry, counted once."""
@@ -383,10 +395,14 @@ def _key_of_entry(entry: ConversationEntry) -> Hashable:
         entry.handle,
         entry.created_at,
         entry.span,
-        calls and tuple([(each.id, each.name, each.arguments, freeze(each.extra)) for each in calls]),
+        None if calls is None else tuple([_key_of_call(call) for call in calls]),
         rare,
         entry.metadata and repr(entry.metadata.get("timestamp")),
     )
+
+
+def _key_of_call(call: ToolCall) -> Hashable:
+    return call.id, call.name, call.arguments, freeze(call.extra)
 
 
 def _is_plain(value: Any, depth: int = 6) -> bool:

@@ -220,7 +220,9 @@ def test_the_bound_never_changes_a_view(cache_bytes: int) -> None:
     messages = session(30, 4)
     curator = Curator(max_tokens=900, cache_bytes=cache_bytes)
     for end in range(3, len(messages), 4):
-        assert outcome(curator, messages[:end], 0) == outcome(Curator(max_tokens=900), messages[:end], 0)
+        assert outcome(curator, messages[:end], 0) == outcome(
+            Curator(max_tokens=900), messages[:end], 0
+        )
 
 
 def test_equal_messages_at_two_places_stay_apart() -> None:
@@ -231,7 +233,9 @@ def test_equal_messages_at_two_places_stay_apart() -> None:
 
 
 def test_a_long_list_edited_in_place_is_another_one() -> None:
-    history = [message for number in range(300) for message in (user(f"q{number}"), assistant("a" * 40))]
+    history = [
+        message for number in range(300) for message in (user(f"q{number}"), assistant("a" * 40))
+    ]
     history.append(user("and now?"))
     curator = Curator(max_tokens=2_000)
     curator.curate(history)

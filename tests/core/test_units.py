@@ -8,6 +8,7 @@ from history_curator.entries import ConversationEntry
 from history_curator.testing import parse_entries
 from history_curator.units import Pairing
 
+
 def read(talk: str) -> list[ConversationEntry]:
     """A conversation in shorthand, in which ``T(?)`` does not say what it answers."""
     return [

@@ -280,5 +280,3 @@ def test_calls_that_wait_for_a_result_are_not_promised(
     curator = Curator(max_tokens=9_000, provider=provider)
     assert curator.curate(history).report.prefix_entries == 1
     assert curator.curate([*history, result(ids[0])]).report.prefix_entries > 1
-
-

@@ -1,4 +1,4 @@
-"""Chats and tool loops of one kind of text: how full a jump leaves the view, how often it compactions."""
+"""Chats and tool loops of one kind of text: how full a compaction leaves the view, how often it happens."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def views(messages: Sequence[Message], budget: int) -> Iterator[Curation]:
 
 
 def fills(messages: Sequence[Message], budget: int) -> list[float]:
-    """Return how full each jump left the view, as a share of its budget."""
+    """Return how full each compaction left the view, as a share of its budget."""
     return [view.tokens / budget for view in views(messages, budget) if view.report.compacted]
 
 
@@ -156,35 +156,3 @@ def longest_run(shares: Sequence[float], below: float = 0.5) -> int:
         run = run + 1 if share < below else 0
         longest = max(longest, run)
     return longest
-
-
-def fill_table(budgets: Sequence[int] = (16_000, 64_000)) -> list[str]:
-    """Return the least fill after a jump, by budget, kind of text and largest unit."""
-    table = [
-        "| budget | text | chat, tenth | loop, tenth | chat, quarter | loop, quarter |",
-        "|---|---|---|---|---|---|",
-    ]
-    for budget in budgets:
-        for kind in KINDS:
-            found = []
-            for share in (0.09, 0.23):
-                unit = int(budget * share)
-                found.append(min(fills(chat(kind, unit, 3 * budget), budget)))
-                found.append(min(fills(loop(kind, unit, int(4 / share)), budget)))
-            table.append(f"| {budget:,} | {kind} | {' | '.join(f'{each:.2f}' for each in found)} |")
-    return table
-
-
-def loop_table() -> list[str]:
-    """Return how often a tool loop repeats less than half of the request before."""
-    table = [
-        "| words of a result | budget | requests that repeat less than half | most in a row |",
-        "|---|---|---|---|",
-    ]
-    for words, budget in LOOPS:
-        shares = repeated(word_loop(words), budget)
-        below = sum(share < 0.5 for share in shares)
-        table.append(
-            f"| {words:,} | {budget:,} | {below} of {len(shares)} | {longest_run(shares)} |"
-        )
-    return table

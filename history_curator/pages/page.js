@@ -369,7 +369,7 @@ const Timeline = () => {
   });
 
   return {
-    /* Show other rows; places to jump to come with them. */
+    /* Show other rows; places to go to come with them. */
     show(next, found, name) {
       rows = next;
       other = name || "";
@@ -383,7 +383,7 @@ const Timeline = () => {
       filters();
       apply();
     },
-    /* Open where it is interesting: at the cut, or else where the stable prefix ends. A phone
+    /* Open where it is interesting: at the cutoff, or else where the stable prefix ends. A phone
        stays at the top, because there the header would be scrolled away. */
     open() {
       if (getComputedStyle(scroller).overflowY !== "auto") return;
@@ -394,7 +394,7 @@ const Timeline = () => {
   };
 };
 
-/* Where the cut lies and where the stable prefix ends, as marks after a row. */
+/* Where the cutoff is and where the stable prefix ends, as marks after a row. */
 const marksOf = (rows, prefixEntries, prefixTokens) => {
   const found = [];
   let cut = -1;
@@ -404,13 +404,13 @@ const marksOf = (rows, prefixEntries, prefixTokens) => {
     if (d.position != null && d.position < prefixEntries) stable = i;
   });
   if (cut >= 0) {
-    found.push({ id: "cut", kind: "cut", after: cut, short: "Cut", label: "the cut",
+    found.push({ id: "cut", kind: "cut", after: cut, short: "Cutoff", label: "the cutoff",
       note: "from here on the view shows what was said" });
   }
   if (stable >= 0) {
     found.push({ id: "prefix-end", kind: "stable", after: stable, short: "End of prefix",
       label: "stable prefix ends here", note: num(prefixEntries) + " messages, " +
-        num(prefixTokens) + " tokens the next call repeats unless the cut compactions" });
+        num(prefixTokens) + " tokens the next call repeats unless the cutoff moves" });
   }
   return found;
 };

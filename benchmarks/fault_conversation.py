@@ -1,21 +1,78 @@
-"""A conversation with a tool, through either adapter over any store, in terms of short marks."""
+"""A stored conversation in terms of short marks, and the steps at which writing it can break."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from importlib import import_module
 from typing import Any
 
 from history_curator.config import RetentionConfig
 from tests.stores.conversations import OPENERS, LangChainConversation
 from tests.stores.servers import Server
 
-__all__ = ["MARKS", "Talk"]
-
-KEEP = RetentionConfig(persist_tool_invocations="trimmed", preserve_turns=1)
+RETENTION = RetentionConfig(persist_tool_invocations="trimmed", preserve_turns=1)
 """So that adding the second question also edits the first turn where the store can do that."""
-
 MARKS = ("q0", "c0", "r0", "a0", "q1")
 """A question, a call, its result, the answer, and the next question."""
+_DRIVER_CALLS = (
+    ("sqlalchemy.engine.base", "Connection", "_commit_impl"),
+    ("sqlalchemy.engine.default", "DefaultDialect", "do_execute"),
+    ("sqlalchemy.engine.default", "DefaultDialect", "do_executemany"),
+    ("psycopg", "Cursor", "execute"),
+    ("psycopg", "Cursor", "executemany"),
+    ("psycopg", "Connection", "commit"),
+    ("redis.connection", "AbstractConnection", "send_packed_command"),
+    ("redis.connection", "AbstractConnection", "read_response"),
+    ("os", "", "fsync"),
+    ("os", "", "replace"),
+    ("os", "", "rename"),
+)
+"""A write can be interrupted before and after everything a driver sends or commits."""
+
+
+class Steps:
+    """Counts steps from now on, and does something at one of them.
+
+    Args:
+        at: the step, from 1.
+        action: what to do then.
+    """
+
+    def __init__(self, at: int, action: Callable[[], None]) -> None:
+        self.at = at
+        self.count = 0
+        self.on = False
+        self._action = action
+
+    def install(self) -> Steps:
+        """Have every driver that is here report its steps, in this process only."""
+        for module, owner, name in _DRIVER_CALLS:
+            try:
+                found: Any = import_module(module)
+            except ImportError:
+                continue
+            place = getattr(found, owner) if owner else found
+            setattr(place, name, self._reporting(getattr(place, name)))
+        return self
+
+    def _reporting(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self._step()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._step()
+
+        return run
+
+    def _step(self) -> None:
+        if not self.on:
+            return
+        self.count += 1
+        if self.count == self.at:
+            self._action()
 
 
 class Talk:
@@ -28,7 +85,7 @@ class Talk:
             from langchain_history_curator import CuratedChatMessageHistory
 
             self.adapter: Any = CuratedChatMessageHistory(
-                opened.history.store, max_tokens=20_000, retention=KEEP
+                opened.history.store, max_tokens=20_000, retention=RETENTION
             )
         else:
             from llamaindex_history_curator import CuratedMemory
@@ -37,7 +94,7 @@ class Talk:
                 chat_store=opened.memory.chat_store,
                 chat_store_key=key,
                 token_limit=20_000,
-                retention=KEEP,
+                retention=RETENTION,
             )
 
     @property

@@ -144,7 +144,7 @@ const showSession = (data) => {
     return [next, sum];
   };
 
-  /* The calls as bars: cached below, new above, a tick where the cut compacted. Where there are more
+  /* The calls as bars: cached below, new above, a tick at each compaction. Where there are more
      calls than bars, a bar shows the call that compacted, or else the largest. */
   const peak = 1.06 * policies.reduce((m, p) => p.views.reduce((most, each) =>
     Math.max(most, each.tokens || 0), Math.max(m, p.max_tokens || 0)), 1);
@@ -155,7 +155,7 @@ const showSession = (data) => {
     pick.type = "button";
     pick.setAttribute("aria-pressed", String(number === main));
     pick.addEventListener("click", () => { main = number; update(); });
-    title.append(pick, " " + times(policy.compactions.length, "jump"));
+    title.append(pick, " " + times(policy.compactions.length, "compaction"));
     const bars = make("div", "bars");
     bars.setAttribute("role", "img");
     bars.setAttribute("aria-label", policy.name + ": tokens of each call, cached and new");
@@ -174,7 +174,7 @@ const showSession = (data) => {
       bars.append(bar);
     }
     for (const k of policy.compactions) {
-      const tick = make("i", "jump");
+      const tick = make("i", "compaction");
       tick.style.left = percent(Math.floor(k / perBar) + 0.5, count);
       bars.append(tick);
     }
@@ -241,7 +241,7 @@ const showSession = (data) => {
     $("call").value = call + 1;
     const name = "call " + num(call + 1) + " of " + num(last + 1);
     $("call").setAttribute("aria-valuetext", name);
-    $("call-name").textContent = name + (view.compacted ? " · the cut compacted" : "");
+    $("call-name").textContent = name + (view.compacted ? " · the view was compacted" : "");
     $("fault").textContent = view.fault ? policy.name + ", this call: " + view.fault : "";
     $("since").max = last + 1;
     $("since").value = since < 0 ? "" : since + 1;
@@ -262,7 +262,7 @@ const showSession = (data) => {
     if (marks.length || since < 0) timeline.open(); else timeline.top();
   };
   const go = (to) => { call = Math.max(0, Math.min(last, to)); update(); };
-  const jump = (by) => {
+  const stepCompaction = (by) => {
     const compactions = policies[main].compactions;
     const to = by > 0 ? compactions.find((k) => k > call) : compactions.filter((k) => k < call).pop();
     if (to != null) go(to);
@@ -277,11 +277,11 @@ const showSession = (data) => {
   });
   $("call-back").addEventListener("click", () => go(call - 1));
   $("call-on").addEventListener("click", () => go(call + 1));
-  $("jump-back").addEventListener("click", () => jump(-1));
-  $("jump-on").addEventListener("click", () => jump(1));
+  $("compaction-back").addEventListener("click", () => stepCompaction(-1));
+  $("compaction-on").addEventListener("click", () => stepCompaction(1));
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "INPUT") return;
-    const act = { "[": () => jump(-1), "]": () => jump(1), ",": () => go(call - 1),
+    const act = { "[": () => stepCompaction(-1), "]": () => stepCompaction(1), ",": () => go(call - 1),
       ".": () => go(call + 1) }[event.key];
     if (act) { event.preventDefault(); act(); }
   });
