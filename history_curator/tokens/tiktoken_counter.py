@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha1
 import importlib.util
 import os
 import tempfile
@@ -11,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from hashlib import sha1
 from pathlib import Path
 from typing import Any
 

@@ -116,7 +116,7 @@ class TestPlaces:
 
     def test_the_plan_of_a_curation_counts_tools_in_front(self) -> None:
         counter, entries = HeuristicCounter(), view_of("suau")
-        report = SimpleNamespace(_counter=counter, prefix_entries=4)
+        report = SimpleNamespace(count_entry=counter.count_entry, prefix_entries=4)
         tokens = sum(map(counter.count_entry, entries)) + 2_000
         curation: Any = SimpleNamespace(entries=entries, tokens=tokens, report=report)
         assert plan_of(curation, model="anthropic").breakpoints[0].tokens > 2_000
