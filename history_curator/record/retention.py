@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from history_curator.config import RetentionConfig
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
-from history_curator.formats import MessageFormat, parse_object
+from history_curator.formats import MessageFormat, parse_object, read_entries
 from history_curator.record.outbox import WriteBehind
 from history_curator.run_steps import Call, Steps
 from history_curator.units import pair
@@ -105,11 +105,7 @@ def latest_turns(
 
 def entries_of(message_format: MessageFormat, messages: Iterable[Any]) -> list[ConversationEntry]:
     """Return messages as entries."""
-    return [
-        entry
-        for index, message in enumerate(messages)
-        for entry in message_format.read(message, index)
-    ]
+    return read_entries(messages, message_format)
 
 
 class Retention:
@@ -119,25 +115,8 @@ class Retention:
     that came late, turns stored before retention was on) show when the record is read, and are
     dealt with when the next message is added.
 
-    Args:
-        message_format: reads and writes the messages.
-        config: what to keep; None keeps everything.
-        store: the kind of store, for the log.
-        in_place: whether the store edits what it holds.
-        rewrites: whether the store may be rewritten otherwise.
-        shadow: whether the store is left alone.
-
-    Examples:
-        >>> from history_curator.formats import DictFormat
-        >>> from history_curator.run_steps import run_sync
-        >>> config = RetentionConfig(persist_tool_invocations="none")
-        >>> retention = Retention(DictFormat(), config, store="list", rewrites=True)
-        >>> rows = []
-        >>> outbox = WriteBehind(lambda: list(rows), rows.extend)
-        >>> run_sync(retention.add(outbox, [{"role": "user", "content": "next"}]))
-        1
-        >>> run_sync(retention.add(outbox, [{"role": "assistant", "content": "answer"}]))
-        0
+    The `config` None keeps everything, and so does `shadow`. `store` names the kind of store for
+    the log, `in_place` says that it edits what it holds, `rewrites` that it may be rewritten.
     """
 
     def __init__(
@@ -220,8 +199,7 @@ class OlderTurns:
     """The turns before a position of a conversation, and what is left of them."""
 
     def __init__(self, entries: Sequence[ConversationEntry], start: int, *, whole: bool) -> None:
-        self._entries = entries
-        self._start = start
+        self._entries, self._start = entries, start
         self._results_of: dict[int, list[int]] = {}  # finished exchanges: call -> results
         self._tool_names: dict[int, str | None] = {}  # their results, and those of no call
         indexes = {id(entry): index for index, entry in enumerate(entries)}
@@ -236,10 +214,7 @@ class OlderTurns:
                 if id(result) in indexes
             }
             paired.update(names)
-            is_older = all(
-                index < start and not entries[index].pinned for index in (unit.start, *names)
-            )
-            if None not in unit.results and is_older:
+            if None not in unit.results and all(map(self._is_older, (unit.start, *names))):
                 self._results_of[unit.start] = list(names)
                 self._tool_names.update(names)
         if whole:
@@ -247,6 +222,9 @@ class OlderTurns:
             for index, entry in enumerate(entries[:start]):
                 if entry.role is MessageRole.TOOL and index not in paired and not entry.pinned:
                     self._tool_names[index] = None
+
+    def _is_older(self, index: int) -> bool:
+        return index < self._start and not self._entries[index].pinned
 
     def trim(self) -> list[ConversationEntry]:
         """Return everything, finished exchanges reduced to names and outcomes."""
@@ -270,38 +248,29 @@ class OlderTurns:
 
     def _leave_words(
         self,
-        calls: list[int],
+        calls: Sequence[int],
         before: ConversationEntry | None,
-        after_index: int | None,
+        after: int | None,
         left: dict[int, ConversationEntry],
     ) -> None:
         """Add what is left of the exchanges between two entries."""
-        if not calls:
-            return
-        after = None if after_index is None else self._entries[after_index]
-        is_answered = after is not None and after.role is MessageRole.ASSISTANT
-        speaking = [index for index in calls if _says_something(self._entries[index])]
-        if not speaking:
-            if before is not None and before.role is MessageRole.USER and not is_answered:
-                self._leave_trimmed(calls[-1:], left)  # or two users would stand side by side
-        elif (
-            after is not None and after_index is not None and self._can_join(after_index, speaking)
-        ):
-            left[after_index] = _join_words([self._entries[index] for index in speaking], after)
-        else:
-            self._leave_trimmed(speaking, left)
+        is_answered = after is not None and self._entries[after].role is MessageRole.ASSISTANT
+        trimmed = speaking = [index for index in calls if _says_something(self._entries[index])]
+        if not speaking and before is not None and before.role is MessageRole.USER:
+            trimmed = [] if is_answered else calls[-1:]  # or two users would stand side by side
+        elif speaking and after is not None and self._can_join(after, speaking):
+            heads = [self._entries[index] for index in speaking]
+            left[after], trimmed = _join_words(heads, self._entries[after]), []
+        for call in trimmed:
+            for index in (call, *self._results_of[call]):
+                left[index] = self._trim_entry(index)
 
     def _can_join(self, index: int, speaking: Sequence[int]) -> bool:
         """Whether the words beside calls can join the words of the entry that follows."""
-        entries = [self._entries[index] for index in (index, *speaking)]
-        is_answer = entries[0].role is MessageRole.ASSISTANT and not entries[0].tool_calls
-        is_plain = not entries[0].pinned and not any(one.has_media for one in entries)
-        return index < self._start and is_answer and is_plain
-
-    def _leave_trimmed(self, calls: Sequence[int], left: dict[int, ConversationEntry]) -> None:
-        for call in calls:
-            for index in (call, *self._results_of[call]):
-                left[index] = self._trim_entry(index)
+        answer = self._entries[index]
+        is_answer = answer.role is MessageRole.ASSISTANT and not answer.tool_calls
+        has_media = any(self._entries[one].has_media for one in (index, *speaking))
+        return self._is_older(index) and is_answer and not has_media
 
     def _trim_entry(self, index: int) -> ConversationEntry:
         entry = self._entries[index]
@@ -385,14 +354,9 @@ def _trim_result(entry: ConversationEntry, tool_name: str | None) -> Conversatio
 
 def _log(step: str, before: Sequence[Any], after: Sequence[Any], preserved: int) -> None:
     known = set(map(id, before))
-    logger.info(
-        "retention (%s): %d entries, %d preserved, %d trimmed, %d left out",
-        step,
-        len(before),
-        preserved,
-        sum(id(entry) not in known for entry in after),
-        len(before) - len(after),
-    )
+    trimmed, left_out = sum(id(entry) not in known for entry in after), len(before) - len(after)
+    text = "retention (%s): %d entries, %d preserved, %d trimmed, %d left out"
+    logger.info(text, step, len(before), preserved, trimmed, left_out)
 
 
 @lru_cache(maxsize=256)

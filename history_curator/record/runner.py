@@ -10,7 +10,7 @@ from inspect import isawaitable, iscoroutine
 from typing import Any, Literal, NamedTuple
 from uuid import UUID, uuid4
 
-from history_curator.curator import Curation, Curator
+from history_curator.curator import Curator
 from history_curator.entries import ConversationEntry, ToolCall
 from history_curator.errors import ConfigurationError, ConversionError, a_type
 from history_curator.formats import parse_json, provider_message_to_entry
@@ -32,12 +32,9 @@ class Outcome(NamedTuple):
 class RunResult:
     """The end of a run.
 
-    Attributes:
-        content: the final answer's text; None when the run stopped at its limit.
-        messages: the whole conversation, uncurated.
-        entries: the entries that this run recorded.
-        steps: how often the model was called.
-        stopped: ``"answer"``, or ``"max_steps"`` when the model still asked for tools.
+    Its `content` is the final answer's text, or None when the run stopped at its limit. `messages`
+    is the whole conversation, `entries` what this run recorded, `steps` how often the model was
+    called.
     """
 
     content: str | None
@@ -86,7 +83,10 @@ class ConversationRunner:
             raise ConfigurationError(
                 f"ConversationRunner.max_steps is {self.max_steps!r}. Fix: 1 or more."
             )
-        self._curator = self._make_curator()
+        manager = self.history_manager
+        if not (manager is None or isinstance(manager, Curator)):
+            manager = Curator(manager, bus=self.session.bus)
+        self._curator = manager
 
     def run(self, messages: str | Sequence[Any]) -> RunResult:
         """Continue the conversation with a user's text or with messages, until the model answers.
@@ -108,7 +108,11 @@ class ConversationRunner:
         recorded = list(self.session.record(added, evaluation_id=evaluation)) if added else []
         conversation.extend(added)
         for step in range(1, self.max_steps + 1):
-            view = yield from self._make_view(conversation)
+            view = list(conversation)
+            if self._curator is not None:
+                curate, acurate = self._curator.curate, self._curator.acurate
+                options = {"tools": self.tool_specs, "session": self.session}
+                view = (yield Call(curate, acurate, (conversation,), options)).messages
             response = yield Call(self._ask, self.call_provider, (view, self.tool_specs))
             message = assistant_message(response)
             conversation.append(message)
@@ -123,32 +127,14 @@ class ConversationRunner:
             recorded.extend(self._record_results(results, outcomes, evaluation))
         return RunResult(None, conversation, tuple(recorded), self.max_steps, "max_steps")
 
-    def _make_curator(self) -> Curator | None:
-        manager = self.history_manager
-        if manager is None or isinstance(manager, Curator):
-            return manager
-        return Curator(manager, bus=self.session.bus)
-
-    def _make_view(self, messages: list[Any]) -> Steps[list[Any]]:
-        if self._curator is None:
-            return list(messages)
-        options = {"tools": self.tool_specs, "session": self.session}
-        curation: Curation = yield Call(
-            self._curator.curate, self._curator.acurate, (messages,), options
-        )
-        return curation.messages
-
     def _record_results(
         self, results: Sequence[Any], outcomes: Sequence[Outcome], evaluation: UUID
     ) -> tuple[ConversationEntry, ...]:
         if len(results) != len(outcomes):  # blocks of one message say themselves what failed
             return self.session.record(results, evaluation_id=evaluation)
-        entries = [
-            replace(
-                provider_message_to_entry(message), status="error" if outcome.failed else "success"
-            )
-            for message, outcome in zip(results, outcomes, strict=True)
-        ]
+        statuses = ["error" if outcome.failed else "success" for outcome in outcomes]
+        pairs = zip(map(provider_message_to_entry, results), statuses, strict=True)
+        entries = [replace(entry, status=status) for entry, status in pairs]
         return self.session.record(entries, evaluation_id=evaluation)
 
     def _ask(self, *arguments: Any) -> Any:
@@ -162,7 +148,7 @@ class ConversationRunner:
             returned = self._invoke(call)
         except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
             return _describe_failure(error)
-        return Outcome(result_text(_require_sync(returned, f"tools[{call.name!r}]")))
+        return _read_result(_require_sync(returned, f"tools[{call.name!r}]"))
 
     async def _ause_tools(self, calls: Sequence[ToolCall]) -> list[Outcome]:
         return await asyncio.gather(*map(self._ause_tool, calls))
@@ -170,7 +156,7 @@ class ConversationRunner:
     async def _ause_tool(self, call: ToolCall) -> Outcome:
         try:
             returned = self._invoke(call)
-            return Outcome(result_text(await returned if isawaitable(returned) else returned))
+            return _read_result(await returned if isawaitable(returned) else returned)
         except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
             return _describe_failure(error)
 
@@ -189,14 +175,7 @@ class ConversationRunner:
 
 
 def assistant_message(response: Any) -> dict[str, Any]:
-    """Return the assistant message of a response.
-
-    Takes a message dict, a message object, or a whole response of the OpenAI (``choices``) or
-    Anthropic (``content`` blocks) clients.
-
-    Raises:
-        ConversionError: when there is no assistant message in it.
-    """
+    """Return the assistant message: of a dict, or of a response of OpenAI's or Anthropic's client."""
     data = _as_plain(response)
     if isinstance(data, str):
         return {"role": "assistant", "content": data}
@@ -235,13 +214,6 @@ def result_messages(
     return [{"role": "user", "content": results}] if has_blocks else results
 
 
-def result_text(returned: Any) -> str:
-    """Return what a tool returned as text: JSON unless it is a string."""
-    if isinstance(returned, str):
-        return returned
-    return json.dumps(returned, ensure_ascii=False, default=str)
-
-
 def _as_plain(value: Any) -> Any:
     """Return a client's object as dicts and lists."""
     dump = getattr(value, "model_dump", None)
@@ -252,6 +224,11 @@ def _as_plain(value: Any) -> Any:
     if isinstance(value, Mapping) or not hasattr(value, "__dict__"):
         return value
     return {name: _as_plain(item) for name, item in vars(value).items()}
+
+
+def _read_result(returned: Any) -> Outcome:
+    is_text = isinstance(returned, str)
+    return Outcome(returned if is_text else json.dumps(returned, ensure_ascii=False, default=str))
 
 
 def _describe_failure(error: Exception) -> Outcome:

@@ -284,8 +284,9 @@ class TestAsync:
             release.wait(5)
             store.append(items)
 
-        buffer = stamped_buffer(store)
-        buffer._calls["append"] = (append, None)
+        buffer: WriteBehind[Any] = WriteBehind(
+            store.load, append, stamp=stamp, key=lambda item: item[0]
+        )
         task = asyncio.create_task(buffer.aadd(["a"]))
         await started.wait()
         task.cancel()

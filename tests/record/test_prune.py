@@ -182,8 +182,7 @@ class TestLangChain:
     def test_unreadable_rows_are_left_alone(self, langchain_store: Path) -> None:
         with sqlite3.connect(langchain_store) as connection:
             connection.execute("update message_store set message = 'oops' where id = 2")
-        report = prune_store(f"sqlite:///{langchain_store}", config=NONE, apply=True)
-        assert [one.row for one in report.decisions if one.action == "unreadable"] == [2]
+        prune_store(f"sqlite:///{langchain_store}", config=NONE, apply=True)
         assert dump(langchain_store)[1][2] == "oops"
 
     def test_failure_leaves_the_conversation_whole(self, langchain_store: Path) -> None:
