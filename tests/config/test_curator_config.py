@@ -93,12 +93,16 @@ def write_file(folder: Path, name: str, text: str) -> Path:
 class TestReading:
     def test_yaml_toml_and_json_files_say_the_same(self, tmp_path: Path) -> None:
         config = CuratorConfig.from_yaml(YAML)
-        files = {"a.yml": YAML, "a.toml": TOML, "a.json": json.dumps(config.to_dict())}
+        files = {
+            "a.yml": YAML,
+            "a.toml": TOML,
+            "a.json": json.dumps(config.model_dump(exclude_defaults=True)),
+        }
         for name, text in files.items():
             path = write_file(tmp_path, name, text)
             assert CuratorConfig.load(path) == CuratorConfig.load(str(path)) == config
         assert CuratorConfig.load(config) is config
-        assert CuratorConfig.load(config.to_dict()) == config
+        assert CuratorConfig.load(config.model_dump(exclude_defaults=True)) == config
 
     def test_every_setting_is_read(self) -> None:
         config = CuratorConfig.from_yaml(YAML)
