@@ -27,7 +27,7 @@ _STEPS = {
     "_request.py": "curator: the call itself",
     "_managed.py": "curator: the call itself",
     "_curation.py": "curator: the call itself",
-    "_drive.py": "curator: the call itself",
+    "run_steps.py": "curator: the call itself",
     "model": "read and write: messages and entries",
 }
 

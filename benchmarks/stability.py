@@ -29,7 +29,7 @@ from benchmarks._shapes import fill_table, loop_table
 from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curation, Curator
 from history_curator.formats import detect
 from history_curator.rules import get_profile
-from history_curator.timeline import pair
+from history_curator.units import pair
 from history_curator.tokens import get_counter
 
 GENERATED = Path(__file__).resolve().parents[1] / "docs" / "generated" / "stability.md"

@@ -30,13 +30,12 @@ def apply_retention(
 ) -> list[ConversationEntry]:
     """Return what a store should hold of these entries.
 
-    Preserved turns are returned as they are, and so are pinned entries, exchanges that wait for a
-    result and exchanges that reach into a preserved turn. In older turns ``full`` changes nothing,
-    ``trimmed`` reduces every result to ``{name, status}`` and every call to its id and name, and
-    ``none`` leaves the words: words beside a call join the answer that follows them. Where no
-    answer follows, or user messages would stand side by side, an exchange is kept trimmed. A
-    conversation that satisfies a provider's rules satisfies them afterwards.
-    Applying it again changes nothing.
+    Preserved turns, pinned entries, exchanges that wait for a result and exchanges that reach into
+    a preserved turn are returned as they are. In older turns ``full`` changes nothing, ``trimmed``
+    reduces every result to ``{name, status}`` and every call to its id and name, and ``none``
+    leaves the words: words beside a call join the answer that follows them. Where no answer
+    follows, or user messages would stand side by side, an exchange is kept trimmed. What satisfied
+    a provider's rules satisfies them afterwards, and applying it again changes nothing.
 
     `whole` is False when these are only the latest entries of a longer conversation; results whose
     call is not among them are then left alone.
@@ -111,9 +110,8 @@ def entries_of(message_format: MessageFormat, messages: Iterable[Any]) -> list[C
 class Retention:
     """Applies retention to one stored conversation, when a turn grows old.
 
-    It looks at that turn and the preserved ones only. Turns that were missed (an outage, a result
-    that came late, turns stored before retention was on) show when the record is read, and are
-    dealt with when the next message is added.
+    It looks at that turn and the preserved ones only. Turns that were missed, in an outage for
+    instance, show when the record is read, and are dealt with when the next message is added.
 
     The `config` None keeps everything, and so does `shadow`. `store` names the kind of store for
     the log, `in_place` says that it edits what it holds, `rewrites` that it may be rewritten.
@@ -202,21 +200,14 @@ class OlderTurns:
         self._entries, self._start = entries, start
         self._results_of: dict[int, list[int]] = {}  # finished exchanges: call -> results
         self._tool_names: dict[int, str | None] = {}  # their results, and those of no call
-        indexes = {id(entry): index for index, entry in enumerate(entries)}
         paired: set[int] = set()
         for unit in pair(entries):
-            if unit.kind != "exchange":
-                continue
-            calls = unit.head.tool_calls or ()
-            names = {
-                indexes[id(result)]: call.name
-                for call, result in zip(calls, unit.results, strict=True)
-                if id(result) in indexes
-            }
-            paired.update(names)
-            if None not in unit.results and all(map(self._is_older, (unit.start, *names))):
-                self._results_of[unit.start] = list(names)
-                self._tool_names.update(names)
+            if unit.kind == "exchange":
+                names = [call.name for call in unit.head.tool_calls or ()]
+                paired.update(unit.indexes)
+                if -1 not in unit.indexes and all(map(self._is_older, unit.indexes)):
+                    self._results_of[unit.start] = list(unit.indexes[1:])
+                    self._tool_names.update(zip(unit.indexes[1:], names, strict=True))
         if whole:
             # A result that no call waits for, or that another one replaced.
             for index, entry in enumerate(entries[:start]):
@@ -303,12 +294,12 @@ def _latest_entries(
     if limit is None or len(entries) <= limit:
         return list(entries)
     start = len(entries) - limit
-    loaded: set[int] = set()
+    loaded = {index for index, one in enumerate(entries) if one.role is MessageRole.SYSTEM}
     for unit in pair(entries):
-        members = [entries[unit.start], *(one for one in unit.results if one is not None)]
-        if unit.start >= start or any(member.pinned for member in members):
-            loaded.update(map(id, members))
-    return [one for one in entries if one.role is MessageRole.SYSTEM or id(one) in loaded]
+        indexes = [index for index in unit.indexes if index >= 0]
+        if unit.start >= start or any(entries[index].pinned for index in indexes):
+            loaded.update(indexes)
+    return [entries[index] for index in sorted(loaded)]
 
 
 def _says_something(entry: ConversationEntry) -> bool:
