@@ -21,6 +21,7 @@ from history_curator.formats import (
     adapter_of,
     adapters,
     detect,
+    parse_json,
     read_entries,
     scattered,
 )
@@ -121,22 +122,15 @@ class HistorySession:
 
         return self.bus.subscribe(event_type, reduce)
 
-    def slice(self, kind: type[Any]) -> tuple[Any, ...]:
-        """Return the slice that reducers collected; every entry for entries by default."""
-        default = self.entries if kind is ConversationEntry else ()
-        return self._slices.get(kind, default)
-
-    def fork(self, at: int | ConversationEntry | None = None) -> HistorySession:
+    def fork(self, at: int | None = None) -> HistorySession:
         """Start a branch that shares the entries up to a point, for an edited message.
 
-        `at` is how many entries to share (negative counts from the end), or the first entry not
-        to share; all by default.
+        `at` is how many entries to share (negative counts from the end); all by default.
         """
-        with self._lock:
-            shared = self._entries[: self._position(at)]
+        shared = self.entries
         branch = HistorySession(bus=self.bus)
         branch.parent_id = self.session_id
-        branch._restore(shared)
+        branch._restore(shared[: position_of(at, len(shared))])
         return branch
 
     def to_dict(self) -> dict[str, Any]:
@@ -179,21 +173,18 @@ class HistorySession:
         except ConversionError:
             raise
         except _BROKEN as error:
-            raise ConversionError(
-                f"not a session as written by to_dict ({type(error).__name__}).",
-                fix="pass the data unchanged.",
-            ) from error
+            problem = f"not a session as written by to_dict ({type(error).__name__})."
+            raise ConversionError(problem, fix="pass the data unchanged.") from error
         return session
 
     @classmethod
     def from_json(cls, text: str, *, bus: EventBus | None = None) -> HistorySession:
         """Return the session that `to_json` wrote, or raise a `ConversionError`."""
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ConversionError(
-                f"not JSON ({error}).", fix="pass the text that to_json returned."
-            ) from error
+            data = parse_json(text)
+        except ValueError as error:
+            fix = "pass the text that to_json returned."
+            raise ConversionError(f"not JSON ({error}).", fix=fix) from error
         return cls.from_dict(data, bus=bus)
 
     def _read(self, messages: Sequence[Any]) -> list[ConversationEntry]:
@@ -217,22 +208,12 @@ class HistorySession:
         created_at = entry.created_at or datetime.now(timezone.utc)
         return replace(entry, evaluation_id=evaluation, sequence=sequence, created_at=created_at)
 
-    def _restore(self, entries: list[ConversationEntry]) -> None:
-        self._entries = entries
+    def _restore(self, entries: Sequence[ConversationEntry]) -> None:
+        self._entries = list(entries)
         for entry in entries:
             if entry.evaluation_id is not None:
                 known = self._next_sequence.get(entry.evaluation_id, 0)
                 self._next_sequence[entry.evaluation_id] = max(known, entry.sequence + 1)
-
-    def _position(self, at: int | ConversationEntry | None) -> int:
-        if not isinstance(at, ConversationEntry):
-            return position_of(at, len(self._entries))
-        for position, entry in enumerate(self._entries):
-            if entry is at or entry.root is at.root:
-                return position
-        raise ConfigurationError(
-            "at: the entry is not of this session. Fix: pass one of session.entries."
-        )
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -242,13 +223,6 @@ class HistorySession:
 
     def __repr__(self) -> str:
         return f"HistorySession({self.session_id}, {len(self)} entries)"
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = threading.RLock()
 
 
 def position_of(at: int | None, count: int) -> int:
@@ -274,7 +248,7 @@ def select_all(session: HistorySession, kind: type[K]) -> tuple[K, ...]: ...
 
 def select_all(session: HistorySession, kind: type[Any] = ConversationEntry) -> tuple[Any, ...]:
     """Return every entry of a session, oldest first, or the slice that reducers collected."""
-    return session.slice(kind)
+    return session._slices.get(kind, session.entries if kind is ConversationEntry else ())
 
 
 def select_where(
@@ -288,9 +262,7 @@ def get_evaluation_history(
     session: HistorySession, evaluation_id: UUID
 ) -> tuple[ConversationEntry, ...]:
     """Return all entries of one run, oldest first."""
-    return select_where(
-        session, ConversationEntry, lambda entry: entry.evaluation_id == evaluation_id
-    )
+    return tuple(entry for entry in session.entries if entry.evaluation_id == evaluation_id)
 
 
 # Recorded messages as JSON and back, in the format they were given in.
@@ -309,7 +281,7 @@ def _common_format(sources: Sequence[Any]) -> MessageFormat | None:
 
 def _dump_message(source: Any) -> dict[str, Any] | None:
     if isinstance(source, Gathered):
-        return {"format": "gathered", "data": [encoded(dict(one)) for one in source]}
+        return {"format": "gathered", "data": encoded(list(source))}
     if isinstance(source, Mapping):
         return {"format": "dicts", "data": encoded(dict(source))}
     adapter = adapter_of(source)

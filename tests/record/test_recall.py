@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar, copy_context
-
 import pytest
 
 from history_curator import Curator, RelevanceManager, SummarizingManager
@@ -324,50 +318,3 @@ class TestRecord:
     def test_a_limit_too_small_to_answer_is_refused_at_once(self) -> None:
         with pytest.raises(ConfigurationError, match="at least 50"):
             Recall(RECORD, max_tokens=10)
-
-
-class TestThreads:
-    """Every answer is that of the record which the caller's thread was given."""
-
-    @pytest.fixture(autouse=True)
-    def impatient_threads(self) -> Iterator[None]:
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        yield
-        sys.setswitchinterval(before)
-
-    def invoices(self, word: str, count: int) -> list[ConversationEntry]:
-        return [user(f"{word} invoice number{n} of the year") for n in range(count)]
-
-    def test_a_growing_record_is_answered_as_if_asked_alone(self) -> None:
-        record = self.invoices("mine", 5)
-        recall = Recall(lambda: list(record), counter="heuristic")
-
-        def ask(number: int) -> bool:
-            if number % 4 == 0:
-                record.append(user(f"mine invoice extra{number}"))
-            wanted = record[number % 5]
-            by_handle = recall(handle=handle_of(wanted))
-            by_query = recall(query=f"number{number % 5}")
-            return (wanted.content or "") in by_handle and (wanted.content or "") in by_query
-
-        with ThreadPoolExecutor(8) as pool:
-            assert all(pool.map(ask, range(60)))
-
-    def test_a_record_chosen_by_who_asks_answers_nobody_else(self) -> None:
-        """A callable may return the record of the session that is active where it is called."""
-        who: ContextVar[str] = ContextVar("who")
-        records = {f"tenant{n}x": self.invoices(f"tenant{n}x", 4 + n) for n in range(8)}
-        recall = Recall(lambda: records[who.get()], counter="heuristic")
-
-        def ask(number: int) -> set[str]:
-            name = f"tenant{number % 8}x"
-            who.set(name)
-            answers = [recall(query="invoice year"), recall(handle=handle_of(records[name][1]))]
-            theirs = handle_of(records[f"tenant{(number + 1) % 8}x"][1])
-            assert recall(handle=theirs).startswith("Refused")
-            assert all(name in answer for answer in answers)
-            return set(re.findall(r"tenant\d+x", " ".join(answers))) - {name}
-
-        with ThreadPoolExecutor(8) as pool:
-            assert not any(pool.map(lambda n: copy_context().run(ask, n), range(60)))
