@@ -41,13 +41,8 @@ class DroppedMessage:
 class SanitizedHistory:
     """A history to send, and what became of the rest.
 
-    Attributes:
-        history: ``{role, content}`` dicts without the prompt.
-        prompt: what the user asks now, or None.
-        dropped: messages left out, and why.
-        merged: positions of messages joined to the one before to keep roles alternating.
-        warnings: what the client should know.
-        payload_bytes: size of the request.
+    `history` holds ``{role, content}`` dicts without the `prompt`; `dropped` are messages left out,
+    and `merged` positions of messages joined to the one before to keep roles alternating.
     """
 
     history: tuple[dict[str, str], ...]
@@ -220,19 +215,12 @@ def format_history(
 ) -> str:
     r"""Return the conversation as numbered, timestamped, role-marked text.
 
-    Every line of a message is indented, whatever ends it, and control characters are shown as
-    ``\ufffd``; a role or a timestamp is one short line. So no message can pass for the next one,
-    for a heading or for the footer. An attachment is named, not shown. An empty history is an
-    empty string.
+    Every line of a message is indented, whatever ends it, and a role or a timestamp is one short
+    line, so no message can pass for the next one, for a heading or for the footer. An attachment is
+    named, not shown. An empty history is an empty string.
 
-    Args:
-        history: a validated history, the dict of its `to_task_context`, or message dicts.
-        style: ``emoji`` marks roles with emoji, ``plain`` uses words only.
-        title: the section's first line.
-        introduction: what the reader should know; may be empty.
-
-    Raises:
-        HistoryValidationError: when it is not a list of dictionaries.
+    The history may be validated, the dict of its `to_task_context`, or message dicts. `style`
+    ``emoji`` marks roles with emoji, ``plain`` uses words only.
 
     Examples:
         >>> history = [{"role": "user", "content": "Fix it", "timestamp": "2025-10-29T10:00:00"}]

@@ -89,15 +89,7 @@ class ValidatedMessage:
 
 @dataclass(frozen=True, slots=True)
 class ValidatedHistory:
-    """A history that passed, with a warning for everything that was put right.
-
-    Examples:
-        >>> history = validate_history([{"role": "User ", "content": " hi "}])
-        >>> history.messages[0]["role"], history.messages[0]["content"]
-        ('user', 'hi')
-        >>> [warning.code for warning in history.warnings]
-        ['missing_timestamp']
-    """
+    """A history that passed, with a warning for everything that was put right."""
 
     records: tuple[ValidatedMessage, ...]
     warnings: tuple[HistoryWarning, ...]
@@ -106,10 +98,7 @@ class ValidatedHistory:
 
     @property
     def messages(self) -> list[dict[str, Any]] | None:
-        """New ``{role, content, timestamp}`` dicts, or None when no message is left.
-
-        A message that came with attachments has ``attachments`` as well.
-        """
+        """New ``{role, content, timestamp}`` dicts, or None when no message is left."""
         return [one.to_dict("role", "content", "timestamp") for one in self.records] or None
 
     @property
@@ -161,10 +150,10 @@ def validate_history(
 ) -> ValidatedHistory:
     """Return a history that is safe to use, or raise.
 
-    Critical errors raise: not a list, a message that is not a dict, a required field missing, an
-    unknown role, content that is neither text nor a list of blocks, a message over its hard limit.
-    Everything else is put right with a warning. Older messages beyond `max_messages` are left out
-    before they are looked at. The given history is never changed; every message returned is new.
+    A `HistoryValidationError` says that it is not a list, a message is not a dict, a required field
+    is missing, a role unknown, content neither text nor a list of blocks, or a message over its
+    hard limit. Everything else is put right with a warning. Older messages beyond `max_messages`
+    are not looked at. The given history is never changed; every message returned is new.
 
     Args:
         history: a list of ``{role, content, timestamp}`` dicts, or None.
@@ -172,8 +161,10 @@ def validate_history(
         field: the parameter's name in errors and warnings.
         now: the time given to messages without one.
 
-    Raises:
-        HistoryValidationError: with the field, what is wrong with it, and the value.
+    Examples:
+        >>> history = validate_history([{"role": "User ", "content": " hi "}])
+        >>> history.messages[0]["role"], [warning.code for warning in history.warnings]
+        ('user', ['missing_timestamp'])
     """
     limits = limits or HistoryLimits()
     now = now or datetime.now(timezone.utc)

@@ -15,7 +15,7 @@ from history_curator.entries import ConversationEntry, ToolCall
 from history_curator.errors import ConfigurationError, ConversionError, a_type
 from history_curator.formats import parse_json, provider_message_to_entry
 from history_curator.managers import HistoryManager
-from history_curator.record.session import HistorySession
+from history_curator.record.session import HistorySession, get_evaluation_history
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 
 _FIELDS = ("role", "content", "tool_calls", "name", "refusal", "reasoning_content")
@@ -48,9 +48,9 @@ class RunResult:
 class ConversationRunner:
     """Calls a model, runs the tools it asks for, and repeats until it answers.
 
-    The session records everything: the messages given, every answer and every tool result. The
-    model is sent the history manager's view of it. A tool that fails, is unknown or gets
-    malformed arguments produces an error result the model can react to; it never ends the run.
+    The session records everything, and the model is sent the history manager's view of it. A tool
+    that fails, is unknown or gets malformed arguments produces an error result the model can react
+    to; it never ends the run.
 
     Args:
         call_provider: takes messages and tool schemas, returns the assistant message: a dict, or
@@ -80,21 +80,14 @@ class ConversationRunner:
 
     def __post_init__(self) -> None:
         if self.max_steps < 1:
-            raise ConfigurationError(
-                f"ConversationRunner.max_steps is {self.max_steps!r}. Fix: 1 or more."
-            )
+            raise ConfigurationError(f"max_steps is {self.max_steps!r}. Fix: 1 or more.")
         manager = self.history_manager
         if not (manager is None or isinstance(manager, Curator)):
             manager = Curator(manager, bus=self.session.bus)
         self._curator = manager
 
     def run(self, messages: str | Sequence[Any]) -> RunResult:
-        """Continue the conversation with a user's text or with messages, until the model answers.
-
-        Raises:
-            ConfigurationError: when the model or a tool turns out to be async.
-            BudgetUnsatisfiableError: when what must be sent does not fit the curator's budget.
-        """
+        """Continue the conversation with a user's text or with messages, until the model answers."""
         return run_sync(self._run_steps(messages))
 
     async def arun(self, messages: str | Sequence[Any]) -> RunResult:
@@ -105,7 +98,8 @@ class ConversationRunner:
         evaluation = uuid4()
         conversation = list(self.session.messages)
         added = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
-        recorded = list(self.session.record(added, evaluation_id=evaluation)) if added else []
+        if added:
+            self.session.record(added, evaluation_id=evaluation)
         conversation.extend(added)
         for step in range(1, self.max_steps + 1):
             view = list(conversation)
@@ -117,25 +111,27 @@ class ConversationRunner:
             message = assistant_message(response)
             conversation.append(message)
             answer = self.session.append(message, evaluation_id=evaluation)
-            recorded.append(answer)
             calls = answer.tool_calls
             if not calls:
-                return RunResult(answer.content, conversation, tuple(recorded), step, "answer")
+                recorded = get_evaluation_history(self.session, evaluation)
+                return RunResult(answer.content, conversation, recorded, step, "answer")
             outcomes = yield Call(self._use_tools, self._ause_tools, (calls,))
             results = result_messages(message, calls, outcomes)
             conversation.extend(results)
-            recorded.extend(self._record_results(results, outcomes, evaluation))
-        return RunResult(None, conversation, tuple(recorded), self.max_steps, "max_steps")
+            self._record_results(results, outcomes, evaluation)
+        recorded = get_evaluation_history(self.session, evaluation)
+        return RunResult(None, conversation, recorded, self.max_steps, "max_steps")
 
     def _record_results(
         self, results: Sequence[Any], outcomes: Sequence[Outcome], evaluation: UUID
-    ) -> tuple[ConversationEntry, ...]:
+    ) -> None:
         if len(results) != len(outcomes):  # blocks of one message say themselves what failed
-            return self.session.record(results, evaluation_id=evaluation)
+            self.session.record(results, evaluation_id=evaluation)
+            return
         statuses = ["error" if outcome.failed else "success" for outcome in outcomes]
         pairs = zip(map(provider_message_to_entry, results), statuses, strict=True)
         entries = [replace(entry, status=status) for entry, status in pairs]
-        return self.session.record(entries, evaluation_id=evaluation)
+        self.session.record(entries, evaluation_id=evaluation)
 
     def _ask(self, *arguments: Any) -> Any:
         return _require_sync(self.call_provider(*arguments), "call_provider")
