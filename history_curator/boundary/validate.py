@@ -173,7 +173,8 @@ def validate_history(
     if not isinstance(history, list):
         problem = "Must be a list of message dictionaries"
         raise HistoryValidationError(field, problem, type(history).__name__)
-    payload_bytes(history, limits, field)
+    if limits.max_payload_bytes is not None:
+        payload_bytes(history, limits, field)
     check = HistoryCheck(limits, field, now)
     first = check.find_first(len(history))
     messages = [check.read_message(index, history[index]) for index in range(first, len(history))]
