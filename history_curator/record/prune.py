@@ -135,8 +135,8 @@ def prune_store(
     decisions: list[PruneDecision] = []
     rows: list[StoredRow] = []
     try:
-        found = _find_table(tables, table)
-        sessions = _find_sessions(sa, engine, found, session_id)
+        found, layout = _find_table(tables, table)
+        sessions = _find_sessions(sa, engine, found.c[layout.session], session_id)
         for session in sessions:
             try:
                 with engine.begin() as connection:
@@ -153,7 +153,7 @@ def prune_store(
     report = PruneReport(
         store=engine.url.render_as_string(hide_password=True),
         table=found.name,
-        layout=_layout_of(found).name,
+        layout=layout.name,
         dry_run=not apply,
         sessions=len(sessions),
         rows=len(rows),
@@ -184,9 +184,15 @@ def _prune(
     *,
     apply: bool = True,
 ) -> tuple[list[StoredRow], list[PruneDecision]]:
-    layout = _layout_of(table)
-    adapter = _load_adapter(layout)
-    newest_first = _read_rows(connection, table, session, adapter, pages=aged is not None)
+    layout = _layout_of(table) or LAYOUTS[0]
+    try:
+        adapter = adapters()[layout.module].load()
+    except (ImportError, KeyError) as error:
+        fix = f"pip install 'history-curator[{layout.name.lower()}]'"
+        raise ConfigurationError(f"Its messages need {layout.name}. Fix: {fix}.") from error
+    order = [table.c[name].desc() for name in layout.order]
+    query = table.select().where(table.c[layout.session] == session).order_by(*order)
+    newest_first = _read_rows(connection, query, layout, adapter, pages=aged is not None)
     if aged is None:
         rows = list(newest_first)[::-1]
     else:
@@ -213,12 +219,9 @@ def _prune(
 
 
 def _read_rows(
-    connection: Any, table: Any, session: Any, adapter: Any, *, pages: bool
+    connection: Any, query: Any, layout: Layout, adapter: Any, *, pages: bool
 ) -> Iterator[StoredRow]:
-    """Read rows from the end, a few at a time where not all may be needed."""
-    layout = _layout_of(table)
-    order = [table.c[name].desc() for name in layout.order]
-    query = table.select().where(table.c[layout.session] == session).order_by(*order)
+    """Read rows, a few at a time where not all may be needed."""
     offset, size = 0, PAGE_ROWS
     while True:
         page = query.limit(size).offset(offset) if pages else query
@@ -269,17 +272,6 @@ def _edit_results(data: Any, texts: Mapping[str | None, str | None]) -> Any:
     return edited
 
 
-def _load_adapter(layout: Layout) -> Any:
-    """Return the module that reads and writes a framework's rows: its ``load`` and ``dump``."""
-    try:
-        return adapters()[layout.module].load()
-    except (ImportError, KeyError) as error:
-        raise ConfigurationError(
-            f"Reading the messages of a {layout.name} table needs {layout.name}. "
-            f"Fix: pip install 'history-curator[{layout.name.lower()}]'."
-        ) from error
-
-
 def _open(sa: Any, url: str) -> tuple[Any, Mapping[str, Any]]:
     """Return a store and its tables by name."""
     scheme, separator, rest = url.partition("://")
@@ -299,35 +291,24 @@ def _open(sa: Any, url: str) -> tuple[Any, Mapping[str, Any]]:
     return engine, schema.tables
 
 
-def _find_table(tables: Mapping[str, Any], name: str | None) -> Any:
-    fitting = [known for known, table in tables.items() if _find_layout(table)]
-    if name is None and len(fitting) != 1:
-        names = ", ".join(fitting) or "none"
+def _find_table(tables: Mapping[str, Any], name: str | None) -> tuple[Any, Layout]:
+    fitting = {known: layout for known, table in tables.items() if (layout := _layout_of(table))}
+    name = name or (next(iter(fitting)) if len(fitting) == 1 else "")
+    if name not in fitting:
         raise ConfigurationError(
-            f"{len(fitting)} tables look like conversations: {names}. Fix: say which with table=."
+            f"{len(fitting)} tables hold conversations of LangChain or LlamaIndex, and {name!r} is "
+            f"none of them. Fix: say which with table=, of {', '.join(fitting) or 'none'}."
         )
-    if name is not None and name not in tables:
-        known = ", ".join(tables) or "none"
-        raise ConfigurationError(f"There is no table {name!r}; the store has {known}.")
-    return tables[name or fitting[0]]
+    return tables[name], fitting[name]
 
 
-def _find_layout(table: Any) -> Layout | None:
+def _layout_of(table: Any) -> Layout | None:
     names = {column.name for column in table.columns}
     fitting = (one for one in LAYOUTS if names.issuperset({one.session, one.payload, *one.order}))
     return next(fitting, None)
 
 
-def _layout_of(table: Any) -> Layout:
-    layout = _find_layout(table)
-    if layout is None:
-        problem = "does not hold conversations of LangChain or LlamaIndex"
-        raise ConfigurationError(f"Table {table.name!r} {problem}. Fix: name another table.")
-    return layout
-
-
-def _find_sessions(sa: Any, engine: Any, table: Any, session_id: str | None) -> list[Any]:
-    column = table.c[_layout_of(table).session]
+def _find_sessions(sa: Any, engine: Any, column: Any, session_id: str | None) -> list[Any]:
     query = sa.select(column).distinct().where(column.is_not(None)).order_by(column)
     with engine.connect() as connection:
         found = [row[0] for row in connection.execute(query)]
@@ -335,6 +316,6 @@ def _find_sessions(sa: Any, engine: Any, table: Any, session_id: str | None) -> 
     if session_id is not None and not chosen:
         known = ", ".join(map(str, found[:10]))
         raise ConfigurationError(
-            f"There is no conversation {session_id!r} in {table.name!r}. Fix: use one of {known}."
+            f"There is no conversation {session_id!r}. Fix: use one of {known}."
         )
     return chosen

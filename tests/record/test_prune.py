@@ -247,12 +247,9 @@ class TestErrors:
         with sqlite3.connect(tmp_path / "other.db") as connection:
             connection.execute("create table stock (id integer, price integer)")
         url = f"sqlite:///{tmp_path / 'other.db'}"
-        with pytest.raises(ConfigurationError, match="0 tables look like"):
-            prune_store(url)
-        with pytest.raises(ConfigurationError, match="does not hold conversations"):
-            prune_store(url, table="stock")
-        with pytest.raises(ConfigurationError, match="the store has stock"):
-            prune_store(url, table="chat")
+        for table in (None, "stock", "chat"):
+            with pytest.raises(ConfigurationError, match="0 tables hold conversations"):
+                prune_store(url, table=table)
 
     def test_not_a_url(self) -> None:
         with pytest.raises(ConfigurationError, match=r"sqlite:///chat\.db"):
