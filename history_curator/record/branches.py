@@ -45,16 +45,12 @@ class Branches(Generic[H]):
 
     Guaranteed: a branch is listed once everything it shares is stored; a fork that fails leaves
     every branch as it was; messages added to a branch are in no other. Of two forks that take the
-    same name at the same time, the later one is listed with a number. Every method has an async
-    twin. All raise `ConfigurationError` for a branch or place that does not exist and
-    `HistoryCuratorError` when the store fails.
+    same name at the same time, the later one is listed with a number. Every method raises
+    `ConfigurationError` for a branch or place that does not exist and `HistoryCuratorError` when
+    the store fails.
 
-    Args:
-        key: the conversation: session id, thread id, store key.
-        conversation: opens the conversation of a key.
-        buffer: the outbox of an opened conversation.
-        line: makes a message of the store's that holds a text.
-        text: returns the text of a message.
+    `conversation` opens the conversation of a key, and `buffer` returns its outbox; `line` makes a
+    message of the store's that holds a text, and `text` returns the text of a message.
 
     Examples:
         >>> stored = {}
@@ -100,11 +96,9 @@ class Branches(Generic[H]):
     def fork(self, name: str | None = None, **options: Any) -> H:
         """Start a branch that shares the messages up to a point, and return its conversation.
 
-        Args:
-            name: what to call it; a number by default.
-            options: `at` is how many messages to share (negative counts from the end; all by
-                default), `of` the branch to fork (the current one by default); with
-                ``switch=False`` the new branch does not become the current one.
+        It is called by a number unless it has a name. Of the `options`, ``at`` is how many messages
+        to share (negative counts from the end; all by default), ``of`` the branch to fork (the
+        current one by default), and ``switch=False`` leaves the current branch the current one.
         """
         return run_sync(self._fork(name, **options))
 

@@ -43,16 +43,14 @@ class WriteBehind(Generic[T]):
 
     Guaranteed while this object lives: items reach the store in the order they were added, and
     none is lost, however often the store fails; an item with an id is stored once. In an outage
-    `read` returns the last known items and everything added since, and so does a sync call that
-    would wait for a blocked event loop. An outage is one warning in ``history_curator.store`` when
-    it begins and one message when it ends, without a word of the conversation. Sync and async
-    calls may be mixed. Not guaranteed: `pending` items survive the process only if they are saved.
+    `read` returns the last known items and everything added since. An outage is one warning in
+    ``history_curator.store`` and one message when it ends, without a word of the conversation.
+    Sync and async calls may be mixed. `pending` items do not survive the process.
 
     The store's operations are functions: `load` all and `append`, and among `calls` ``clear``,
     ``replace`` (all) and ``edit`` (in place). The same with an ``a`` are awaited; where one is
     missing the plain one runs in a thread. `stamp` gives an item an id when it is added, and `key`
-    returns it: by it an item is found again after a write that failed. `retry_after` is how many
-    seconds a failed store is left alone.
+    returns it: by it an item is found again after a write that failed.
 
     Examples:
         >>> rows = []
@@ -118,10 +116,9 @@ class WriteBehind(Generic[T]):
         return await self._arun(self._flush())
 
     def rewrite(self, change: Change[T]) -> bool:
-        """Replace what is stored by ``change(stored)``; None or the same list leaves it alone.
+        """Replace what is stored by ``change(stored)``, unless that is None or the same list.
 
-        True when the store holds the result; nothing happens while it cannot be read. Only one
-        process should rewrite a conversation: items that another adds in between are lost.
+        True when the store holds the result. Items that another process adds in between are lost.
         """
         return bool(self._run(self._rewrite(change)))
 
@@ -255,7 +252,7 @@ class WriteBehind(Generic[T]):
         plain, awaited = self._calls.get(operation), self._calls.get(f"a{operation}")
         if plain is None:
             problem = f"{self._name} cannot {operation}. Fix: pass {operation}= to WriteBehind."
-            plain = awaited = partial(_raise, NotImplementedError(problem))
+            plain = partial(_raise, NotImplementedError(problem))
         return Call(plain, awaited or partial(_run_in_thread, plain), arguments)
 
     def _in_memory(self) -> list[T]:

@@ -96,7 +96,7 @@ def latest_turns(
     for item in newest_first:
         entries = read(item)
         found.append((item, entries))
-        turns -= _count_turns(entries)
+        turns -= sum(entry.is_real_user for entry in entries)
         if turns <= 0:
             break
     return found[::-1]
@@ -140,8 +140,7 @@ class Retention:
     def add(self, buffer: WriteBehind[Any], messages: Sequence[Any]) -> Steps[int | None]:
         """Add messages to a store, and have it keep of older turns what it should.
 
-        Returns how many turns that was: 0 where nothing is due or the store could not, None where
-        all of them were looked at.
+        Returns how many turns that was, or None where all of them were looked at.
         """
         stored = yield Call(buffer.add, buffer.aadd, (messages,))
         if not self._edits_store:
@@ -187,7 +186,7 @@ class Retention:
     def _count_aged(self, messages: Sequence[Any]) -> int:
         """Return how many turns grow old when these messages are added."""
         entries = entries_of(self._format, messages)
-        turns = _count_turns(entries)
+        turns = sum(entry.is_real_user for entry in entries)
         if not turns and not _preserved_turns(self._config) and entries and _is_answered(entries):
             return 1
         return turns
@@ -276,10 +275,6 @@ def _preserved_turns(config: RetentionConfig) -> int:
     return config.preserve_turns if config.preserve_tools_for_latest_turns else 0
 
 
-def _count_turns(entries: Sequence[ConversationEntry]) -> int:
-    return sum(entry.is_real_user for entry in entries)
-
-
 def _is_answered(entries: Sequence[ConversationEntry]) -> bool:
     """Whether the last turn ended with an answer in words."""
     for entry in reversed(entries):
@@ -354,8 +349,7 @@ def _log(step: str, before: Sequence[Any], after: Sequence[Any], preserved: int)
 def _log_view_only(store: str) -> None:
     """Say, once per kind of store, that retention leaves the store alone."""
     logger.warning(
-        "%s cannot edit messages in place: retention applies to what is read, and the store keeps "
-        "everything. Fix: pass rewrite=True if nothing else writes to this conversation and a "
-        "crash may lose it.",
+        "%s cannot edit messages in place: retention applies to what is read. Fix: pass "
+        "rewrite=True if nothing else writes to this conversation and a crash may lose it.",
         store,
     )

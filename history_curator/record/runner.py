@@ -32,9 +32,8 @@ class Outcome(NamedTuple):
 class RunResult:
     """The end of a run.
 
-    Its `content` is the final answer's text, or None when the run stopped at its limit. `messages`
-    is the whole conversation, `entries` what this run recorded, `steps` how often the model was
-    called.
+    Its `content` is the final answer's text, or None when the run stopped at its limit; `messages`
+    is the whole conversation, `entries` what this run recorded.
     """
 
     content: str | None
