@@ -43,10 +43,6 @@ class TestPresets:
 
 
 class TestModel:
-    def test_frozen(self) -> None:
-        with pytest.raises(ValidationError):
-            HistoryLimits().max_messages = 3  # type: ignore[misc]
-
     def test_hard_follows_soft_unless_set(self) -> None:
         assert HistoryLimits(max_user_chars=500).hard_user_chars == 1_000
         assert HistoryLimits(max_user_chars=500, hard_user_chars=600).hard_user_chars == 600
@@ -90,10 +86,6 @@ class TestEnvironment:
     def test_none_lifts_a_limit(self) -> None:
         limits = HistoryLimits.from_env({"HISTORY_CURATOR_MAX_TOTAL_CHARS": "none"})
         assert limits.max_total_chars is None
-
-    def test_base(self) -> None:
-        base = HistoryLimits.stateless()
-        assert HistoryLimits.from_env({}, base=base) == base
 
     def test_errors_name_the_variable(self) -> None:
         with pytest.raises(ConfigurationError, match=r"HISTORY_CURATOR_MAX_MESSAGES: .*'many'"):

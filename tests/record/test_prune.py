@@ -164,12 +164,6 @@ class TestLangChain:
         assert messages[1].tool_calls == []
         assert [message.type for message in messages[4:]] == ["human", "ai", "tool", "ai"] * 2
 
-    def test_again_changes_nothing(self, langchain_store: Path) -> None:
-        url = f"sqlite:///{langchain_store}"
-        for config in (TRIM, NONE):
-            prune_store(url, config=config, apply=True)
-            assert prune_store(url, config=config).decisions == ()
-
     def test_one_conversation(self, langchain_store: Path) -> None:
         before = dump(langchain_store)
         report = prune_store(
@@ -223,18 +217,6 @@ class TestLlamaIndex:
         assert json.loads(rows[2]["blocks"][0]["text"]) == {"name": "find", "status": "success"}
         assert rows[1]["blocks"][0]["tool_kwargs"] == {}
         assert rows[10]["blocks"][0]["text"] == BULK
-
-    async def test_none_reads_back(self, llamaindex_store: Path) -> None:
-        prune_store(f"sqlite:///{llamaindex_store}", config=NONE, apply=True)
-        sql = pytest.importorskip("llama_index.core.storage.chat_store.sql")
-        store = sql.SQLAlchemyChatStore(
-            table_name="chat", async_database_uri=f"sqlite+aiosqlite:///{llamaindex_store}"
-        )
-        messages = await store.get_messages("ann")
-        assert [str(message.role.value) for message in messages] == [
-            *["user", "assistant"] * 2,
-            *["user", "assistant", "tool", "assistant"] * 2,
-        ]
 
 
 class TestErrors:
