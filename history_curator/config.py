@@ -420,3 +420,7 @@ class CuratorConfig(CuratorFields, FileConfig):
         if isinstance(conversation, Mapping) and "retention" in conversation:
             settings.setdefault("retention", conversation["retention"])
         return settings, path
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings that differ from their defaults as plain values."""
+        return self.model_dump(exclude_defaults=True)

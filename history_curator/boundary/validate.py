@@ -309,7 +309,7 @@ def payload_bytes(data: Any, limits: HistoryLimits | None = None, field: str = "
     except (RecursionError, ValueError) as error:
         raise HistoryValidationError(field, "Is nested too deeply") from error
     size = len(data.encode("utf-8", errors="surrogatepass") if isinstance(data, str) else data)
-    most = limits and limits.max_payload_bytes
+    most = limits.max_payload_bytes if limits is not None else None
     if most is not None and size > most:
         problem = f"Exceeds the payload limit of {most} bytes; send fewer or shorter messages"
         raise HistoryValidationError(field, problem, f"{size} bytes")
@@ -326,7 +326,8 @@ def read_content(message: Mapping[str, Any]) -> tuple[str | None, tuple[dict[str
     others = given if isinstance(given, list) else [] if given is None else [given]
     attachments = [one for one in others if isinstance(one, Mapping) and others is given]
     malformed, texts, blocks = len(others) - len(attachments), list[str](), list[Any]()
-    for block in content if isinstance(content, list) else [content]:
+    given_blocks: list[Any] = content if isinstance(content, list) else [content]
+    for block in given_blocks:
         kind = block.get("type", "text") if isinstance(block, Mapping) else None
         if isinstance(block, str) or (isinstance(block, (int, float)) and block is content):
             texts.append(str(block))

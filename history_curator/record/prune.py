@@ -252,7 +252,7 @@ def _edit_data(row: StoredRow, after: Sequence[ConversationEntry], adapter: Any)
     for entry in row.entries:
         edited = left.get(entry.tool_call_id)
         if edited is not entry:
-            texts[entry.tool_call_id] = edited and edited.content
+            texts[entry.tool_call_id] = None if edited is None else edited.content
     return _edit_results(data, texts)
 
 

@@ -245,7 +245,8 @@ class OlderTurns:
     ) -> None:
         """Add what is left of the exchanges between two entries."""
         is_answered = after is not None and self._entries[after].role is MessageRole.ASSISTANT
-        trimmed = speaking = [index for index in calls if _says_something(self._entries[index])]
+        speaking = [index for index in calls if _says_something(self._entries[index])]
+        trimmed: Sequence[int] = speaking
         if not speaking and before is not None and before.role is MessageRole.USER:
             trimmed = [] if is_answered else calls[-1:]  # or two users would stand side by side
         elif speaking and after is not None and self._can_join(after, speaking):

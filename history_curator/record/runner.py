@@ -127,9 +127,11 @@ class ConversationRunner:
         if len(results) != len(outcomes):  # blocks of one message say themselves what failed
             self.session.record(results, evaluation_id=evaluation)
             return
-        statuses = ["error" if outcome.failed else "success" for outcome in outcomes]
-        pairs = zip(map(provider_message_to_entry, results), statuses, strict=True)
-        entries = [replace(entry, status=status) for entry, status in pairs]
+        pairs = zip(map(provider_message_to_entry, results), outcomes, strict=True)
+        entries = [
+            replace(entry, status="error" if outcome.failed else "success")
+            for entry, outcome in pairs
+        ]
         self.session.record(entries, evaluation_id=evaluation)
 
     def _ask(self, *arguments: Any) -> Any:

@@ -64,7 +64,7 @@ class TestModel:
     )
     def test_limits_that_cannot_work(self, wrong: dict[str, object]) -> None:
         with pytest.raises(ValidationError):
-            HistoryLimits(**wrong)  # type: ignore[arg-type]
+            HistoryLimits(**wrong)
 
 
 class TestEnvironment:
