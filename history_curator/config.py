@@ -103,7 +103,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "calibration": Option(None, "The last reported usage; False takes the counter's word."),
     "cache_bytes": Option(
-        64_000_000, "Bytes of the memory of messages.", _whole_number(0, none=False)
+        64 * 2**20, "Bytes of the memory of messages.", _whole_number(0, none=False)
     ),
     "reasoning": Option(
         None,
