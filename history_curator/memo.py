@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
-from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.errors import ConversionError
 from history_curator.formats import MessageFormat, freeze
 from history_curator.tokens import TokenCounter
 from history_curator.tokens.estimate import entry_time
+from history_curator.tokens.observed import name_prefixes
 from history_curator.tokens.usage import Usage, read_usage
 
-MEMO_BYTES = 64_000_000
+MEMO_BYTES = 64 * 2**20
 """How much a memo holds, about, where nothing else is said."""
-_BYTES_PER_ENTRY = 1_500
+_BYTES_PER_ENTRY = 2_000
 _LARGEST = 16_384
 """Characters that one entry counts for at most in the cheap size of a record."""
 _LONG_LIST, _LISTS = 500, 4
@@ -45,6 +47,7 @@ class EntryFacts:
         recaps: recaps written when the unit that it opens arrived.
         line: the recap's line about the unit that it opens.
         names: identifiers the entry holds.
+        shown: the newest full rendering of the unit that it opens, with what it was made for.
         bound: the entry as it last stood in a conversation.
     """
 
@@ -57,6 +60,7 @@ class EntryFacts:
         "names",
         "recaps",
         "renderings",
+        "shown",
         "size_bytes",
         "time",
         "tokens",
@@ -68,12 +72,13 @@ class EntryFacts:
         self.entry = entry
         self.key = key
         self.weight = 0 if entry.role is MessageRole.SYSTEM else _weigh(entry)
-        self.size_bytes = _BYTES_PER_ENTRY + 2 * size_bytes
+        self.size_bytes = _BYTES_PER_ENTRY + 4 * size_bytes  # renderings and identifiers included
         self.usage: Usage | None = None
         self.time = entry_time(entry)
         self.is_plain = entry.source.__class__ is dict and _is_plain(entry.source)
         self.tokens = -1
         self.renderings: dict[Hashable, Any] = {}
+        self.shown: tuple[Any, Any, Any] | None = None
         self.recaps: dict[Hashable, Any] = {}
         self.line: Any = None
         self.names: Any = None
@@ -106,6 +111,11 @@ class Record:
 
     def __len__(self) -> int:
         return len(self.facts)
+
+    @cached_property
+    def names(self) -> list[int]:
+        """A number for the first messages up to each one."""
+        return name_prefixes(self.keys)
 
     def entry_at(self, index: int) -> ConversationEntry:
         """Return the entry at a position, bound to the message it was read from."""
@@ -180,6 +190,7 @@ class Memo:
         self._recent_bytes = 0
         self._counts: dict[tuple[int, int, int], int] = {}
         self._lists: dict[int, KnownList] = {}
+        self._interned: dict[Hashable, Hashable] = {}
 
     def read(self, messages: Sequence[Any], format: MessageFormat) -> Record:
         """Return the record of a conversation.
@@ -227,13 +238,17 @@ class Memo:
             entries: the entries.
             known: the record that most of them come from.
         """
-        facts_of = {} if known is None else dict(zip(map(id, known.entries()), known.facts, strict=True))
+        facts_of = (
+            {} if known is None else dict(zip(map(id, known.entries()), known.facts, strict=True))
+        )
         facts = []
         for entry in entries:
             found = facts_of.get(id(entry))
             if found is None:
                 root = facts_of.get(id(entry.original))
-                found = self._facts_of_entry(entry, entry.source if root is None else root.entry.source)
+                found = self._facts_of_entry(
+                    entry, entry.source if root is None else root.entry.source
+                )
             facts.append(found)
         keys = known.keys if known is not None else [each.key for each in facts]
         return Record(facts, keys=keys, places=range(len(facts)), entries=entries)
@@ -241,6 +256,10 @@ class Memo:
     def count_entry(self, entry: ConversationEntry) -> int:
         """Return the tokens of an entry, counted once for whatever says the same."""
         return self.count(self._facts_of_entry(entry, entry.source))
+
+    def intern(self, key: Hashable) -> Hashable:
+        """Return the first key that was equal, so that identity tells keys apart."""
+        return self._interned.setdefault(key, key)
 
     def count(self, facts: EntryFacts) -> int:
         """Return the tokens of an entry, counted once."""
@@ -376,10 +395,14 @@ def _key_of_entry(entry: ConversationEntry) -> Hashable:
         entry.handle,
         entry.created_at,
         entry.span,
-        calls and tuple([(each.id, each.name, each.arguments, freeze(each.extra)) for each in calls]),
+        None if calls is None else tuple([_key_of_call(call) for call in calls]),
         rare,
         entry.metadata and repr(entry.metadata.get("timestamp")),
     )
+
+
+def _key_of_call(call: ToolCall) -> Hashable:
+    return call.id, call.name, call.arguments, freeze(call.extra)
 
 
 def _is_plain(value: Any, depth: int = 6) -> bool:

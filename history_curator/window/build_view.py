@@ -7,7 +7,6 @@ cuts, and the next one is not.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,16 +17,12 @@ from typing import Literal, NamedTuple
 from history_curator.entries import ConversationEntry
 from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile
+from history_curator.tokens.observed import Request
 from history_curator.units import Pairing, Unit
-from history_curator.window.cutoff import (
-    COMPACT_TO,
-    Cutoff,
-    UnitSizes,
-    WindowState,
-    find_cutoff,
-)
+from history_curator.window.cutoff import COMPACT_TO, Cutoff, WindowState, find_cutoff
 from history_curator.window.recap import Recap
 from history_curator.window.rendering import Renderer, Rendering
+from history_curator.window.sizes import UnitSizes
 
 Tail = Literal["request", "history"]
 
@@ -119,6 +114,7 @@ class ViewBuilder:
         options: how views are built.
         tail: whether the view is about to be sent.
         edited: whether managers edited or left out something.
+        previous: the request before, where usage reports say what was available then.
         cold_units: tells the units before which the provider's cache went cold.
     """
 
@@ -130,6 +126,7 @@ class ViewBuilder:
         tail: Tail,
         *,
         edited: bool = False,
+        previous: Request | None = None,
         cold_units: Callable[[Pairing], Collection[int]] = lambda pairing: (),
     ) -> None:
         self.record = record
@@ -138,6 +135,7 @@ class ViewBuilder:
         self.profile = options.profile
         self.tail = tail
         self.edited = edited
+        self._previous = previous
         self.pairing = Pairing([facts.entry for facts in record.facts])
         self.renderer = Renderer(
             record, memo, options.profile, options.budget, recall_tool=options.recall_tool
@@ -258,7 +256,7 @@ class ViewBuilder:
     def piece_of(self, entries: tuple[ConversationEntry, ...]) -> Piece:
         """Return entries of ours as a piece, after the rules that hold in a unit by itself."""
         rendering = self.renderer.render_entries(entries)
-        return Piece(*rendering)
+        return Piece(rendering.entries, rendering.sizes, rendering.tokens)
 
     def unit_piece(self, rendering: Rendering, unit: Unit) -> Piece:
         """Return a rendered unit, bound to its messages."""
@@ -282,14 +280,19 @@ class ViewBuilder:
         )
         entries = self.profile.repair(flat, self.tail, is_valid=lambda entry: id(entry) in sizes)
         if self.edited:
-            entries = self.profile.settle(entries, 0, edited=True)
+            entries = self.profile.settle_reasoning(entries, 0, edited=True)
         if entries is flat:
             return Candidate(cutoff, flat, flat, sum([piece.tokens for piece in pieces]))
         return Candidate(cutoff, entries, flat, self._count_shown(entries, sizes))
 
     def _search(self, usual: int, limit: int, *, previous: bool = False) -> Candidate | None:
         """Return the first view that fits: of the usual budget, else of less and less."""
-        states, smaller, remaining, available = self.state(usual), False, limit - self.fixed_tokens, usual
+        states, smaller, remaining, available = (
+            self.state(usual),
+            False,
+            limit - self.fixed_tokens,
+            usual,
+        )
         while remaining > 0 or not smaller:
             state = states[previous].restore_if_all_fits(limit - self.fixed_tokens)
             everything = state.cutoff.unit == state.first_allowed
@@ -328,9 +331,12 @@ class ViewBuilder:
         return any(index > start for index in changes) or not self._extends_previous_view(found)
 
     def _extends_previous_view(self, found: Candidate) -> bool:
-        ample = self.limit >= self.usual + self.fixed_tokens
-        past = self.state(self.usual)[1].restore_if_all_fits(self.limit - self.fixed_tokens)
-        if ample and not found.is_smaller:
+        usual, limit = self.usual, self.limit
+        if self._previous is not None and self._previous.anchor is not None:
+            usual = self._round_down(self._previous.usual - self.heading.tokens)
+            limit = self._previous.available
+        past = self.state(usual)[1].restore_if_all_fits(limit - self.fixed_tokens)
+        if limit >= usual + self.fixed_tokens and not found.is_smaller:
             if past.cutoff == found.cutoff:
                 return True
             recaps = past.cutoff.recap_tokens or found.cutoff.recap_tokens
@@ -338,7 +344,7 @@ class ViewBuilder:
                 return False  # the recap tells of more; it need not be written to see that
             earlier: Candidate | None = self.conform(self.pieces(past), past.cutoff)
         else:
-            earlier = self._search(self.usual, self.limit, previous=True)
+            earlier = self._search(usual, limit, previous=True)
         return earlier is not None and earlier.flat == found.flat[: len(earlier.flat)]
 
     def _stable_entries(self, found: Candidate) -> int:
@@ -398,51 +404,13 @@ class ViewBuilder:
 
     @cached_property
     def _sizes(self) -> UnitSizes:
-        units, renderer, profile = self.pairing.units, self.renderer, self.profile
-        full, bare = [-1] * len(units), [-1] * len(units)
-
-        def bridge_tokens(position: int) -> int:
-            """Return the tokens of what a rule puts before a user entry after an exchange."""
-            if not position or units[position].kind != "user":
-                return 0
-            before = units[position - 1]
-            if before.kind != "exchange":
-                return 0
-            bridge = profile.bridge(before.entries[-1], units[position].head)
-            return self.memo.counter.count_entry(bridge) if bridge else 0
-
-        def full_size(position: int) -> int:
-            size = full[position]
-            if size < 0:
-                size = renderer.render_full(units[position]).tokens
-                size = full[position] = size + bridge_tokens(position)
-            return size
-
-        def bare_size(position: int) -> int:
-            size = bare[position]
-            if size < 0:
-                size = renderer.render_without_reasoning(units[position]).tokens
-                size = bare[position] = size + bridge_tokens(position)
-            return size
-
-        system = [] if profile.hoists else [index for index, _ in self.pairing.system]
-
-        def late_system(first: int, last: int) -> int:
-            if not system or last <= first or system[-1] < units[0].start:
-                return 0
-            low, high = bisect_left(system, units[first].start), bisect_left(system, units[last].start)
-            return sum(map(self._count_at, system[low:high]))
-
         return UnitSizes(
             self.pairing,
             self._offsets,
-            full_size,
-            bare_size,
-            late_system,
-            (lambda cutoff, available: 0) if self.recap is None else self.recap.size,
-            self._cold_units(self.pairing),
-            self.options.preserve_last_n,
-            profile.strips,
+            self.renderer,
+            self.recap,
+            cold=self._cold_units(self.pairing),
+            preserve_last_n=self.options.preserve_last_n,
         )
 
     def _round_down(self, available: int) -> int:
@@ -453,9 +421,7 @@ class ViewBuilder:
     def _count_at(self, index: int) -> int:
         return self.memo.count(self.record.facts[index])
 
-    def _count_shown(
-        self, entries: Sequence[ConversationEntry], sizes: Mapping[int, int]
-    ) -> int:
+    def _count_shown(self, entries: Sequence[ConversationEntry], sizes: Mapping[int, int]) -> int:
         """Return the tokens of entries; ``sizes`` has those of known ones, by identity."""
         tokens, count = 0, self.memo.counter.count_entry
         for entry in entries:

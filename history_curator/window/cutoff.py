@@ -14,12 +14,11 @@ or not. Everything here is arithmetic on integers.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
 from history_curator.units import Pairing
+from history_curator.window.sizes import UnitSizes
 
 COMPACT_TO = 0.70
 """How full a compaction leaves the view."""
@@ -72,41 +71,13 @@ class WindowState(NamedTuple):
     def restore_if_all_fits(self, available: int) -> WindowState:
         """Return the state that shows everything that may be sent, where that fits."""
         first = self.first_allowed
-        if max(self.cutoff.unit, self.cutoff.reasoning_from) > first and self.total_tokens <= available:
+        if (
+            max(self.cutoff.unit, self.cutoff.reasoning_from) > first
+            and self.total_tokens <= available
+        ):
             cutoff = Cutoff(first, reasoning_from=first)
             return self._replace(cutoff=cutoff, tokens=int(self.total_tokens))
         return self
-
-
-@dataclass(frozen=True)
-class UnitSizes:
-    """What the units of a record cost.
-
-    Attributes:
-        pairing: the units.
-        offsets: cheap size, in characters, of everything recorded before each unit.
-        full: tokens of a unit as it is first shown.
-        without_reasoning: its tokens once something before it changed.
-        late_system: tokens of system entries that keep their place, from one unit up to another.
-        recap: tokens to set aside for the recap of the units before one, of what is available.
-        cold: units before whose arrival the provider's cache went cold.
-        preserve_last_n: so many newest entries are never cut off.
-        strips_reasoning: whether reasoning goes where something before it changed.
-    """
-
-    pairing: Pairing
-    offsets: Sequence[int]
-    full: Callable[[int], int]
-    without_reasoning: Callable[[int], int]
-    late_system: Callable[[int, int], int]
-    recap: Callable[[int, int], int]
-    cold: Collection[int] = ()
-    preserve_last_n: int = 0
-    strips_reasoning: bool = False
-
-    def arrival(self, position: int) -> int:
-        """Return the tokens of a unit, with the system entries that came right before it."""
-        return self.full(position) + self.late_system(position - 1, position)
 
 
 def find_cutoff(
@@ -126,10 +97,19 @@ def find_cutoff(
     distance = RESTART_BUDGETS * budget * 4
     state = _restart_before(sizes, answer, distance)
     previous = WindowState()
+    restarts = _restart_points(sizes, state.end, distance)
+    special = {*restarts, *sizes.pairing.hard_starts, *sizes.cold}
     for position in range(state.end, len(units)):
         if position == answer:
             previous = state
-        state = _add_unit(sizes, state, position, available, compact_to, distance)
+        size = sizes.arrival(position)
+        if position not in special and state.tokens + size <= available:
+            _, cutoff, tokens, first, total = state
+            state = WindowState(position + 1, cutoff, tokens + size, first, total + size)
+            continue
+        if position in restarts:
+            state = _restart(sizes, state, available, compact_to)
+        state = _add_unit(sizes, state, size, available, compact_to)
     return state, previous
 
 
@@ -144,33 +124,37 @@ def _restart_before(sizes: UnitSizes, answer: int, distance: int) -> WindowState
     return WindowState(position, total_tokens=inf if position else 0)
 
 
-def _is_restart(sizes: UnitSizes, position: int, distance: int) -> bool:
-    """Whether the view from a unit on follows from the units just before it."""
-    if position < 2 or sizes.pairing.barrier_before(position) >= position - 1:
-        return False
-    before, crossed = sizes.offsets[position - 2 : position]
-    return before // distance != crossed // distance
+def _restart_points(sizes: UnitSizes, begin: int, distance: int) -> set[int]:
+    """Return the units from which on the view follows from the units just before them."""
+    offsets, points = sizes.offsets, set[int]()
+    for number in range(offsets[max(0, begin - 2)] // distance + 1, offsets[-1] // distance + 1):
+        position = bisect_left(offsets, number * distance) + 1
+        if 2 <= position < len(offsets) and sizes.pairing.barrier_before(position) < position - 1:
+            points.add(position)
+    return points
+
+
+def _restart(
+    sizes: UnitSizes, state: WindowState, available: int, compact_to: float
+) -> WindowState:
+    """Return the state that a compaction at the newest unit leaves, whatever was shown before."""
+    newest = state.end - 1
+    size = sizes.arrival(newest)
+    target = int(available * compact_to)
+    cutoff, tokens = _compact(sizes, newest, size, 0, available, target)
+    first = sizes.pairing.barrier_before(state.end)
+    return WindowState(state.end, cutoff, tokens + size, first, inf)
 
 
 def _add_unit(
-    sizes: UnitSizes,
-    state: WindowState,
-    position: int,
-    available: int,
-    compact_to: float,
-    distance: int,
+    sizes: UnitSizes, state: WindowState, size: int, available: int, compact_to: float
 ) -> WindowState:
     """Put the next unit behind what is shown; compact where it does not fit."""
-    _, cutoff, tokens, first, total = state
-    pairing, target = sizes.pairing, int(available * compact_to)
-    if position and pairing.barrier_before(position) == position:
+    position, cutoff, tokens, first, total = state
+    target = int(available * compact_to)
+    if position and sizes.pairing.barrier_before(position) == position:
         cutoff = Cutoff(position, recap_until=position, reasoning_from=position)
         tokens, first, total = 0, position, 0
-    elif _is_restart(sizes, position, distance):
-        newest = sizes.arrival(position - 1)
-        cutoff, tokens = _compact(sizes, position - 1, newest, 0, available, target)
-        tokens, first, total = tokens + newest, pairing.barrier_before(position), inf
-    size = sizes.arrival(position)
     total += size
     full = tokens + size > available
     cold = position in sizes.cold and compact_to < 1.0
@@ -181,7 +165,8 @@ def _add_unit(
         moved, left = _compact(sizes, position, size, cutoff.unit, available, target)
         if full or moved.unit > cutoff.unit:
             cutoff, tokens = moved, left
-            total = total if full else inf  # it may seem to fit again; the cutoff does not move back
+            # It may seem to fit again; the cutoff does not move back.
+            total = total if full else inf
     return WindowState(position + 1, cutoff, tokens + size, first, total)
 
 
