@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 MOST = 10**15
 """The largest whole number an option takes; a larger one is a typing error."""
 
-
 Check = Callable[[Any], str | None]
 """Returns what a value should be; None when it is that already."""
 
@@ -95,8 +94,7 @@ OPTIONS: Mapping[str, Option] = {
     "provider": Option("core", "The provider whose rules hold: a profile, or its name."),
     "compact_to": Option(
         None,
-        "The share of the budget that a compaction leaves; None is 0.7, 1.0 loses the prompt "
-        "cache on every call.",
+        "The share of the budget a compaction leaves; None is 0.7, 1.0 loses the cache each call.",
         _number(1e-9, 1.0, "above 0, at most 1"),
     ),
     "recap": Option(True, "Whether a note tells what is no longer shown.", _SWITCH),
@@ -169,18 +167,14 @@ def check_options(given: Mapping[str, Any], **called: str) -> None:
     for name, value in given.items():
         wanted = OPTIONS[name].check(value) if name in OPTIONS else None
         if wanted is not None:
-            raise ConfigurationError(
-                f"{called.get(name, name)} is {show_value(value)}. Fix: {wanted}."
-            )
+            problem = f"{called.get(name, name)} is {show_value(value)}"
+            raise ConfigurationError(f"{problem}. Fix: {wanted}.")
 
 
 def check_names(
     owner: str, given: Iterable[str], known: Collection[str], fixes: Mapping[str, str] | None = None
 ) -> None:
-    """Raise a `ConfigurationError` for unknown argument names of a function or class.
-
-    `fixes` says what to use instead of names of other libraries.
-    """
+    """Refuse unknown argument names; `fixes` says what to use for names of other libraries."""
     for name in given:
         if name not in known:
             fix = (fixes or {}).get(name) or suggest_name(name, known)
@@ -248,19 +242,16 @@ def _parse_text(text: str, kind: str, source: str) -> dict[str, Any]:
     try:
         parse = getattr(importlib.import_module(module), function)
     except ImportError as error:
-        raise ConfigurationError(
-            f"{kind.upper()} needs {distribution}. Fix: pip install {distribution}, or use JSON."
-        ) from error
+        fix = f"pip install {distribution}, or use JSON"
+        raise ConfigurationError(f"{kind.upper()} needs {distribution}. Fix: {fix}.") from error
     try:
         data = parse(text)
     except Exception as error:  # parsers raise many kinds: nested too deep, a date, a number
         raise ConfigurationError(f"{source}: not valid {kind.upper()}: {error}") from error
     if not isinstance(data, Mapping | None):
-        raise ConfigurationError(
-            f"{source}: expected a mapping at the top, got {type(data).__name__}. "
-            "Fix: write `name: value` lines."
-        )
-    return {str(key): value for key, value in (data or {}).items()}
+        problem = f"expected a mapping at the top, got {type(data).__name__}"
+        raise ConfigurationError(f"{source}: {problem}. Fix: write `name: value` lines.")
+    return dict(data or {})
 
 
 class FileConfig(BaseModel):
@@ -275,10 +266,9 @@ class FileConfig(BaseModel):
         """Read the fields, or raise an error that lists every problem with its path and fix."""
         found, path = cls._find_block(data)
         if not isinstance(found, Mapping | None):
-            raise ConfigurationError(
-                f"{path or cls.__name__}: expected a mapping of settings, got "
-                f"{type(found).__name__}. Fix: use the fields {', '.join(cls.model_fields)}."
-            )
+            problem = f"expected a mapping of settings, got {type(found).__name__}"
+            fix = f"use the fields {', '.join(cls.model_fields)}"
+            raise ConfigurationError(f"{path or cls.__name__}: {problem}. Fix: {fix}.")
         try:
             return cls(**{str(key): value for key, value in (found or {}).items()})
         except ValidationError as error:
@@ -287,12 +277,11 @@ class FileConfig(BaseModel):
     @classmethod
     def _find_block(cls, data: Any) -> tuple[Any, str]:
         """Return the fields and their path in the data."""
-        path = []
+        path = ""
         for name in cls.block:
             if isinstance(data, Mapping) and name in data:
-                data = data[name]
-                path.append(name)
-        return data, ".".join(path)
+                data, path = data[name], f"{path}.{name}".lstrip(".")
+        return data, path
 
     @classmethod
     def from_file(cls, path: str | Path) -> Self:
@@ -300,10 +289,8 @@ class FileConfig(BaseModel):
         path = Path(path)
         kind = _SUFFIXES.get(path.suffix.lower())
         if kind is None:
-            raise ConfigurationError(
-                f"{path}: cannot tell the format from {path.suffix!r}. "
-                f"Fix: name the file {', '.join(_SUFFIXES)}."
-            )
+            problem = f"{path}: cannot tell the format from {path.suffix!r}"
+            raise ConfigurationError(f"{problem}. Fix: name the file {', '.join(_SUFFIXES)}.")
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
@@ -319,9 +306,9 @@ class FileConfig(BaseModel):
 class RetentionConfig(FileConfig):
     """How much of older turns is stored and replayed.
 
-    A turn is a user entry and everything up to the next user entry. The latest `preserve_turns`
-    turns keep everything; older ones keep their texts, and of their tool details what
-    `persist_tool_invocations` allows. Read alone or from the block ``conversation.retention``.
+    The latest `preserve_turns` turns keep everything; older ones keep their texts, and of their
+    tool details what `persist_tool_invocations` allows. Read alone or from the block
+    ``conversation.retention``.
 
     Examples:
         >>> RetentionConfig.from_dict({"persist_tool_invocations": False}).persist_tool_invocations
@@ -354,9 +341,9 @@ class RetentionConfig(FileConfig):
         return value.strip().lower() if isinstance(value, str) else value
 
 
-def declare_field(name: str) -> Any:
+def declare_field(name: str, **more: Any) -> Any:
     """Return the pydantic field of an option, with its declared default and meaning."""
-    return Field(default=OPTIONS[name].default, description=OPTIONS[name].doc)
+    return Field(default=OPTIONS[name].default, description=OPTIONS[name].doc, **more)
 
 
 class CuratorFields(BaseModel):
@@ -387,17 +374,14 @@ class CuratorFields(BaseModel):
 class CuratorConfig(CuratorFields, FileConfig):
     """The managers and options of a `Curator`, from YAML, TOML, JSON or a mapping.
 
-    `Curator.from_config` builds the curator. Managers stand in the order they run: ``passthrough``
-    alone, ``sliding_window: {window_size: 40}``, or ``{name: sliding_window, window_size: 40}``.
-    An option such as ``"@summarizer"`` stands for an object given to `Curator.from_config`. In a
-    larger file the settings stand under ``curator``, the retention under ``conversation``.
+    `Curator.from_config` builds the curator. A manager is ``passthrough`` alone, ``sliding_window:
+    {window_size: 40}``, or ``{name: sliding_window, window_size: 40}``. An option such as
+    ``"@summarizer"`` stands for an object given to `Curator.from_config`. In a larger file the
+    settings stand under ``curator``, the retention under ``conversation``.
 
     Examples:
-        >>> config = CuratorConfig.from_dict(
-        ...     {"managers": ["passthrough"], "max_tokens": 8000, "provider": "openai"}
-        ... )
-        >>> config.managers, config.max_tokens
-        (('passthrough',), 8000)
+        >>> CuratorConfig.from_dict({"managers": ["passthrough"], "max_tokens": 8000}).managers
+        ('passthrough',)
     """
 
     block = ("curator",)
@@ -405,14 +389,8 @@ class CuratorConfig(CuratorFields, FileConfig):
     managers: tuple[Any, ...] = ()
     """Names and mappings, in the order they run; none is the curator's own default."""
 
-    counter: str = Field(
-        default=OPTIONS["counter"].default,
-        min_length=1,
-        description="An encoding or a model's name.",
-    )
-
+    counter: str = declare_field("counter", min_length=1)
     provider: str = declare_field("provider")
-
     name: str = declare_field("name")
 
     retention: RetentionConfig | None = None

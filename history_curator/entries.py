@@ -1,8 +1,7 @@
 """Entries: the messages of a conversation in a form that no provider owns.
 
-Beside the classes stand the helpers every text of ours needs: `quote` and its like, which keep what
-somebody said from posing as a note of ours, handles, under which the recall tool finds an entry,
-and `write_private` for files that hold conversations.
+Beside the classes stand handles, under which the recall tool finds an entry, `quote` and its like,
+which keep quoted words from posing as a note of ours, and `write_private` for files.
 """
 
 from __future__ import annotations
@@ -42,11 +41,8 @@ class MessageRole(str, Enum):
 class ToolCall:
     """One tool invocation asked for by the assistant.
 
-    Attributes:
-        id: correlates the call with its result. Not unique across a conversation.
-        name: the tool.
-        arguments: JSON text, exactly as the model wrote it (it may be malformed).
-        extra: what a provider keeps beside a call and wants back, such as a thought signature.
+    The `id` is not unique across a conversation; `arguments` is JSON text, exactly as the model
+    wrote it (it may be malformed); `extra` is what a provider keeps beside a call and wants back.
     """
 
     id: str
@@ -59,12 +55,8 @@ class ToolCall:
 class ContentPart:
     """One block of a multi-part message.
 
-    Attributes:
-        kind: what it is; anything we do not know is ``other`` and passes through untouched.
-        text: the text of a text block.
-        raw: the block as it was given, for writing it back.
-        width, height: size in pixels of an image, where known.
-        tokens: a given estimate for media whose cost cannot be derived.
+    A `kind` we do not know is ``other`` and passes through untouched. `raw` is the block as it was
+    given, `width` and `height` the pixels of an image, and `tokens` a given estimate for media.
     """
 
     kind: PartKind
@@ -156,25 +148,21 @@ class ConversationEntry:
     ``summary``, ``recollection``, ``note``."""
 
     role_name: str | None = None
-    """What the provider calls the role, where it has another name for it: ``developer``,
-    ``function``. None when it is called as we call it."""
+    """The provider's own name for the role: ``developer``, ``function``."""
 
     barrier: bool = False
-    """Whether the provider keeps in here what came before: an Anthropic ``compaction`` block, a
-    ``compaction`` item of OpenAI Responses. Nothing before a barrier is sent again, and a barrier
-    is never left out."""
+    """Whether the provider keeps in here what came before: a ``compaction`` of Anthropic or OpenAI.
+    Nothing before a barrier is sent again, and a barrier is never left out."""
 
     repairs: str | None = field(default=None, compare=False, repr=False)
-    """What was wrong with the message and had to be read as something else, in words for a person:
-    an unknown spelling of a role, arguments that are not text, an id that is a number. The entry
-    is what was meant; the message as it stands would be refused. None when nothing was wrong."""
+    """What was wrong with the message and had to be read as something else, in words for a person,
+    such as an id that is a number. The message as it stands would be refused."""
 
     metadata: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     """What the caller attached; never sent."""
 
     action: str | None = field(default=None, compare=False, repr=False)
-    """What was done to this entry: ``truncated``, ``cleared``, ``merged``, ``moved``,
-    ``inserted``, ``summarised``, ``repaired``. None when untouched."""
+    """What was done to it: ``truncated``, ``cleared``, ``merged``, ``moved``, ``inserted``, …"""
 
     reason: str | None = field(default=None, compare=False, repr=False)
     """Why, in words for a person."""
@@ -239,16 +227,7 @@ _HANDLE = re.compile(r"r[0-9a-f]{16}(?:-[0-9a-f]{16})?")
 
 
 def handle_of(entry: ConversationEntry) -> str:
-    """Return the handle of one recorded entry.
-
-    An edited copy has the handle of the entry it was made from.
-
-    Examples:
-        >>> from history_curator.entries import ConversationEntry, MessageRole
-        >>> entry = ConversationEntry(MessageRole.USER, "hello")
-        >>> handle_of(entry) == handle_of(entry.evolve(content="h…"))
-        True
-    """
+    """Return the handle of one recorded entry, and of every copy of it that was edited."""
     root = entry.root
     digest = blake2b(root.role.value.encode(), digest_size=8)
     digest.update(b"\0" + (root.content or "").encode("utf-8", "surrogatepass"))
@@ -261,11 +240,7 @@ def handle_of(entry: ConversationEntry) -> str:
 
 
 def span_handle(entries: Sequence[ConversationEntry]) -> str:
-    """Return one handle for a run of recorded entries, such as the part a cut left out.
-
-    Args:
-        entries: the run, in order, exactly as recorded; at least one entry.
-    """
+    """Return one handle for a run of one or more recorded entries."""
     handles = [handle_of(entry) for entry in entries]
     if len(handles) == 1:
         return handles[0]
@@ -278,9 +253,7 @@ def span_handle(entries: Sequence[ConversationEntry]) -> str:
 def find_handle(handle: str, handles: Sequence[str]) -> tuple[int, int] | None:
     """Return where a handle's entries start and end in a record, or None when it has none.
 
-    Args:
-        handle: as written in a placeholder.
-        handles: `handle_of` every entry of the record, in order.
+    The `handles` are those of every entry of the record, in order.
 
     Examples:
         >>> from history_curator.entries import ConversationEntry as E, MessageRole as R
@@ -310,17 +283,11 @@ def is_handle(text: str) -> bool:
 
 
 def recall_tool_name(recall_tool: bool | str) -> str:
-    """Return what the recall tool is called, from the option ``recall_tool``.
-
-    Raises:
-        ConfigurationError: when no provider would take the name.
-    """
+    """Return what the recall tool is called; refuse a name that no provider would take."""
     name = recall_tool if isinstance(recall_tool, str) else RECALL_TOOL_NAME
     if _TOOL_NAME.fullmatch(name) is None:
-        raise ConfigurationError(
-            f"recall_tool is {name!r}. Fix: True, False, or a name for the tool: letters, digits, _ and "
-            "-, at most 64."
-        )
+        fix = "True, False, or a name for the tool: letters, digits, _ and -, at most 64"
+        raise ConfigurationError(f"recall_tool is {name!r}. Fix: {fix}.")
     return name
 
 
@@ -386,12 +353,7 @@ def neutralise(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return a text as one line in which nothing reads like ours.
-
-    Examples:
-        >>> one_line("yes\nuser: no")
-        'yes user: no'
-    """
+    """Return a text as one line in which nothing reads like ours."""
     if "  " in text or not text.isprintable():
         text = _BREAKS.sub(" ", text)
     return neutralise(text.strip())
@@ -415,11 +377,7 @@ def _marked(found: re.Match[str]) -> str:
 
 
 def check_folder(path: str | Path) -> Path:
-    """Return the place a file will have, links followed.
-
-    Raises:
-        FileNotFoundError: naming the file, when there is no folder for it.
-    """
+    """Return the place a file will have, links followed; raise where there is no folder."""
     place = Path(path).resolve()
     if not place.parent.is_dir():
         problem = f"there is no folder {place.parent}. Fix: make it, or give another path"
@@ -430,20 +388,10 @@ def check_folder(path: str | Path) -> Path:
 def write_private(path: str | Path, data: str | bytes) -> Path:
     """Write a file in one step and return its path.
 
-    The data goes to a temporary file beside it, which then takes its name: whoever reads sees the
-    old file or the new one, and a full disk or a crash leaves the old one. The file can be read
-    and written by its owner only; one that was there keeps its mode. A link is followed, so the
-    link stays and its target is replaced. What is no file, such as ``/dev/stdout``, is written to.
-    Half a character, which UTF-8 cannot carry, is written as its escape in JSON.
-
-    Raises:
-        OSError: naming the path that was given, when it cannot be written.
-
-    Examples:
-        >>> import tempfile
-        >>> target = Path(tempfile.mkdtemp()) / "page.html"
-        >>> oct(write_private(target, "<p>hello</p>").stat().st_mode & 0o777)
-        '0o600'
+    The data goes to a temporary file beside it, which then takes its name, so a full disk or a
+    crash leaves the old file. The file is its owner's only; one that was there keeps its mode. A
+    link is followed; a path that is no file, such as ``/dev/stdout``, is written to. Half a
+    character, which UTF-8 cannot carry, is written as its escape in JSON.
     """
     target = Path(path)
     content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data

@@ -21,22 +21,8 @@ BYTES = "__bytes__"
 """The key that marks bytes in JSON."""
 
 _PLAIN = (
-    "content",
-    "sequence",
-    "tool_call_id",
-    "tool_name",
-    "name",
-    "status",
-    "pinned",
-    "truncated",
-    "original_length",
-    "handle",
-    "origin",
-    "role_name",
-    "barrier",
-    "repairs",
-    "action",
-    "reason",
+    *("content", "sequence", "tool_call_id", "tool_name", "name", "status", "pinned", "truncated"),
+    *("original_length", "handle", "origin", "role_name", "barrier", "repairs", "action", "reason"),
 )
 _DEFAULTS = {name: ConversationEntry.__dataclass_fields__[name].default for name in _PLAIN}
 
@@ -46,11 +32,9 @@ def entry_to_dict(entry: ConversationEntry) -> dict[str, Any]:
 
     `source` and `original` are objects of the running program and are not part of it.
     """
-    data: dict[str, Any] = {"role": entry.role.value}
-    for name in _PLAIN:
-        value = getattr(entry, name)
-        if value != _DEFAULTS[name]:
-            data[name] = value
+    plain = {name: getattr(entry, name) for name in _PLAIN}
+    data = {name: value for name, value in plain.items() if value != _DEFAULTS[name]}
+    data["role"] = entry.role.value
     if entry.evaluation_id is not None:
         data["evaluation_id"] = str(entry.evaluation_id)
     if entry.created_at is not None:
@@ -71,10 +55,8 @@ def entry_from_dict(data: Mapping[str, Any]) -> ConversationEntry:
     try:
         return ConversationEntry(
             role=MessageRole(data["role"]),
-            evaluation_id=UUID(data["evaluation_id"]) if data.get("evaluation_id") else None,
-            created_at=(
-                datetime.fromisoformat(data["created_at"]) if data.get("created_at") else None
-            ),
+            evaluation_id=_read(data.get("evaluation_id"), UUID),
+            created_at=_read(data.get("created_at"), datetime.fromisoformat),
             tool_calls=_tuple(data.get("tool_calls"), ToolCall),
             parts=_tuple(data.get("parts"), ContentPart),
             reasoning=_tuple(data.get("reasoning"), Reasoning),
@@ -82,10 +64,8 @@ def entry_from_dict(data: Mapping[str, Any]) -> ConversationEntry:
             **{name: data[name] for name in _PLAIN if name in data},
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise ConversionError(
-            f"not an entry as written by entry_to_dict ({error}).",
-            fix="pass the data unchanged.",
-        ) from error
+        problem = f"not an entry as written by entry_to_dict ({error})."
+        raise ConversionError(problem, fix="pass the data unchanged.") from error
 
 
 def _call_to_dict(call: ToolCall) -> dict[str, Any]:
@@ -96,6 +76,10 @@ def _call_to_dict(call: ToolCall) -> dict[str, Any]:
 def _fields_to_dict(value: Any) -> dict[str, Any]:
     data = {name: getattr(value, name) for name in value.__slots__}
     return {name: item for name, item in data.items() if item is not None and item is not False}
+
+
+def _read(text: Any, kind: Any) -> Any:
+    return kind(text) if text else None
 
 
 def _tuple(items: Any, kind: Any) -> Any:

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
-
-__all__ = [
-    "BudgetUnsatisfiableError",
-    "ConfigurationError",
-    "ConversionError",
-    "HistoryCuratorError",
-    "HistoryValidationError",
-    "a_type",
-    "named",
-    "without_text",
-]
-
 
 _NAME = re.compile(r"[\w.:/+-]{1,40}", re.ASCII)
 
@@ -58,10 +47,8 @@ class ConfigurationError(HistoryCuratorError, ValueError):
 class ConversionError(HistoryCuratorError, ValueError):
     """A message could not be read or written.
 
-    Attributes:
-        index: position of the message in the list that was given, or None.
-        field: the field that is wrong, such as ``"role"``.
-        fix: what to do about it.
+    `index` is its position in the list that was given, `field` the field that is wrong, and `fix`
+    says what to do about it.
     """
 
     def __init__(
@@ -72,32 +59,25 @@ class ConversionError(HistoryCuratorError, ValueError):
         field: str | None = None,
         fix: str | None = None,
     ) -> None:
-        self.problem = problem
-        self.index = index
-        self.field = field
-        self.fix = fix
+        self.problem, self.index, self.field, self.fix = problem, index, field, fix
         where = "messages" if index is None else f"messages[{index}]"
-        if field:
-            where = f"{where}.{field}"
+        where += f".{field}" if field else ""
         super().__init__(f"{where}: {problem}" + (f" Fix: {fix}" if fix else ""))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild_conversion_error, (self.problem, self.index, self.field, self.fix))
+        build = partial(ConversionError, index=self.index, field=self.field, fix=self.fix)
+        return (build, (self.problem,))
 
 
 class HistoryValidationError(HistoryCuratorError, ValueError):
     """A conversation history handed in at the boundary breaks a critical rule.
 
-    Attributes:
-        field: path of the culprit, such as ``"conversation_history[3].role"``.
-        message: what is wrong and what is expected.
-        value: a short description of the offending value.
+    `field` is the path of the culprit, such as ``"conversation_history[3].role"``, `message` says
+    what is wrong and what is expected, and `value` describes the offending value.
     """
 
     def __init__(self, field: str, message: str, value: object = None) -> None:
-        self.field = field
-        self.message = message
-        self.value = value
+        self.field, self.message, self.value = field, message, value
         super().__init__(f"{field}: {message}" + ("" if value is None else f" (got {value!r})"))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -121,10 +101,8 @@ class BudgetUnsatisfiableError(HistoryCuratorError):
         irreducible: Sequence[tuple[int | None, str, int]] = (),
         overhead: int = 0,
     ) -> None:
-        self.needed = needed
-        self.max_tokens = max_tokens
+        self.needed, self.max_tokens, self.overhead = needed, max_tokens, overhead
         self.irreducible = tuple(irreducible)
-        self.overhead = overhead
         parts = [
             f"{'inserted' if index is None else f'messages[{index}]'} ({role}, {tokens} tokens)"
             for index, role, tokens in self.irreducible
@@ -141,9 +119,3 @@ class BudgetUnsatisfiableError(HistoryCuratorError):
     def __reduce__(self) -> tuple[Any, ...]:
         args = (self.needed, self.max_tokens, self.irreducible, self.overhead)
         return (BudgetUnsatisfiableError, args)
-
-
-def _rebuild_conversion_error(
-    problem: str, index: int | None, field: str | None, fix: str | None
-) -> ConversionError:
-    return ConversionError(problem, index=index, field=field, fix=fix)

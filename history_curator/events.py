@@ -52,14 +52,9 @@ class HistoryCurated:
 
     @classmethod
     def of(
-        cls,
-        report: CurationReport,
-        *,
-        session: Any = None,
-        prompt_name: str = "history",
-        count_before: bool = False,
+        cls, report: CurationReport, *, session: Any = None, prompt_name: str = "history"
     ) -> HistoryCurated:
-        """Describe a report; `count_before` also counts the record, which may tokenise a lot."""
+        """Describe a report."""
         return cls(
             prompt_name=prompt_name,
             original_count=report.original_count,
@@ -68,7 +63,6 @@ class HistoryCurated:
             session_id=getattr(session, "session_id", None),
             created_at=datetime.now(timezone.utc),
             tokens=report.tokens,
-            tokens_before=report.tokens_before if count_before else None,
             max_tokens=report.max_tokens,
             actions=action_totals(report._record, report._view),
         )
@@ -104,9 +98,8 @@ def action_totals(
 class EventBus:
     """Hands events to whoever subscribed to their type.
 
-    Handlers run in the publishing thread, in the order they subscribed. A handler that raises does
-    not disturb the others, nor the conversation: the kind of error and where it was raised are
-    logged, without its text. Thread-safe.
+    Handlers run in the publishing thread, in the order they subscribed. One that raises disturbs
+    nobody: the kind of error and where it was raised are logged. Thread-safe.
 
     Examples:
         >>> bus, seen = EventBus(), []
@@ -130,9 +123,7 @@ class EventBus:
 
         def unsubscribe() -> None:
             with self._lock:
-                self._handlers = tuple(
-                    known for known in self._handlers if known is not subscription
-                )
+                self._handlers = tuple(one for one in self._handlers if one is not subscription)
 
         return unsubscribe
 
@@ -148,10 +139,5 @@ class EventBus:
                         "A handler of %s raised %s", type(event).__name__, without_text(error)
                     )
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Handlers are functions of the running program; a copy starts without them.
-        return {}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._lock = threading.Lock()
-        self._handlers = ()
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (EventBus, ())  # handlers are functions of the running program

@@ -20,7 +20,7 @@ from history_curator.integrations import (
     load_settings,
     prune_connection,
 )
-from history_curator.record.resilience import WriteBehind
+from history_curator.record.outbox import WriteBehind
 from history_curator.run_steps import run_async, run_sync
 from langchain_history_curator.messages import FORMAT, without_removed
 from langchain_history_curator.models import (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import (
+    BaseModel,
+    ConfigDict,
     Field,
     NonNegativeInt,
     PositiveInt,
@@ -17,10 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from history_curator.config import FileConfig, explain_problems
+from history_curator.config import explain_problems
 from history_curator.errors import ConfigurationError
-
-logger = logging.getLogger("history_curator")
 
 ENV_PREFIX = "HISTORY_CURATOR_"
 
@@ -61,11 +59,11 @@ _ORDERED = (
 )
 
 
-class HistoryLimits(FileConfig):
+class HistoryLimits(BaseModel):
     """The limits `validate_history` and `sanitize_history` hold a history to.
 
-    Frozen; a limit of None, or ``"none"`` where a file has no null, is no limit. Without arguments
-    it is `assistant_first`.
+    Frozen; a limit of None, or the text ``none``, is no limit. Without arguments it is
+    `assistant_first`.
 
     Attributes:
         max_messages: older messages beyond this many are left out.
@@ -92,7 +90,7 @@ class HistoryLimits(FileConfig):
         10
     """
 
-    block = ("limits",)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_messages: PositiveInt | None = 50
     warn_messages: PositiveInt | None = None
@@ -144,43 +142,24 @@ class HistoryLimits(FileConfig):
 
         ``HISTORY_CURATOR_PRESET`` names what the others change (default: `base`, or
         ``assistant_first``). ``none`` or an empty value lifts a limit; roles are separated by
-        commas. A variable that looks like a misspelled one is logged as a warning.
-
-        Raises:
-            ConfigurationError: naming the variable that is wrong.
+        commas. A `ConfigurationError` names the variable that is wrong.
         """
         environ = os.environ if environ is None else environ
-        known = (*cls.model_fields, "preset")
-        values = {}
-        for variable, value in environ.items():
-            name = variable.removeprefix(ENV_PREFIX).lower()
-            if not variable.startswith(ENV_PREFIX):
-                continue
-            if name in known:
-                values[name] = value
-            elif close := get_close_matches(name, known, n=1, cutoff=0.8):
-                logger.warning("%s changes nothing; did you mean %s?", variable, _variable(*close))
-        preset = values.pop("preset", "").strip().lower()
+        given = {
+            name.removeprefix(ENV_PREFIX).lower(): environ[name]
+            for name in environ
+            if name.startswith(ENV_PREFIX)
+        }
+        preset = given.pop("preset", "").strip().lower()
         limits = cls.preset(preset) if preset else (base or cls())
         try:
-            return limits.tuned(**values)
+            return limits.tuned(**{name: given[name] for name in cls.model_fields if name in given})
         except ValidationError as error:
             raise explain_problems(error, cls, rename=_variable) from error
 
     def tuned(self, **changes: Any) -> HistoryLimits:
         """Return a copy with some limits changed; hard limits follow the soft ones."""
         return HistoryLimits(**_change(self.model_dump(), changes))
-
-    @classmethod
-    def _find_block(cls, data: Any) -> tuple[Any, str]:
-        """Return the fields, with those of the ``preset`` they change."""
-        found, path = super()._find_block(data)
-        if isinstance(found, str):
-            found = {"preset": found}
-        if isinstance(found, Mapping) and found.get("preset"):
-            changes = {str(key): value for key, value in found.items() if key != "preset"}
-            found = _change(cls.preset(str(found["preset"])).model_dump(), changes)
-        return found, path
 
     def soft_limit(self, role: str) -> int | None:
         """Characters beyond which a message of this role is shortened."""

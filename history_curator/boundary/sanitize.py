@@ -16,8 +16,7 @@ from history_curator.boundary.validate import (
     describe,
     parse_timestamp,
     payload_bytes,
-    read_attachments,
-    read_blocks,
+    read_content,
 )
 from history_curator.entries import one_line
 from history_curator.errors import HistoryValidationError, named
@@ -42,13 +41,8 @@ class DroppedMessage:
 class SanitizedHistory:
     """A history to send, and what became of the rest.
 
-    Attributes:
-        history: ``{role, content}`` dicts without the prompt.
-        prompt: what the user asks now, or None.
-        dropped: messages left out, and why.
-        merged: positions of messages joined to the one before to keep roles alternating.
-        warnings: what the client should know.
-        payload_bytes: size of the request.
+    `history` holds ``{role, content}`` dicts without the `prompt`; `dropped` are messages left out,
+    and `merged` positions of messages joined to the one before to keep roles alternating.
     """
 
     history: tuple[dict[str, str], ...]
@@ -73,19 +67,15 @@ def sanitize_history(
     r"""Return what may be sent on of a request that carries its own history.
 
     Malformed messages are left out, never an error; only ``role`` and the text of ``content``
-    survive, and a warning says where attachments or blocks that are not text were left out; of
-    the rest the last `max_messages` are kept. With `alternate`, neighbours of one role are joined
-    and the first message is the user's. The payload is never changed.
+    survive, and of them the last `max_messages`. With `alternate`, neighbours of one role are
+    joined and the first message is the user's. The payload is never changed. It raises a
+    `HistoryValidationError` when the payload is too large or not JSON, or has no prompt.
 
     Args:
         payload: the request: raw JSON, a mapping with ``prompt`` and ``conversationHistory``,
             or a list of messages.
         limits: what to hold it to; `HistoryLimits.stateless()` by default.
         prompt: what the user asks now, where the payload does not say.
-
-    Raises:
-        HistoryValidationError: field ``payload`` when it is too large or not JSON, ``prompt``
-            when it is missing from a request or not text.
 
     Examples:
         >>> history = [{"role": "user", "content": "list them"}, {"role": "?"}]
@@ -94,25 +84,17 @@ def sanitize_history(
         ([{'role': 'user', 'content': 'list them\n\nand now?'}], 1)
     """
     limits = limits or HistoryLimits.stateless()
-    size = payload_bytes(payload)
-    most = limits.max_payload_bytes
-    if most is not None and size > most:
-        raise HistoryValidationError(
-            "payload",
-            f"Exceeds {most} bytes; send fewer or shorter messages of the history",
-            f"{size} bytes",
-        )
+    size = payload_bytes(payload, limits)
     given = _decode(payload)
     if isinstance(given, Mapping):
         prompt = given.get("prompt", prompt)
         given = next((given[name] for name in HISTORY_FIELDS if name in given), None)
         if not isinstance(prompt, str) or not prompt.strip():
-            raise HistoryValidationError(
-                "prompt", "Must be text that is not empty", type(prompt).__name__
-            )
+            problem = "Must be text that is not empty"
+            raise HistoryValidationError("prompt", problem, type(prompt).__name__)
     sanitizer = Sanitizer(limits)
     if limits.warn_payload_bytes is not None and size > limits.warn_payload_bytes:
-        sanitizer.warn("large_payload", "payload", f"{size} bytes, the limit is {most}")
+        sanitizer.warn("large_payload", "payload", f"{size} bytes is a lot")
     history = sanitizer.take_latest(sanitizer.find_messages(given))
     if limits.alternate:
         history = sanitizer.alternate_roles(history)
@@ -187,16 +169,11 @@ class Sanitizer(Findings):
         name = role.strip().lower() if isinstance(role, str) else ""
         if name not in self.limits.roles:
             return f"role {named(role)} is not one of {', '.join(self.limits.roles)}"
-        content = message.get("content")
-        attachments, left_out = read_attachments(message)
-        left_out += len(attachments)
-        blocks = read_blocks(content) if isinstance(content, list) else None
-        if blocks is not None:
-            content, left_out = blocks[0], left_out + len(blocks[1])
-        if left_out:
+        content, attachments, malformed = read_content(message)
+        if left_out := len(attachments) + malformed:
             self.warn("attachments", f"history[{index}]", f"attachments left out: {left_out}")
-        if not isinstance(content, str):
-            return f"content is not text but {type(content).__name__}"
+        if content is None:
+            return f"content is not text but {type(message['content']).__name__}"
         if not content.strip():
             return "content is empty"
         speaker = "assistant" if name == "orchestrator" else name
@@ -207,10 +184,9 @@ def _decode(payload: Any) -> Any:
     if not isinstance(payload, (str, bytes, bytearray)):
         return payload
     try:
-        text = (
-            payload if isinstance(payload, str) else payload.decode(json.detect_encoding(payload))
-        )
-        return parse_json(text)
+        if not isinstance(payload, str):
+            payload = payload.decode(json.detect_encoding(payload))
+        return parse_json(payload)
     except ValueError as error:
         raise HistoryValidationError("payload", f"Is not JSON: {error}") from error
 
@@ -239,19 +215,12 @@ def format_history(
 ) -> str:
     r"""Return the conversation as numbered, timestamped, role-marked text.
 
-    Every line of a message is indented, whatever ends it, and control characters are shown as
-    ``\ufffd``; a role or a timestamp is one short line. So no message can pass for the next one,
-    for a heading or for the footer. An attachment is named, not shown. An empty history is an
-    empty string.
+    Every line of a message is indented, whatever ends it, and a role or a timestamp is one short
+    line, so no message can pass for the next one, for a heading or for the footer. An attachment is
+    named, not shown. An empty history is an empty string.
 
-    Args:
-        history: a validated history, the dict of its `to_task_context`, or message dicts.
-        style: ``emoji`` marks roles with emoji, ``plain`` uses words only.
-        title: the section's first line.
-        introduction: what the reader should know; may be empty.
-
-    Raises:
-        HistoryValidationError: when it is not a list of dictionaries.
+    The history may be validated, the dict of its `to_task_context`, or message dicts. `style`
+    ``emoji`` marks roles with emoji, ``plain`` uses words only.
 
     Examples:
         >>> history = [{"role": "user", "content": "Fix it", "timestamp": "2025-10-29T10:00:00"}]
@@ -276,15 +245,13 @@ def _list_messages(history: Any) -> list[Mapping[str, Any]]:
         history = history.get("messages")
     if history is None:
         return []
-    if not isinstance(history, Sequence) or isinstance(history, (str, bytes)):
-        raise HistoryValidationError(
-            "history", "Must be a list of message dictionaries", type(history).__name__
-        )
+    if not isinstance(history, list | tuple):
+        problem = "Must be a list of message dictionaries"
+        raise HistoryValidationError("history", problem, type(history).__name__)
     for index, message in enumerate(history):
         if not isinstance(message, Mapping):
-            raise HistoryValidationError(
-                f"history[{index}]", "Each message must be a dictionary", type(message).__name__
-            )
+            problem = "Each message must be a dictionary"
+            raise HistoryValidationError(f"history[{index}]", problem, type(message).__name__)
     return list(history)
 
 
@@ -292,10 +259,8 @@ def _format_message(number: int, message: Mapping[str, Any], emoji: bool) -> str
     role = str(message.get("role", "unknown"))
     mark = f"{_EMOJI.get(role, '💬')} " if emoji else ""
     flag = " [TRUNCATED]" if message.get("truncated") else ""
-    content = message.get("content")
-    blocks = read_blocks(content) if isinstance(content, list) else None
-    text, others = blocks or (str(content or ""), ())
-    attachments = (*others, *read_attachments(message)[0])
+    text, attachments, _ = read_content(message)
+    text = str(message["content"]) if text is None else text
     lines = _CONTROL.sub("\ufffd", text).splitlines()
     lines += [f"(attachment: {_make_label(describe(one), 80)})" for one in attachments]
     body = "\n".join(f"    {line}" if line.strip() else "" for line in lines)

@@ -46,10 +46,6 @@ class HistoryWarning:
     `field` is a path such as ``"conversation_history[3].timestamp"``, by the caller's positions.
     `severity` is ``high`` when messages were left out, ``medium`` when text was, else ``low``;
     `code` is the kind of warning, for programs.
-
-    Examples:
-        >>> print(HistoryWarning("prompt", "is long", "low", "shorten it"))
-        prompt: is long (shorten it)
     """
 
     field: str
@@ -88,24 +84,12 @@ class ValidatedMessage:
     def to_dict(self, *fields: str) -> dict[str, Any]:
         """Return these fields, and ``attachments`` where there are any."""
         data = {name: getattr(self, name) for name in fields}
-        return (
-            {**data, "attachments": list(map(_copy, self.attachments))}
-            if self.attachments
-            else data
-        )
+        return {**data, "attachments": deepcopy([*self.attachments])} if self.attachments else data
 
 
 @dataclass(frozen=True, slots=True)
 class ValidatedHistory:
-    """A history that passed, with a warning for everything that was put right.
-
-    Examples:
-        >>> history = validate_history([{"role": "User ", "content": " hi "}])
-        >>> history.messages[0]["role"], history.messages[0]["content"]
-        ('user', 'hi')
-        >>> [warning.code for warning in history.warnings]
-        ['missing_timestamp']
-    """
+    """A history that passed, with a warning for everything that was put right."""
 
     records: tuple[ValidatedMessage, ...]
     warnings: tuple[HistoryWarning, ...]
@@ -114,10 +98,7 @@ class ValidatedHistory:
 
     @property
     def messages(self) -> list[dict[str, Any]] | None:
-        """New ``{role, content, timestamp}`` dicts, or None when no message is left.
-
-        A message that came with attachments has ``attachments`` as well.
-        """
+        """New ``{role, content, timestamp}`` dicts, or None when no message is left."""
         return [one.to_dict("role", "content", "timestamp") for one in self.records] or None
 
     @property
@@ -169,10 +150,10 @@ def validate_history(
 ) -> ValidatedHistory:
     """Return a history that is safe to use, or raise.
 
-    Critical errors raise: not a list, a message that is not a dict, a required field missing, an
-    unknown role, content that is neither text nor a list of blocks, a message over its hard limit.
-    Everything else is put right with a warning. Older messages beyond `max_messages` are left out
-    before they are looked at. The given history is never changed; every message returned is new.
+    A `HistoryValidationError` says that it is not a list, a message is not a dict, a required field
+    is missing, a role unknown, content neither text nor a list of blocks, or a message over its
+    hard limit. Everything else is put right with a warning. Older messages beyond `max_messages`
+    are not looked at. The given history is never changed; every message returned is new.
 
     Args:
         history: a list of ``{role, content, timestamp}`` dicts, or None.
@@ -180,31 +161,27 @@ def validate_history(
         field: the parameter's name in errors and warnings.
         now: the time given to messages without one.
 
-    Raises:
-        HistoryValidationError: with the field, what is wrong with it, and the value.
+    Examples:
+        >>> history = validate_history([{"role": "User ", "content": " hi "}])
+        >>> history.messages[0]["role"], [warning.code for warning in history.warnings]
+        ('user', ['missing_timestamp'])
     """
     limits = limits or HistoryLimits()
     now = now or datetime.now(timezone.utc)
     if history is None:
         return ValidatedHistory((), (), now)
     if not isinstance(history, list):
-        raise HistoryValidationError(
-            field, "Must be a list of message dictionaries", type(history).__name__
-        )
-    most = limits.max_payload_bytes
-    if most is not None and (size := payload_bytes(history)) > most:
-        problem = f"Exceeds the payload limit of {most} bytes; send fewer or shorter messages"
-        raise HistoryValidationError(field, problem, f"{size} bytes")
+        problem = "Must be a list of message dictionaries"
+        raise HistoryValidationError(field, problem, type(history).__name__)
+    if limits.max_payload_bytes is not None:
+        payload_bytes(history, limits, field)
     check = HistoryCheck(limits, field, now)
     first = check.find_first(len(history))
     messages = [check.read_message(index, history[index]) for index in range(first, len(history))]
     records = [message for message in messages if message is not None]
     if history and not records:
-        check.warn(
-            "all_filtered",
-            field,
-            "All messages were filtered out due to validation issues. History will be omitted.",
-        )
+        message = "All messages were filtered out due to validation issues. History is omitted."
+        check.warn("all_filtered", field, message)
     records = check.fit_total(records)
     return ValidatedHistory(tuple(records), tuple(check.warnings), now, given=len(history))
 
@@ -246,24 +223,26 @@ class HistoryCheck(Findings):
         """Return the message as it may be used, or None when it is empty."""
         where = f"{self.field}[{index}]"
         if not isinstance(given, Mapping):
-            raise HistoryValidationError(
-                where, "Each message must be a dictionary", type(given).__name__
-            )
-        missing = [name for name in ("role", "content") if name not in given]
+            problem = "Each message must be a dictionary"
+            raise HistoryValidationError(where, problem, type(given).__name__)
+        missing = [f"'{name}'" for name in ("role", "content") if name not in given]
         if missing:
-            names = " and ".join(f"'{name}'" for name in missing)
-            raise HistoryValidationError(
-                where,
-                f"Message at index {index} missing required field {names}",
-                [named(key).strip("'") for key in given],
-            )
-        role = self._read_role(where, given["role"])
-        text, others = self._read_text(where, given["content"])
-        attachments, malformed = read_attachments(given)
+            problem = f"Message at index {index} missing required field {' and '.join(missing)}"
+            known = [named(key).strip("'") for key in given]
+            raise HistoryValidationError(where, problem, known)
+        role = given["role"].strip().lower() if isinstance(given["role"], str) else ""
+        if role not in self.limits.roles:
+            problem = f"Role must be one of {'|'.join(self.limits.roles)}"
+            raise HistoryValidationError(f"{where}.role", f"{problem}, got {named(given['role'])}")
+        text, attachments, malformed = read_content(given)
+        if text is None:
+            problem, kind = "Content must be text or a list of content blocks", given["content"]
+            raise HistoryValidationError(f"{where}.content", problem, type(kind).__name__)
+        text = text.strip() if self.limits.strip_content else text
         if malformed:
             message = f"Not a list of dictionaries - left out: {malformed}"
             self.warn("malformed_attachments", f"{where}.attachments", message)
-        if (not text or text.isspace()) and not (others or attachments):
+        if not text.strip() and not attachments:
             message = "Empty message content - message will be skipped"
             self.warn("empty_content", f"{where}.content", message)
             return None
@@ -275,7 +254,7 @@ class HistoryCheck(Findings):
             truncated=content is not text,
             original_length=len(text),
             index=index,
-            attachments=(*others, *attachments),
+            attachments=attachments,
         )
 
     def fit_total(self, messages: list[ValidatedMessage]) -> list[ValidatedMessage]:
@@ -289,40 +268,12 @@ class HistoryCheck(Findings):
         while size > available and len(left) > self.limits.min_messages:
             size -= left.popleft().size
         over = "" if size <= available else f", still {size} characters"
-        self.warn(
-            "total_size",
-            self.field,
-            f"Total history size ({before} chars) exceeds limit ({most} chars). "
-            f"Kept last {len(left)} of {len(messages)} messages{over}.",
-        )
+        message = f"Total history size ({before} chars) exceeds limit ({most} chars). "
+        message += f"Kept last {len(left)} of {len(messages)} messages{over}."
+        self.warn("total_size", self.field, message)
         if left and len(left) < len(messages):
             left[0] = replace(left[0], content=self.limits.omission_indicator + left[0].content)
         return list(left)
-
-    def _read_role(self, where: str, given: Any) -> str:
-        role = given.strip().lower() if isinstance(given, str) else ""
-        if role not in self.limits.roles:
-            expected = "|".join(self.limits.roles)
-            raise HistoryValidationError(
-                f"{where}.role", f"Role must be one of {expected}, got {named(given)}"
-            )
-        return role
-
-    def _read_text(self, where: str, given: Any) -> tuple[str, tuple[dict[str, Any], ...]]:
-        others: tuple[dict[str, Any], ...] = ()
-        if given is None:
-            return "", ()
-        if isinstance(given, (int, float)):
-            given = str(given)
-        if isinstance(given, list):
-            given, others = read_blocks(given) or (given, ())
-        if not isinstance(given, str):
-            raise HistoryValidationError(
-                f"{where}.content",
-                "Content must be text or a list of content blocks",
-                type(given).__name__,
-            )
-        return (given.strip() if self.limits.strip_content else given), others
 
     def _fit_length(self, where: str, role: str, text: str) -> str:
         hard, speaker = self.limits.hard_limit(role), role.capitalize()
@@ -350,51 +301,47 @@ class HistoryCheck(Findings):
         return str(given)
 
 
-def payload_bytes(data: Any) -> int:
-    """Return the size of data as UTF-8 JSON; text and bytes are taken for JSON."""
-    if isinstance(data, (bytes, bytearray)):
-        return len(data)
+def payload_bytes(data: Any, limits: HistoryLimits | None = None, field: str = "payload") -> int:
+    """Return the size of data as UTF-8 JSON (text and bytes are JSON); refuse what is too large."""
     try:
-        if not isinstance(data, str):
+        if not isinstance(data, (str, bytes, bytearray)):
             data = json.dumps(data, ensure_ascii=False, default=str, separators=(",", ":"))
     except (RecursionError, ValueError) as error:
-        raise HistoryValidationError("payload", "Is nested too deeply") from error
-    return len(data.encode("utf-8", errors="surrogatepass"))
+        raise HistoryValidationError(field, "Is nested too deeply") from error
+    size = len(data.encode("utf-8", errors="surrogatepass") if isinstance(data, str) else data)
+    most = limits.max_payload_bytes if limits is not None else None
+    if most is not None and size > most:
+        problem = f"Exceeds the payload limit of {most} bytes; send fewer or shorter messages"
+        raise HistoryValidationError(field, problem, f"{size} bytes")
+    return size
 
 
-def _copy(block: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        return deepcopy(dict(block))
-    except RecursionError as error:
-        raise HistoryValidationError("payload", "Is nested too deeply") from error
+def read_content(message: Mapping[str, Any]) -> tuple[str | None, tuple[dict[str, Any], ...], int]:
+    """Return a message's text, copies of its attachments, and how many of them are malformed.
 
-
-def read_blocks(blocks: list[Any]) -> tuple[str, tuple[dict[str, Any], ...]] | None:
-    """Return the text of content blocks and copies of the other blocks, or None for no blocks."""
-    texts: list[str] = []
-    others: list[dict[str, Any]] = []
-    for block in blocks:
+    The text is that of its text blocks, or None where the content is neither text nor blocks; the
+    other blocks are attachments.
+    """
+    content, given = message.get("content"), message.get("attachments")
+    others = given if isinstance(given, list) else [] if given is None else [given]
+    attachments = [one for one in others if isinstance(one, Mapping) and others is given]
+    malformed, texts, blocks = len(others) - len(attachments), list[str](), list[Any]()
+    given_blocks: list[Any] = content if isinstance(content, list) else [content]
+    for block in given_blocks:
         kind = block.get("type", "text") if isinstance(block, Mapping) else None
-        if isinstance(block, str):
-            texts.append(block)
-        elif not isinstance(kind, str):
-            return None
+        if isinstance(block, str) or (isinstance(block, (int, float)) and block is content):
+            texts.append(str(block))
+        elif not isinstance(kind, str) or block is content:
+            return ("" if content is None else None), (), malformed
         elif isinstance(block.get("text"), str) and kind.endswith("text"):
             texts.append(block["text"])
         else:
-            others.append(_copy(block))
-    return "\n".join(texts), tuple(others)
-
-
-def read_attachments(message: Mapping[str, Any]) -> tuple[tuple[dict[str, Any], ...], int]:
-    """Return copies of a message's attachments, and how many are malformed."""
-    given = message.get("attachments")
-    if given is None:
-        return (), 0
-    if not isinstance(given, list):
-        return (), 1
-    good = [_copy(one) for one in given if isinstance(one, Mapping)]
-    return tuple(good), len(given) - len(good)
+            blocks.append(block)
+    try:
+        copies = deepcopy([dict(one) for one in (*blocks, *attachments)])
+    except RecursionError as error:
+        raise HistoryValidationError("payload", "Is nested too deeply") from error
+    return "\n".join(texts), tuple(copies), malformed
 
 
 def describe(attachment: Mapping[str, Any]) -> str:

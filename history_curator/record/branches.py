@@ -8,9 +8,8 @@ added. So it works with any store, survives a restart, and forks at the same tim
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from json import dumps
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
@@ -23,9 +22,6 @@ from history_curator.run_steps import Call, Steps, run_async, run_sync
 
 H = TypeVar("H")
 
-MAIN = "main"
-"""The name of the conversation everything branches off from."""
-
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -33,20 +29,14 @@ _ID = re.compile(r"[0-9a-f]{32}")
 class Branch:
     """One branch of a conversation.
 
-    Attributes:
-        name: what it is called.
-        key: the conversation of the store that holds it.
-        parent: the branch it was forked from; None for the main one.
-        at: how many messages it shares with its parent.
-        created_at: when it was forked; None for the main one.
-        current: whether it is the one to go on with.
+    The conversation `key` of the store holds it, and it shares the first `at` messages with the
+    branch `parent` (None for the main one). `current` is the one to go on with.
     """
 
     name: str
     key: str
     parent: str | None = None
     at: int = 0
-    created_at: datetime | None = None
     current: bool = False
 
 
@@ -55,16 +45,12 @@ class Branches(Generic[H]):
 
     Guaranteed: a branch is listed once everything it shares is stored; a fork that fails leaves
     every branch as it was; messages added to a branch are in no other. Of two forks that take the
-    same name at the same time, the later one is listed with a number. Every method has an async
-    twin. All raise `ConfigurationError` for a branch or place that does not exist and
-    `HistoryCuratorError` when the store fails.
+    same name at the same time, the later one is listed with a number. Every method raises
+    `ConfigurationError` for a branch or place that does not exist and `HistoryCuratorError` when
+    the store fails.
 
-    Args:
-        key: the conversation: session id, thread id, store key.
-        conversation: opens the conversation of a key.
-        buffer: the outbox of an opened conversation.
-        line: makes a message of the store's that holds a text.
-        text: returns the text of a message.
+    `conversation` opens the conversation of a key, and `buffer` returns its outbox; `line` makes a
+    message of the store's that holds a text, and `text` returns the text of a message.
 
     Examples:
         >>> stored = {}
@@ -76,8 +62,6 @@ class Branches(Generic[H]):
         >>> _ = branches.fork("other", at=1).add(["another question"])
         >>> branches.open().read(), branches.switch("main").read()
         (['hello', 'another question'], ['hello', 'a question'])
-        >>> [(branch.name, branch.at) for branch in branches.list()]
-        [('main', 0), ('other', 1)]
     """
 
     def __init__(
@@ -109,42 +93,26 @@ class Branches(Generic[H]):
         """Return the conversation of a branch, the current one by default."""
         return await run_async(self._open(name))
 
-    def fork(
-        self,
-        name: str | None = None,
-        *,
-        at: int | None = None,
-        of: str | None = None,
-        switch: bool = True,
-    ) -> H:
+    def fork(self, name: str | None = None, **options: Any) -> H:
         """Start a branch that shares the messages up to a point, and return its conversation.
 
-        Args:
-            name: what to call it; a number by default.
-            at: how many messages to share (negative counts from the end); all by default.
-            of: the branch to fork; the current one by default.
-            switch: also make it the current one.
+        It is called by a number unless it has a name. Of the `options`, ``at`` is how many messages
+        to share (negative counts from the end; all by default), ``of`` the branch to fork (the
+        current one by default), and ``switch=False`` leaves the current branch the current one.
         """
-        return run_sync(self._fork(name, at, of, switch))
+        return run_sync(self._fork(name, **options))
 
-    async def afork(
-        self,
-        name: str | None = None,
-        *,
-        at: int | None = None,
-        of: str | None = None,
-        switch: bool = True,
-    ) -> H:
+    async def afork(self, name: str | None = None, **options: Any) -> H:
         """Start a branch; see `fork`."""
-        return await run_async(self._fork(name, at, of, switch))
+        return await run_async(self._fork(name, **options))
 
     def switch(self, name: str) -> H:
         """Make a branch the current one, for everybody, and return its conversation."""
-        return run_sync(self._switch(name))
+        return run_sync(self._open(name, switch=True))
 
     async def aswitch(self, name: str) -> H:
         """Make a branch the current one, for everybody, and return its conversation."""
-        return await run_async(self._switch(name))
+        return await run_async(self._open(name, switch=True))
 
     # The steps of each method, for sync and async code.
 
@@ -152,35 +120,29 @@ class Branches(Generic[H]):
         lines = yield from self._read(f"{self.key}:branches")
         return list_branches(self.key, map(self._text, lines))
 
-    def _open(self, name: str | None) -> Steps[H]:
-        known = yield from self._list()
-        return self._open_key(_find(known, name).key)
+    def _open(self, name: str | None, *, switch: bool = False) -> Steps[H]:
+        branch = _find(name, (yield from self._list()))
+        if switch and not branch.current:
+            yield from self._add_line(switch=name)
+        return self._open_key(branch.key)
 
-    def _fork(self, name: str | None, at: int | None, of: str | None, switch: bool) -> Steps[H]:
+    def _fork(
+        self, name: str | None, *, at: int | None = None, of: str | None = None, switch: bool = True
+    ) -> Steps[H]:
         known = yield from self._list()
-        parent = _find(known, of)
+        parent = _find(of, known)
         if name is not None and not name.strip():
             raise ConfigurationError("name: is empty. Fix: give one, or leave it out.")
         if any(branch.name == name for branch in known):
-            raise ConfigurationError(
-                f"name: {name!r} is taken. Fix: choose another, or switch to it."
-            )
+            raise ConfigurationError(f"name: {name!r} is taken. Fix: choose another, or switch.")
         messages = yield from self._read(parent.key)
         shared = messages[: position_of(at, len(messages))]
         fork_id = uuid4().hex
         if shared:
             yield from self._write(f"{self.key}:{fork_id}", shared)
-        now = datetime.now(timezone.utc).isoformat()
-        fields = {"parent": parent.name, "at": len(shared), "created_at": now, "current": switch}
+        fields = {"parent": parent.name, "at": len(shared), "current": switch}
         yield from self._add_line(fork=fork_id, name=name, **fields)
         return self._open_key(f"{self.key}:{fork_id}")
-
-    def _switch(self, name: str) -> Steps[H]:
-        known = yield from self._list()
-        branch = _find(known, name)
-        if not branch.current:
-            yield from self._add_line(switch=name)
-        return self._open_key(branch.key)
 
     def _add_line(self, **fields: Any) -> Steps[None]:
         line = self._line(dumps(fields, ensure_ascii=False))
@@ -192,10 +154,7 @@ class Branches(Generic[H]):
         except (HistoryCuratorError, *DEFECTS):
             raise
         except Exception as error:
-            raise HistoryCuratorError(
-                f"branches: the store cannot be opened ({type(error).__name__}). "
-                "Fix: try again when it is back."
-            ) from error
+            raise _store_failed("opened", error) from error
 
     # A new outbox each time: what it could not deliver must not arrive after the error was raised.
 
@@ -203,9 +162,7 @@ class Branches(Generic[H]):
         outbox = self._buffer(self._open_key(key))
         messages = yield Call(outbox.read, outbox.aread)
         if outbox.degraded:
-            raise HistoryCuratorError(
-                "branches: the store cannot be read. Fix: try again when it is back."
-            ) from outbox.failure
+            raise _store_failed("read", outbox.failure) from outbox.failure
         return messages
 
     def _write(self, key: str, messages: Any) -> Steps[None]:
@@ -213,48 +170,43 @@ class Branches(Generic[H]):
         stored = yield Call(outbox.add, outbox.aadd, (messages,))
         # Once more: a writer in the way is gone, and what had arrived is recognised.
         if not stored and not (yield Call(outbox.flush, outbox.aflush)):
-            raise HistoryCuratorError(
-                "branches: the store failed. Fix: look with list() when it is back, and try again."
-            ) from outbox.failure
+            raise _store_failed("written to", outbox.failure) from outbox.failure
 
 
 def list_branches(key: str, lines: Iterable[Any]) -> tuple[Branch, ...]:
     """Return the branches that lines name, one after the other; other lines are passed over."""
-    known = {MAIN: Branch(MAIN, key)}
-    current = MAIN
+    known = {"main": Branch("main", key)}
+    current = "main"
     for line in lines:
         fields = (parse_object(line) if isinstance(line, str) else None) or {}
-        if isinstance(fields.get("switch"), str) and fields["switch"] in known:
-            current = fields["switch"]
-        branch = _read_fork(key, fields, known)
-        if branch is not None:
-            known[branch.name] = branch
-            if fields.get("current") is True:
-                current = branch.name
+        fork_id, name, parent, at, switch = map(
+            fields.get, ("fork", "name", "parent", "at", "switch")
+        )
+        if isinstance(switch, str) and switch in known:
+            current = switch
+        # A key is made from an id, never taken from a line: no line leads to another conversation.
+        if not isinstance(fork_id, str) or not _ID.fullmatch(fork_id):
+            continue
+        if not isinstance(name, str | None) or not isinstance(parent, str) or parent not in known:
+            continue
+        number, base = (len(known) + 1, "branch") if name is None else (2, name)
+        while name is None or name in known:
+            name, number = f"{base} {number}", number + 1
+        known[name] = Branch(name, f"{key}:{fork_id}", parent, at if isinstance(at, int) else 0)
+        current = name if fields.get("current") is True else current
     return tuple(replace(branch, current=branch.name == current) for branch in known.values())
 
 
-def _read_fork(key: str, fields: Mapping[str, Any], known: Mapping[str, Branch]) -> Branch | None:
-    fork_id, name, parent = (fields.get(field) for field in ("fork", "name", "parent"))
-    # A key is made from an id, never taken from a line: no line leads to another conversation.
-    if not isinstance(fork_id, str) or not _ID.fullmatch(fork_id):
-        return None
-    if not isinstance(name, str | None) or not isinstance(parent, str) or parent not in known:
-        return None
-    number, base = (len(known) + 1, "branch") if name is None else (2, name)
-    while name is None or name in known:
-        name, number = f"{base} {number}", number + 1
-    at = fields.get("at")
-    try:
-        created_at = datetime.fromisoformat(fields["created_at"])
-    except (KeyError, TypeError, ValueError):
-        created_at = None
-    return Branch(name, f"{key}:{fork_id}", parent, at if isinstance(at, int) else 0, created_at)
-
-
-def _find(known: Iterable[Branch], name: str | None) -> Branch:
+def _find(name: str | None, known: Iterable[Branch]) -> Branch:
     for branch in known:
         if branch.current if name is None else branch.name == name:
             return branch
     names = ", ".join(branch.name for branch in known)
     raise ConfigurationError(f"there is no branch {name!r}. Fix: use one of {names}.")
+
+
+def _store_failed(operation: str, error: Exception | None) -> HistoryCuratorError:
+    return HistoryCuratorError(
+        f"branches: the store could not be {operation} ({type(error).__name__}). "
+        "Fix: look with list() when it is back, and try again."
+    )

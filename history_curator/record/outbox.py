@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -17,6 +17,7 @@ from history_curator.run_steps import Call, Steps, run_async, run_sync
 
 T = TypeVar("T")
 R = TypeVar("R")
+Change = Callable[[list[T]], Sequence[T] | None]
 
 logger = logging.getLogger("history_curator.store")
 
@@ -42,16 +43,14 @@ class WriteBehind(Generic[T]):
 
     Guaranteed while this object lives: items reach the store in the order they were added, and
     none is lost, however often the store fails; an item with an id is stored once. In an outage
-    `read` returns the last known items and everything added since, and so does a sync call that
-    would wait for a blocked event loop. An outage is one warning in ``history_curator.store`` when
-    it begins and one message when it ends, without a word of the conversation. Sync and async
-    calls may be mixed. Not guaranteed: `pending` items survive the process only if they are saved.
+    `read` returns the last known items and everything added since. An outage is one warning in
+    ``history_curator.store`` and one message when it ends, without a word of the conversation.
+    Sync and async calls may be mixed. `pending` items do not survive the process.
 
-    The store's operations are functions: `load` all, `append`, `clear`, `replace` all, and `edit`
-    in place; the same with an ``a`` are awaited, and where one is missing the plain one runs in a
-    thread. `stamp` gives an item an id when it is added, and `key` returns it: by it an item is
-    found again after a write that failed. `retry_after` is how many seconds a failed store is left
-    alone. `same` has no effect.
+    The store's operations are functions: `load` all and `append`, and among `calls` ``clear``,
+    ``replace`` (all) and ``edit`` (in place). The same with an ``a`` are awaited; where one is
+    missing the plain one runs in a thread. `stamp` gives an item an id when it is added, and `key`
+    returns it: by it an item is found again after a write that failed.
 
     Examples:
         >>> rows = []
@@ -65,29 +64,14 @@ class WriteBehind(Generic[T]):
         load: Callable[[], Sequence[T]],
         append: Callable[[Sequence[T]], Any],
         *,
-        clear: Callable[[], Any] | None = None,
-        replace: Callable[[Sequence[T]], Any] | None = None,
-        edit: Callable[[Any], Any] | None = None,
-        aload: Callable[[], Awaitable[Sequence[T]]] | None = None,
-        aappend: Callable[[Sequence[T]], Awaitable[Any]] | None = None,
-        aclear: Callable[[], Awaitable[Any]] | None = None,
-        areplace: Callable[[Sequence[T]], Awaitable[Any]] | None = None,
-        aedit: Callable[[Any], Awaitable[Any]] | None = None,
         stamp: Callable[[T], T] | None = None,
         key: Callable[[T], Hashable] | None = None,
-        same: Any = None,  # alias until all rooms have landed
         retry_after: float = 0.0,
         name: str = "store",
+        **calls: Callable[..., Any] | None,
     ) -> None:
-        self._calls: dict[str, tuple[Callable[..., Any] | None, Callable[..., Any] | None]] = {
-            "load": (load, aload),
-            "append": (append, aappend),
-            "clear": (clear, aclear),
-            "replace": (replace, areplace),
-            "edit": (edit, aedit),
-        }
-        self._stamp = stamp or (lambda item: item)
-        self._key = key or (lambda _: None)
+        self._calls = {"load": load, "append": append, **calls}
+        self._stamp, self._key = stamp or (lambda item: item), key or (lambda _: None)
         self._retry_after, self._name = retry_after, name
         self.failure: Exception | None = None
         """The store's error while it is down. It may quote the conversation."""
@@ -117,32 +101,29 @@ class WriteBehind(Generic[T]):
 
     def add(self, items: Sequence[T]) -> bool:
         """Store items, or queue them while the store is down. True when stored."""
-        batch = self._enqueue(items)
-        return _check_delivery(batch, self._run(self._flush()))
+        return bool(self._run(self._add(items)))
 
     async def aadd(self, items: Sequence[T]) -> bool:
         """Store items; see `add`."""
-        batch = self._enqueue(items)
-        return _check_delivery(batch, await self._arun(self._flush()))
+        return await self._arun(self._add(items))
 
     def flush(self) -> bool:
         """Deliver what is queued. True when nothing is left waiting."""
         return bool(self._run(self._flush()))
 
     async def aflush(self) -> bool:
-        """Deliver what is queued. True when nothing is left waiting."""
+        """Deliver what is queued; see `flush`."""
         return await self._arun(self._flush())
 
-    def rewrite(self, change: Callable[[list[T]], Sequence[T] | None]) -> bool:
-        """Replace what is stored by ``change(stored)``; None or the same list leaves it alone.
+    def rewrite(self, change: Change[T]) -> bool:
+        """Replace what is stored by ``change(stored)``, unless that is None or the same list.
 
-        True when the store holds the result; nothing happens while it cannot be read. Only one
-        process should rewrite a conversation: items that another adds in between are lost.
+        True when the store holds the result. Items that another process adds in between are lost.
         """
         return bool(self._run(self._rewrite(change)))
 
-    async def arewrite(self, change: Callable[[list[T]], Sequence[T] | None]) -> bool:
-        """Replace what is stored by ``change(stored)``; see `rewrite`."""
+    async def arewrite(self, change: Change[T]) -> bool:
+        """Replace what is stored; see `rewrite`."""
         return await self._arun(self._rewrite(change))
 
     def edit(self, argument: Any = None) -> bool:
@@ -150,27 +131,29 @@ class WriteBehind(Generic[T]):
         return self._run(self._ask_store("edit", argument)) is not None
 
     async def aedit(self, argument: Any = None) -> bool:
-        """Let the store edit what it holds. False when it cannot be reached, or something waits."""
+        """Let the store edit what it holds; see `edit`."""
         return await self._arun(self._ask_store("edit", argument)) is not None
 
     def clear(self) -> bool:
         """Forget everything. A store that is down is cleared when it comes back."""
-        batch = self._enqueue([], replaces=True)
-        return _check_delivery(batch, self._run(self._flush()))
+        return bool(self._run(self._add([], replaces=True)))
 
     async def aclear(self) -> bool:
-        """Forget everything. A store that is down is cleared when it comes back."""
-        batch = self._enqueue([], replaces=True)
-        return _check_delivery(batch, await self._arun(self._flush()))
+        """Forget everything; see `clear`."""
+        return await self._arun(self._add([], replaces=True))
 
-    # The steps of each method, for sync and async code.
-
-    def _enqueue(self, items: Sequence[T], *, replaces: bool = False) -> Batch[T]:
-        # Before any lock or await, so that the order is the order of the calls.
+    def _add(self, items: Sequence[T], *, replaces: bool = False) -> Steps[bool]:
+        # Queued before any lock or await, so that the order is the order of the calls.
         batch = Batch(list(map(self._stamp, items)), replaces)
         if batch.items or replaces:
             self._outbox.append(batch)
-        return batch
+        return self._send(batch)
+
+    def _send(self, batch: Batch[T]) -> Steps[bool]:
+        delivered = yield from self._flush()
+        if batch.refusal is not None:
+            raise batch.refusal
+        return delivered
 
     def _flush(self) -> Steps[bool]:
         if self.failure and time.monotonic() - self._failed_at < self._retry_after:
@@ -188,28 +171,24 @@ class WriteBehind(Generic[T]):
         return True
 
     def _deliver(self, batch: Batch[T]) -> Steps[None]:
-        items = batch.items
+        items, writes = batch.items, ["append"]
         if batch.replaces:
-            replaces = bool(items) and any(self._calls["replace"])
-            for step in ("replace",) if replaces else ("clear", "append") if items else ("clear",):
-                yield from self._write(batch, step)
-            self._known = list(items)
-            return
-        if batch.attempted:  # some of it may have arrived
+            can_replace = self._calls.get("replace") or self._calls.get("areplace")
+            writes = ["clear", "append"] if items else ["clear"]
+            writes = ["replace"] if items and can_replace else writes
+            self._known = []
+        elif batch.attempted:  # some of it may have arrived
             self._known = list((yield self._call("load")))
             stored = set(map(self._key, self._known)) - {None}
             items = batch.items = [item for item in items if self._key(item) not in stored]
         batch.attempted = True
-        if items:
-            yield from self._write(batch, "append")
-            self._known += items
-
-    def _write(self, batch: Batch[T], operation: str) -> Steps[None]:
         try:
-            yield self._call(operation, *([] if operation == "clear" else [batch.items]))
+            for write in writes if items or batch.replaces else ():
+                yield self._call(write, *([] if write == "clear" else [items]))
         except DEFECTS as error:
             batch.refusal = error
             raise
+        self._known += items
 
     def _ask_store(self, operation: str, *arguments: Any) -> Steps[tuple[Any] | None]:
         """Deliver what waits, then return the result of one operation; None while it is down."""
@@ -229,7 +208,7 @@ class WriteBehind(Generic[T]):
             self._known = list(stored[0])
         return self._in_memory()
 
-    def _rewrite(self, change: Callable[[list[T]], Sequence[T] | None]) -> Steps[bool]:
+    def _rewrite(self, change: Change[T]) -> Steps[bool]:
         found = yield from self._ask_store("load")
         if found is None:
             return False
@@ -240,17 +219,15 @@ class WriteBehind(Generic[T]):
         items = [self._stamp(item) if self._key(item) is None else item for item in changed]
         batch = Batch(items, replaces=True)
         self._outbox.appendleft(batch)
-        return _check_delivery(batch, (yield from self._flush()))
+        return (yield from self._send(batch))
 
     # One body at a time, whether threads or tasks run it.
 
     def _run(self, steps: Steps[R]) -> R | None:
         """Run steps in sync code; None when another call is in the way for too long."""
         if self._holder == threading.get_ident():
-            raise HistoryCuratorError(
-                f"{self._name} is in use by a task of the running event loop, or by its own "
-                "store. Fix: await the async method here."
-            )
+            problem = "is in use by a task of the running event loop, or by its own store"
+            raise HistoryCuratorError(f"{self._name} {problem}. Fix: await the async method here.")
         if not self._lock.acquire(timeout=LOCK_SECONDS):
             return None
         self._holder = threading.get_ident()
@@ -272,14 +249,10 @@ class WriteBehind(Generic[T]):
             self._lock.release()
 
     def _call(self, operation: str, *arguments: Any) -> Call:
-        plain, awaited = self._calls[operation]
-
-        def refuse(*_: Any) -> Any:
-            raise NotImplementedError(
-                f"{self._name} has no way to {operation}. Fix: pass {operation}= to WriteBehind."
-            )
-
-        plain = plain or refuse
+        plain, awaited = self._calls.get(operation), self._calls.get(f"a{operation}")
+        if plain is None:
+            problem = f"{self._name} cannot {operation}. Fix: pass {operation}= to WriteBehind."
+            plain = partial(_raise, NotImplementedError(problem))
         return Call(plain, awaited or partial(_run_in_thread, plain), arguments)
 
     def _in_memory(self) -> list[T]:
@@ -293,12 +266,8 @@ class WriteBehind(Generic[T]):
             raise error
         if self.failure is None:
             # Only the kind of error: a driver's text may quote the messages it was given.
-            logger.warning(
-                "%s is unavailable (%s): the conversation goes on from memory, and new messages "
-                "are stored when it comes back",
-                self._name,
-                type(error).__name__,
-            )
+            text = "%s is unavailable (%s): the conversation goes on from memory until it is back"
+            logger.warning(text, self._name, type(error).__name__)
         self._failed_at, self.failure = time.monotonic(), error
 
     def _note_success(self) -> None:
@@ -307,11 +276,8 @@ class WriteBehind(Generic[T]):
             logger.info("%s is available again", self._name)
 
 
-def _check_delivery(batch: Batch[Any], delivered: bool | None) -> bool:
-    """Raise the store's refusal of a batch, whoever met it; else return whether it is stored."""
-    if batch.refusal is not None:
-        raise batch.refusal
-    return bool(delivered)
+def _raise(error: Exception, *_: Any) -> None:
+    raise error
 
 
 async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -66,12 +66,7 @@ _RANGE = re.compile(r"(\d{1,9})(?:(-|–|\.\.|:|,|to)(\d{1,9})?)?")
 
 
 class RecallRequest(BaseModel):
-    """Arguments of the recall tool: a handle (with optional lines), or a query.
-
-    Examples:
-        >>> RecallRequest(handle="r1a2b3c4d5e6f7081", lines="40-80").lines
-        '40-80'
-    """
+    """Arguments of the recall tool: a handle (with optional lines), or a query."""
 
     handle: str | None = Field(
         default=None, description="The handle written in a placeholder, copied exactly."
@@ -79,31 +74,24 @@ class RecallRequest(BaseModel):
     lines: str | None = Field(
         default=None, description='Which lines of the original, from 1: "40-80", "40-" or "40".'
     )
-    query: str | None = Field(
-        default=None, description="Words to look for when no handle is known."
-    )
+    query: str | None = Field(None, description="Words to look for when no handle is known.")
 
 
 class Recall:
     r"""Answers the recall tool from one conversation's record, and from nothing else.
 
-    Guaranteed: an answer never holds more than ``max_tokens`` tokens, never a text from outside
-    the record given here, never the system prompt, and never an exception for anything a model may
-    write: a handle that belongs to no entry of this record gets a plain refusal. Every line that
-    was said starts with ``> ``, so nothing in it can pose as another message or as an answer of
-    ours. Any number of threads may ask; each is answered from the record as it was returned to
-    that thread.
-
-    A query is answered with the ranking of `RelevanceManager`, over the whole record; when a
-    scorer fails, by words alone.
+    Guaranteed: an answer never holds more than `max_tokens` tokens, a text from outside this
+    record, or the system prompt, and a handle that belongs to no entry of it gets a plain refusal.
+    Every line that was said starts with ``> ``. Any number of threads may ask.
 
     Args:
-        record: the recorded messages or entries, or a callable that returns them, from a store
-            for instance (asked at every call, so that a growing conversation stays searchable).
+        record: the recorded messages or entries, or a callable that returns them, which is asked
+            at every call.
         arecord: the same for `acall`, to be awaited; None reads `record` in a thread.
         counter: an encoding, a model name or a `TokenCounter`.
         max_tokens: the most one answer may cost.
-        scorer: how texts are matched with a query, as for `RelevanceManager`.
+        scorer: how texts are matched with a query, as for `RelevanceManager`; when it fails, words
+            alone decide.
         name: the name of the tool; its earlier answers are not found again.
 
     Examples:
@@ -131,17 +119,18 @@ class Recall:
         if max_tokens < 50:
             raise ConfigurationError(f"max_tokens must be at least 50, got {max_tokens}.")
         self.max_tokens = max_tokens
-        self._record = record
-        self._arecord = arecord
-        self._counter = get_counter(counter)
-        self._scorer = scorer or Bm25Scorer()
-        self._name = name
+        self._record, self._arecord, self._name = record, arecord, name
+        self._counter, self._scorer = get_counter(counter), scorer or Bm25Scorer()
 
     def __call__(
         self, handle: str | None = None, lines: Any = None, query: str | None = None
     ) -> str:
-        """Answer one request of the recall tool, in words the agent can act on."""
-        return self._answer(self._read_record(), handle, lines, query)
+        """Answer one request of the recall tool, in words the agent can act on.
+
+        `lines` says which lines of a handle's text, from 1: ``"40-80"``, ``"40-"`` or ``(40, 80)``.
+        """
+        record = self._record() if callable(self._record) else self._record
+        return self._answer(record, handle, lines, query)
 
     async def acall(
         self, handle: str | None = None, lines: Any = None, query: str | None = None
@@ -151,27 +140,12 @@ class Recall:
             return await to_thread(self, handle, lines, query)
         return await to_thread(self._answer, await self._arecord(), handle, lines, query)
 
-    def by_handle(self, handle: str, lines: Any = None) -> str:
-        """Return the original behind a handle, or a refusal when this record has no such handle.
-
-        Args:
-            handle: as written in a placeholder.
-            lines: which lines, from 1: ``"40-80"``, ``"40-"``, ``"40"`` or ``(40, 80)``.
-        """
-        return self._find_by_handle(_read_roots(self._read_record()), handle, lines)
-
-    def by_query(self, query: str) -> str:
-        """Return the parts of the record that match a query best, in order, with their handles."""
-        return self._find_by_query(_read_roots(self._read_record()), query)
-
-    def _read_record(self) -> Sequence[Any]:
-        return self._record() if callable(self._record) else self._record
-
     def _answer(self, record: Sequence[Any], handle: Any, lines: Any, query: Any) -> str:
+        entries = [entry.root for entry in read_entries(record)]
         if handle and str(handle).strip():
-            answer = self._find_by_handle(_read_roots(record), str(handle), lines)
+            answer = self._find_by_handle(entries, str(handle), lines)
         elif query and str(query).strip():
-            answer = self._find_by_query(_read_roots(record), str(query))
+            answer = self._find_by_query(entries, str(query))
         else:
             return "Give a handle from a placeholder, or a query."
         return shorten_tokens(answer, self.max_tokens, self._counter, keep="head")
@@ -180,58 +154,48 @@ class Recall:
         asked = handle.strip("\"'` ")
         handles = [handle_of(entry) for entry in entries] if is_handle(asked) else []
         span = range(*(find_handle(asked, handles) or (0, 0)))
-        found = [position for position in span if entries[position].role is not MessageRole.SYSTEM]
+        found = [index for index in span if entries[index].role is not MessageRole.SYSTEM]
         if not found:
             name = re.sub(r"[^\w.:-]", "?", shorten(handle, 40))
             return (
                 f'Refused: no entry of this conversation has the handle "{name}". '
                 "Copy a handle exactly from a placeholder, or search with query=…"
             )
+        labels = [f"{name_speaker(entries[index])}, message {index + 1}" for index in found]
         if len(found) == 1:
-            label, quoted = (
-                _label_entry(entries[found[0]], found[0]),
-                _quote_lines(entries[found[0]]),
-            )
-        else:
-            label, quoted = f"messages {found[0] + 1}-{found[-1] + 1}", []
-            for position in found:
-                quoted += [
-                    f"[{_label_entry(entries[position], position)}]",
-                    *_quote_lines(entries[position]),
-                ]
-        return self._write_excerpt(label, quoted, lines)
+            return self._write_excerpt(labels[0], _quote_lines(entries[found[0]]), lines)
+        quoted: list[str] = []
+        for index, label in zip(found, labels, strict=True):
+            quoted += [f"[{label}]", *_quote_lines(entries[index])]
+        return self._write_excerpt(f"messages {found[0] + 1}-{found[-1] + 1}", quoted, lines)
 
     def _find_by_query(self, entries: list[ConversationEntry], query: str) -> str:
+        hidden = [self._is_hidden(entry) for entry in entries]
         # Entries that may not be found have no words.
         visible = [
-            ConversationEntry(entry.role) if self._is_hidden(entry) else entry for entry in entries
+            ConversationEntry(entry.role) if is_hidden else entry
+            for entry, is_hidden in zip(entries, hidden, strict=True)
         ]
         scores, _ = score_entries(visible, {query: 1.0}, self._scorer)
-        sizes = [len(entry.content or "") for entry in entries]
-        ranked = (
-            position
-            for position in rank_positions(scores, sizes)
-            if not self._is_hidden(entries[position])
-        )
-        best = [position for position, _ in zip(ranked, range(_MAX_HITS), strict=False)]
+        ranked = rank_positions(scores, [len(entry.content or "") for entry in entries])
+        best = [index for index in ranked if not hidden[index]][:_MAX_HITS]
         asked = re.sub(r"[^\w .,:'?-]", "?", shorten(query, 80))
         if not best:
             return f'Nothing in this conversation matches "{asked}".'
         share = max(40, self.max_tokens // min(len(best), 3))
         left = self.max_tokens - 8
-        pieces: list[tuple[int, str]] = []
-        for position in best:
-            label = f"{_label_entry(entries[position], position)}, handle {handle_of(entries[position])}"
-            piece = self._write_passage(
-                label, _quote_lines(entries[position]), query, min(left, share)
-            )
-            tokens = self._counter.count(piece) + 1
+        passages: dict[int, str] = {}
+        for index in best:
+            entry = entries[index]
+            label = f"{name_speaker(entry)}, message {index + 1}, handle {handle_of(entry)}"
+            passage = self._write_passage(label, _quote_lines(entry), query, min(left, share))
+            tokens = self._counter.count(passage) + 1
             if tokens <= left:
                 left -= tokens
-                pieces.append((position, piece))
-        if not pieces:
+                passages[index] = passage
+        if not passages:
             return f'Nothing that matches "{asked}" fits {self.max_tokens} tokens.'
-        return "\n".join(piece for _, piece in sorted(pieces))
+        return "\n".join(passages[index] for index in sorted(passages))
 
     def _is_hidden(self, entry: ConversationEntry) -> bool:
         """Whether no query finds an entry: the system prompt, and earlier answers of the tool."""
@@ -247,18 +211,14 @@ class Recall:
         first, last = _read_range(wanted, total)
         if first > total:
             return f"[{label}] has {total} lines; line {first} does not exist."
-        available = self.max_tokens - self._counter.count(label) - _AROUND
-        left = available
-        taken: list[str] = []
-        for line in lines[first - 1 : last]:
-            left -= self._counter.count(line) + 1
-            if left < 0:
-                break
-            taken.append(line)
+        left = available = self.max_tokens - self._counter.count(label) - _AROUND
+        end = first - 1
+        while end < last and (left := left - self._counter.count(lines[end]) - 1) >= 0:
+            end += 1
+        taken = lines[first - 1 : end]
         if not taken:
-            limit = max(available, 1)
+            end, limit = first, max(available, 1)
             taken = [shorten_tokens(lines[first - 1], limit, self._counter, keep="head")]
-        end = first + len(taken) - 1
         which = f"lines {first}-{end} of {total}" if (first, end) != (1, total) else "whole"
         more = f'\n[More: lines="{end + 1}-{last}"]' if end < last else ""
         return f"[{label}, {which}]\n" + "\n".join(taken) + more
@@ -285,15 +245,6 @@ class Recall:
         text = "\n".join(short[first:last])
         body = shorten_tokens(text, max(limit, 1), self._counter, keep="head")
         return f"[{label}, lines {first + 1}-{last} of {len(short)}]\n{body}"
-
-
-def _read_roots(record: Sequence[Any]) -> list[ConversationEntry]:
-    return [entry.root for entry in read_entries(record)]
-
-
-def _label_entry(entry: ConversationEntry, position: int) -> str:
-    """Return who said an entry, and its place in the record, from 1."""
-    return f"{name_speaker(entry)}, message {position + 1}"
 
 
 def _quote_lines(entry: ConversationEntry) -> list[str]:

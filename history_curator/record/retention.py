@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from history_curator.config import RetentionConfig
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
-from history_curator.formats import MessageFormat, parse_object
+from history_curator.formats import MessageFormat, parse_object, read_entries
 from history_curator.record.outbox import WriteBehind
 from history_curator.run_steps import Call, Steps
 from history_curator.units import pair
@@ -30,13 +30,12 @@ def apply_retention(
 ) -> list[ConversationEntry]:
     """Return what a store should hold of these entries.
 
-    Preserved turns are returned as they are, and so are pinned entries, exchanges that wait for a
-    result and exchanges that reach into a preserved turn. In older turns ``full`` changes nothing,
-    ``trimmed`` reduces every result to ``{name, status}`` and every call to its id and name, and
-    ``none`` leaves the words: words beside a call join the answer that follows them. Where no
-    answer follows, or user messages would stand side by side, an exchange is kept trimmed. A
-    conversation that satisfies a provider's rules satisfies them afterwards.
-    Applying it again changes nothing.
+    Preserved turns, pinned entries, exchanges that wait for a result and exchanges that reach into
+    a preserved turn are returned as they are. In older turns ``full`` changes nothing, ``trimmed``
+    reduces every result to ``{name, status}`` and every call to its id and name, and ``none``
+    leaves the words: words beside a call join the answer that follows them. Where no answer
+    follows, or user messages would stand side by side, an exchange is kept trimmed. What satisfied
+    a provider's rules satisfies them afterwards, and applying it again changes nothing.
 
     `whole` is False when these are only the latest entries of a longer conversation; results whose
     call is not among them are then left alone.
@@ -97,7 +96,7 @@ def latest_turns(
     for item in newest_first:
         entries = read(item)
         found.append((item, entries))
-        turns -= _count_turns(entries)
+        turns -= sum(entry.is_real_user for entry in entries)
         if turns <= 0:
             break
     return found[::-1]
@@ -105,39 +104,17 @@ def latest_turns(
 
 def entries_of(message_format: MessageFormat, messages: Iterable[Any]) -> list[ConversationEntry]:
     """Return messages as entries."""
-    return [
-        entry
-        for index, message in enumerate(messages)
-        for entry in message_format.read(message, index)
-    ]
+    return read_entries(messages, message_format)
 
 
 class Retention:
     """Applies retention to one stored conversation, when a turn grows old.
 
-    It looks at that turn and the preserved ones only. Turns that were missed (an outage, a result
-    that came late, turns stored before retention was on) show when the record is read, and are
-    dealt with when the next message is added.
+    It looks at that turn and the preserved ones only. Turns that were missed, in an outage for
+    instance, show when the record is read, and are dealt with when the next message is added.
 
-    Args:
-        message_format: reads and writes the messages.
-        config: what to keep; None keeps everything.
-        store: the kind of store, for the log.
-        in_place: whether the store edits what it holds.
-        rewrites: whether the store may be rewritten otherwise.
-        shadow: whether the store is left alone.
-
-    Examples:
-        >>> from history_curator.formats import DictFormat
-        >>> from history_curator.run_steps import run_sync
-        >>> config = RetentionConfig(persist_tool_invocations="none")
-        >>> retention = Retention(DictFormat(), config, store="list", rewrites=True)
-        >>> rows = []
-        >>> outbox = WriteBehind(lambda: list(rows), rows.extend)
-        >>> run_sync(retention.add(outbox, [{"role": "user", "content": "next"}]))
-        1
-        >>> run_sync(retention.add(outbox, [{"role": "assistant", "content": "answer"}]))
-        0
+    The `config` None keeps everything, and so does `shadow`. `store` names the kind of store for
+    the log, `in_place` says that it edits what it holds, `rewrites` that it may be rewritten.
     """
 
     def __init__(
@@ -163,8 +140,7 @@ class Retention:
     def add(self, buffer: WriteBehind[Any], messages: Sequence[Any]) -> Steps[int | None]:
         """Add messages to a store, and have it keep of older turns what it should.
 
-        Returns how many turns that was: 0 where nothing is due or the store could not, None where
-        all of them were looked at.
+        Returns how many turns that was, or None where all of them were looked at.
         """
         stored = yield Call(buffer.add, buffer.aadd, (messages,))
         if not self._edits_store:
@@ -210,7 +186,7 @@ class Retention:
     def _count_aged(self, messages: Sequence[Any]) -> int:
         """Return how many turns grow old when these messages are added."""
         entries = entries_of(self._format, messages)
-        turns = _count_turns(entries)
+        turns = sum(entry.is_real_user for entry in entries)
         if not turns and not _preserved_turns(self._config) and entries and _is_answered(entries):
             return 1
         return turns
@@ -220,33 +196,25 @@ class OlderTurns:
     """The turns before a position of a conversation, and what is left of them."""
 
     def __init__(self, entries: Sequence[ConversationEntry], start: int, *, whole: bool) -> None:
-        self._entries = entries
-        self._start = start
+        self._entries, self._start = entries, start
         self._results_of: dict[int, list[int]] = {}  # finished exchanges: call -> results
         self._tool_names: dict[int, str | None] = {}  # their results, and those of no call
-        indexes = {id(entry): index for index, entry in enumerate(entries)}
         paired: set[int] = set()
         for unit in pair(entries):
-            if unit.kind != "exchange":
-                continue
-            calls = unit.head.tool_calls or ()
-            names = {
-                indexes[id(result)]: call.name
-                for call, result in zip(calls, unit.results, strict=True)
-                if id(result) in indexes
-            }
-            paired.update(names)
-            is_older = all(
-                index < start and not entries[index].pinned for index in (unit.start, *names)
-            )
-            if None not in unit.results and is_older:
-                self._results_of[unit.start] = list(names)
-                self._tool_names.update(names)
+            if unit.kind == "exchange":
+                names = [call.name for call in unit.head.tool_calls or ()]
+                paired.update(unit.indexes)
+                if -1 not in unit.indexes and all(map(self._is_older, unit.indexes)):
+                    self._results_of[unit.start] = list(unit.indexes[1:])
+                    self._tool_names.update(zip(unit.indexes[1:], names, strict=True))
         if whole:
             # A result that no call waits for, or that another one replaced.
             for index, entry in enumerate(entries[:start]):
                 if entry.role is MessageRole.TOOL and index not in paired and not entry.pinned:
                     self._tool_names[index] = None
+
+    def _is_older(self, index: int) -> bool:
+        return index < self._start and not self._entries[index].pinned
 
     def trim(self) -> list[ConversationEntry]:
         """Return everything, finished exchanges reduced to names and outcomes."""
@@ -270,38 +238,30 @@ class OlderTurns:
 
     def _leave_words(
         self,
-        calls: list[int],
+        calls: Sequence[int],
         before: ConversationEntry | None,
-        after_index: int | None,
+        after: int | None,
         left: dict[int, ConversationEntry],
     ) -> None:
         """Add what is left of the exchanges between two entries."""
-        if not calls:
-            return
-        after = None if after_index is None else self._entries[after_index]
-        is_answered = after is not None and after.role is MessageRole.ASSISTANT
+        is_answered = after is not None and self._entries[after].role is MessageRole.ASSISTANT
         speaking = [index for index in calls if _says_something(self._entries[index])]
-        if not speaking:
-            if before is not None and before.role is MessageRole.USER and not is_answered:
-                self._leave_trimmed(calls[-1:], left)  # or two users would stand side by side
-        elif (
-            after is not None and after_index is not None and self._can_join(after_index, speaking)
-        ):
-            left[after_index] = _join_words([self._entries[index] for index in speaking], after)
-        else:
-            self._leave_trimmed(speaking, left)
+        trimmed: Sequence[int] = speaking
+        if not speaking and before is not None and before.role is MessageRole.USER:
+            trimmed = [] if is_answered else calls[-1:]  # or two users would stand side by side
+        elif speaking and after is not None and self._can_join(after, speaking):
+            heads = [self._entries[index] for index in speaking]
+            left[after], trimmed = _join_words(heads, self._entries[after]), []
+        for call in trimmed:
+            for index in (call, *self._results_of[call]):
+                left[index] = self._trim_entry(index)
 
     def _can_join(self, index: int, speaking: Sequence[int]) -> bool:
         """Whether the words beside calls can join the words of the entry that follows."""
-        entries = [self._entries[index] for index in (index, *speaking)]
-        is_answer = entries[0].role is MessageRole.ASSISTANT and not entries[0].tool_calls
-        is_plain = not entries[0].pinned and not any(one.has_media for one in entries)
-        return index < self._start and is_answer and is_plain
-
-    def _leave_trimmed(self, calls: Sequence[int], left: dict[int, ConversationEntry]) -> None:
-        for call in calls:
-            for index in (call, *self._results_of[call]):
-                left[index] = self._trim_entry(index)
+        answer = self._entries[index]
+        is_answer = answer.role is MessageRole.ASSISTANT and not answer.tool_calls
+        has_media = any(self._entries[one].has_media for one in (index, *speaking))
+        return self._is_older(index) and is_answer and not has_media
 
     def _trim_entry(self, index: int) -> ConversationEntry:
         entry = self._entries[index]
@@ -314,10 +274,6 @@ class OlderTurns:
 
 def _preserved_turns(config: RetentionConfig) -> int:
     return config.preserve_turns if config.preserve_tools_for_latest_turns else 0
-
-
-def _count_turns(entries: Sequence[ConversationEntry]) -> int:
-    return sum(entry.is_real_user for entry in entries)
 
 
 def _is_answered(entries: Sequence[ConversationEntry]) -> bool:
@@ -334,12 +290,12 @@ def _latest_entries(
     if limit is None or len(entries) <= limit:
         return list(entries)
     start = len(entries) - limit
-    loaded: set[int] = set()
+    loaded = {index for index, one in enumerate(entries) if one.role is MessageRole.SYSTEM}
     for unit in pair(entries):
-        members = [entries[unit.start], *(one for one in unit.results if one is not None)]
-        if unit.start >= start or any(member.pinned for member in members):
-            loaded.update(map(id, members))
-    return [one for one in entries if one.role is MessageRole.SYSTEM or id(one) in loaded]
+        indexes = [index for index in unit.indexes if index >= 0]
+        if unit.start >= start or any(entries[index].pinned for index in indexes):
+            loaded.update(indexes)
+    return [entries[index] for index in sorted(loaded)]
 
 
 def _says_something(entry: ConversationEntry) -> bool:
@@ -385,22 +341,16 @@ def _trim_result(entry: ConversationEntry, tool_name: str | None) -> Conversatio
 
 def _log(step: str, before: Sequence[Any], after: Sequence[Any], preserved: int) -> None:
     known = set(map(id, before))
-    logger.info(
-        "retention (%s): %d entries, %d preserved, %d trimmed, %d left out",
-        step,
-        len(before),
-        preserved,
-        sum(id(entry) not in known for entry in after),
-        len(before) - len(after),
-    )
+    trimmed, left_out = sum(id(entry) not in known for entry in after), len(before) - len(after)
+    text = "retention (%s): %d entries, %d preserved, %d trimmed, %d left out"
+    logger.info(text, step, len(before), preserved, trimmed, left_out)
 
 
 @lru_cache(maxsize=256)
 def _log_view_only(store: str) -> None:
     """Say, once per kind of store, that retention leaves the store alone."""
     logger.warning(
-        "%s cannot edit messages in place: retention applies to what is read, and the store keeps "
-        "everything. Fix: pass rewrite=True if nothing else writes to this conversation and a "
-        "crash may lose it.",
+        "%s cannot edit messages in place: retention applies to what is read. Fix: pass "
+        "rewrite=True if nothing else writes to this conversation and a crash may lose it.",
         store,
     )

@@ -10,12 +10,12 @@ from inspect import isawaitable, iscoroutine
 from typing import Any, Literal, NamedTuple
 from uuid import UUID, uuid4
 
-from history_curator.curator import Curation, Curator
+from history_curator.curator import Curator
 from history_curator.entries import ConversationEntry, ToolCall
 from history_curator.errors import ConfigurationError, ConversionError, a_type
 from history_curator.formats import parse_json, provider_message_to_entry
 from history_curator.managers import HistoryManager
-from history_curator.record.session import HistorySession
+from history_curator.record.session import HistorySession, get_evaluation_history
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 
 _FIELDS = ("role", "content", "tool_calls", "name", "refusal", "reasoning_content")
@@ -32,12 +32,8 @@ class Outcome(NamedTuple):
 class RunResult:
     """The end of a run.
 
-    Attributes:
-        content: the final answer's text; None when the run stopped at its limit.
-        messages: the whole conversation, uncurated.
-        entries: the entries that this run recorded.
-        steps: how often the model was called.
-        stopped: ``"answer"``, or ``"max_steps"`` when the model still asked for tools.
+    Its `content` is the final answer's text, or None when the run stopped at its limit; `messages`
+    is the whole conversation, `entries` what this run recorded.
     """
 
     content: str | None
@@ -51,9 +47,9 @@ class RunResult:
 class ConversationRunner:
     """Calls a model, runs the tools it asks for, and repeats until it answers.
 
-    The session records everything: the messages given, every answer and every tool result. The
-    model is sent the history manager's view of it. A tool that fails, is unknown or gets
-    malformed arguments produces an error result the model can react to; it never ends the run.
+    The session records everything, and the model is sent the history manager's view of it. A tool
+    that fails, is unknown or gets malformed arguments produces an error result the model can react
+    to; it never ends the run.
 
     Args:
         call_provider: takes messages and tool schemas, returns the assistant message: a dict, or
@@ -83,18 +79,14 @@ class ConversationRunner:
 
     def __post_init__(self) -> None:
         if self.max_steps < 1:
-            raise ConfigurationError(
-                f"ConversationRunner.max_steps is {self.max_steps!r}. Fix: 1 or more."
-            )
-        self._curator = self._make_curator()
+            raise ConfigurationError(f"max_steps is {self.max_steps!r}. Fix: 1 or more.")
+        manager = self.history_manager
+        if not (manager is None or isinstance(manager, Curator)):
+            manager = Curator(manager, bus=self.session.bus)
+        self._curator = manager
 
     def run(self, messages: str | Sequence[Any]) -> RunResult:
-        """Continue the conversation with a user's text or with messages, until the model answers.
-
-        Raises:
-            ConfigurationError: when the model or a tool turns out to be async.
-            BudgetUnsatisfiableError: when what must be sent does not fit the curator's budget.
-        """
+        """Continue the conversation with a user's text or with messages, until the model answers."""
         return run_sync(self._run_steps(messages))
 
     async def arun(self, messages: str | Sequence[Any]) -> RunResult:
@@ -105,51 +97,42 @@ class ConversationRunner:
         evaluation = uuid4()
         conversation = list(self.session.messages)
         added = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
-        recorded = list(self.session.record(added, evaluation_id=evaluation)) if added else []
+        if added:
+            self.session.record(added, evaluation_id=evaluation)
         conversation.extend(added)
         for step in range(1, self.max_steps + 1):
-            view = yield from self._make_view(conversation)
+            view = list(conversation)
+            if self._curator is not None:
+                curate, acurate = self._curator.curate, self._curator.acurate
+                options = {"tools": self.tool_specs, "session": self.session}
+                view = (yield Call(curate, acurate, (conversation,), options)).messages
             response = yield Call(self._ask, self.call_provider, (view, self.tool_specs))
             message = assistant_message(response)
             conversation.append(message)
             answer = self.session.append(message, evaluation_id=evaluation)
-            recorded.append(answer)
             calls = answer.tool_calls
             if not calls:
-                return RunResult(answer.content, conversation, tuple(recorded), step, "answer")
+                recorded = get_evaluation_history(self.session, evaluation)
+                return RunResult(answer.content, conversation, recorded, step, "answer")
             outcomes = yield Call(self._use_tools, self._ause_tools, (calls,))
             results = result_messages(message, calls, outcomes)
             conversation.extend(results)
-            recorded.extend(self._record_results(results, outcomes, evaluation))
-        return RunResult(None, conversation, tuple(recorded), self.max_steps, "max_steps")
-
-    def _make_curator(self) -> Curator | None:
-        manager = self.history_manager
-        if manager is None or isinstance(manager, Curator):
-            return manager
-        return Curator(manager, bus=self.session.bus)
-
-    def _make_view(self, messages: list[Any]) -> Steps[list[Any]]:
-        if self._curator is None:
-            return list(messages)
-        options = {"tools": self.tool_specs, "session": self.session}
-        curation: Curation = yield Call(
-            self._curator.curate, self._curator.acurate, (messages,), options
-        )
-        return curation.messages
+            self._record_results(results, outcomes, evaluation)
+        recorded = get_evaluation_history(self.session, evaluation)
+        return RunResult(None, conversation, recorded, self.max_steps, "max_steps")
 
     def _record_results(
         self, results: Sequence[Any], outcomes: Sequence[Outcome], evaluation: UUID
-    ) -> tuple[ConversationEntry, ...]:
+    ) -> None:
         if len(results) != len(outcomes):  # blocks of one message say themselves what failed
-            return self.session.record(results, evaluation_id=evaluation)
+            self.session.record(results, evaluation_id=evaluation)
+            return
+        pairs = zip(map(provider_message_to_entry, results), outcomes, strict=True)
         entries = [
-            replace(
-                provider_message_to_entry(message), status="error" if outcome.failed else "success"
-            )
-            for message, outcome in zip(results, outcomes, strict=True)
+            replace(entry, status="error" if outcome.failed else "success")
+            for entry, outcome in pairs
         ]
-        return self.session.record(entries, evaluation_id=evaluation)
+        self.session.record(entries, evaluation_id=evaluation)
 
     def _ask(self, *arguments: Any) -> Any:
         return _require_sync(self.call_provider(*arguments), "call_provider")
@@ -162,7 +145,7 @@ class ConversationRunner:
             returned = self._invoke(call)
         except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
             return _describe_failure(error)
-        return Outcome(result_text(_require_sync(returned, f"tools[{call.name!r}]")))
+        return _read_result(_require_sync(returned, f"tools[{call.name!r}]"))
 
     async def _ause_tools(self, calls: Sequence[ToolCall]) -> list[Outcome]:
         return await asyncio.gather(*map(self._ause_tool, calls))
@@ -170,7 +153,7 @@ class ConversationRunner:
     async def _ause_tool(self, call: ToolCall) -> Outcome:
         try:
             returned = self._invoke(call)
-            return Outcome(result_text(await returned if isawaitable(returned) else returned))
+            return _read_result(await returned if isawaitable(returned) else returned)
         except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
             return _describe_failure(error)
 
@@ -189,14 +172,7 @@ class ConversationRunner:
 
 
 def assistant_message(response: Any) -> dict[str, Any]:
-    """Return the assistant message of a response.
-
-    Takes a message dict, a message object, or a whole response of the OpenAI (``choices``) or
-    Anthropic (``content`` blocks) clients.
-
-    Raises:
-        ConversionError: when there is no assistant message in it.
-    """
+    """Return the assistant message: of a dict, or of a response of OpenAI's or Anthropic's client."""
     data = _as_plain(response)
     if isinstance(data, str):
         return {"role": "assistant", "content": data}
@@ -235,13 +211,6 @@ def result_messages(
     return [{"role": "user", "content": results}] if has_blocks else results
 
 
-def result_text(returned: Any) -> str:
-    """Return what a tool returned as text: JSON unless it is a string."""
-    if isinstance(returned, str):
-        return returned
-    return json.dumps(returned, ensure_ascii=False, default=str)
-
-
 def _as_plain(value: Any) -> Any:
     """Return a client's object as dicts and lists."""
     dump = getattr(value, "model_dump", None)
@@ -252,6 +221,11 @@ def _as_plain(value: Any) -> Any:
     if isinstance(value, Mapping) or not hasattr(value, "__dict__"):
         return value
     return {name: _as_plain(item) for name, item in vars(value).items()}
+
+
+def _read_result(returned: Any) -> Outcome:
+    is_text = isinstance(returned, str)
+    return Outcome(returned if is_text else json.dumps(returned, ensure_ascii=False, default=str))
 
 
 def _describe_failure(error: Exception) -> Outcome:

@@ -21,6 +21,7 @@ from history_curator.formats import (
     adapter_of,
     adapters,
     detect,
+    parse_json,
     read_entries,
     scattered,
 )
@@ -42,12 +43,10 @@ class ReducerContext(NamedTuple):
 class HistorySession:
     """The full record of a conversation, for audit, replay and recall.
 
-    Entries are only ever added. Each gets the evaluation it belongs to, its position within it
-    and the time; `ConversationRecorded` is published for each. Whatever the model was shown, the
-    session holds the whole conversation. Thread-safe.
-
-    As JSON a session keeps the messages as they were given, every field of them, in their own
-    format: a restored session sends the same messages as the saved one.
+    Entries are only ever added, whatever the model was shown. Each gets the evaluation it belongs
+    to, its position within it and the time; `ConversationRecorded` is published for each. As JSON
+    a session keeps the messages as they were given, every field of them, in their own format.
+    Thread-safe.
 
     Examples:
         >>> session = HistorySession()
@@ -82,11 +81,7 @@ class HistorySession:
 
     @property
     def messages(self) -> list[Any]:
-        """Every entry as a message of the format it was recorded in, as the very same object.
-
-        Entries that were recorded as such become dicts, and so does everything where formats
-        were mixed.
-        """
+        """Every message as the object that was recorded; dicts where formats were mixed."""
         entries = self.entries
         writer = _common_format([entry.source for entry in entries]) or DictFormat()
         return scattered(writer.write(entries))
@@ -104,11 +99,7 @@ class HistorySession:
     def record(
         self, messages: Sequence[Any], *, evaluation_id: UUID | None = None
     ) -> tuple[ConversationEntry, ...]:
-        """Record messages of any format, or entries, and return them as recorded.
-
-        Raises:
-            ConversionError: when one cannot be read. Nothing is recorded then.
-        """
+        """Record messages of any format, or entries; nothing when one cannot be read."""
         return self._add(self._read(messages), evaluation_id)
 
     def register_reducer(
@@ -117,9 +108,8 @@ class HistorySession:
         """Collect a slice of anything from this session's events; return a function to end it.
 
         For each event of the type that names this session, the slice becomes
-        ``reducer(slice, event, context=…)``. `select_all` returns it by the slice type. A reducer
-        that raises is logged by the bus and leaves the slice as it was. Slices are not part of
-        the session's JSON.
+        ``reducer(slice, event, context=…)``; `select_all` returns it by the slice type. Slices are
+        not part of the session's JSON.
         """
         context = ReducerContext(self)
 
@@ -132,25 +122,15 @@ class HistorySession:
 
         return self.bus.subscribe(event_type, reduce)
 
-    def slice(self, kind: type[Any]) -> tuple[Any, ...]:
-        """Return the slice that reducers collected; every entry for entries by default."""
-        with self._lock:
-            known = self._slices.get(kind)
-        if known is None and kind is ConversationEntry:
-            return self.entries
-        return known or ()
-
-    def fork(self, at: int | ConversationEntry | None = None) -> HistorySession:
+    def fork(self, at: int | None = None) -> HistorySession:
         """Start a branch that shares the entries up to a point, for an edited message.
 
-        `at` is how many entries to share (negative counts from the end), or the first entry not
-        to share; all by default.
+        `at` is how many entries to share (negative counts from the end); all by default.
         """
-        with self._lock:
-            shared = self._entries[: self._position(at)]
+        shared = self.entries
         branch = HistorySession(bus=self.bus)
         branch.parent_id = self.session_id
-        branch._restore(shared)
+        branch._restore(shared[: position_of(at, len(shared))])
         return branch
 
     def to_dict(self) -> dict[str, Any]:
@@ -172,13 +152,9 @@ class HistorySession:
                 if entry.original is not None:
                     item["edited"] = True
             items.append(item)
-        return {
-            "session_id": str(self.session_id),
-            "evaluation_id": str(self.evaluation_id),
-            "parent_id": None if self.parent_id is None else str(self.parent_id),
-            "messages": messages,
-            "entries": items,
-        }
+        names = ("session_id", "evaluation_id", "parent_id")
+        ids = {name: value and str(value) for name in names for value in [getattr(self, name)]}
+        return {**ids, "messages": messages, "entries": items}
 
     def to_json(self) -> str:
         """Return the session as JSON."""
@@ -188,34 +164,27 @@ class HistorySession:
     def from_dict(cls, data: Mapping[str, Any], *, bus: EventBus | None = None) -> HistorySession:
         """Return the session that `to_dict` wrote, or raise a `ConversionError`."""
         try:
-            session = cls(
-                session_id=UUID(data["session_id"]),
-                evaluation_id=UUID(data["evaluation_id"]),
-                bus=bus,
-            )
-            parent = data.get("parent_id")
-            session.parent_id = UUID(parent) if parent else None
+            ids = {name: UUID(data[name]) for name in ("session_id", "evaluation_id")}
+            session = cls(**ids, bus=bus)
+            session.parent_id = UUID(data["parent_id"]) if data.get("parent_id") else None
             sources = [_load_message(message) for message in data.get("messages") or ()]
             common = _common_format(sources)
             session._restore([_load_entry(item, sources, common) for item in data["entries"]])
+        except ConversionError:
+            raise
         except _BROKEN as error:
-            if isinstance(error, ConversionError):
-                raise
-            raise ConversionError(
-                f"not a session as written by to_dict ({type(error).__name__}).",
-                fix="pass the data unchanged.",
-            ) from error
+            problem = f"not a session as written by to_dict ({type(error).__name__})."
+            raise ConversionError(problem, fix="pass the data unchanged.") from error
         return session
 
     @classmethod
     def from_json(cls, text: str, *, bus: EventBus | None = None) -> HistorySession:
         """Return the session that `to_json` wrote, or raise a `ConversionError`."""
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ConversionError(
-                f"not JSON ({error}).", fix="pass the text that to_json returned."
-            ) from error
+            data = parse_json(text)
+        except ValueError as error:
+            fix = "pass the text that to_json returned."
+            raise ConversionError(f"not JSON ({error}).", fix=fix) from error
         return cls.from_dict(data, bus=bus)
 
     def _read(self, messages: Sequence[Any]) -> list[ConversationEntry]:
@@ -228,9 +197,8 @@ class HistorySession:
             recorded = tuple(self._stamp(entry, evaluation_id) for entry in entries)
             self._entries.extend(recorded)
         for entry in recorded:
-            self.bus.publish(
-                ConversationRecorded(entry, self.session_id, datetime.now(timezone.utc))
-            )
+            now = datetime.now(timezone.utc)
+            self.bus.publish(ConversationRecorded(entry, self.session_id, now))
         return recorded
 
     def _stamp(self, entry: ConversationEntry, evaluation_id: UUID | None) -> ConversationEntry:
@@ -240,22 +208,12 @@ class HistorySession:
         created_at = entry.created_at or datetime.now(timezone.utc)
         return replace(entry, evaluation_id=evaluation, sequence=sequence, created_at=created_at)
 
-    def _restore(self, entries: list[ConversationEntry]) -> None:
-        self._entries = entries
+    def _restore(self, entries: Sequence[ConversationEntry]) -> None:
+        self._entries = list(entries)
         for entry in entries:
             if entry.evaluation_id is not None:
                 known = self._next_sequence.get(entry.evaluation_id, 0)
                 self._next_sequence[entry.evaluation_id] = max(known, entry.sequence + 1)
-
-    def _position(self, at: int | ConversationEntry | None) -> int:
-        if not isinstance(at, ConversationEntry):
-            return position_of(at, len(self._entries))
-        for position, entry in enumerate(self._entries):
-            if entry is at or entry.root is at.root:
-                return position
-        raise ConfigurationError(
-            "at: the entry is not of this session. Fix: pass one of session.entries."
-        )
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -265,13 +223,6 @@ class HistorySession:
 
     def __repr__(self) -> str:
         return f"HistorySession({self.session_id}, {len(self)} entries)"
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = threading.RLock()
 
 
 def position_of(at: int | None, count: int) -> int:
@@ -297,7 +248,7 @@ def select_all(session: HistorySession, kind: type[K]) -> tuple[K, ...]: ...
 
 def select_all(session: HistorySession, kind: type[Any] = ConversationEntry) -> tuple[Any, ...]:
     """Return every entry of a session, oldest first, or the slice that reducers collected."""
-    return session.slice(kind)
+    return session._slices.get(kind, session.entries if kind is ConversationEntry else ())
 
 
 def select_where(
@@ -311,9 +262,7 @@ def get_evaluation_history(
     session: HistorySession, evaluation_id: UUID
 ) -> tuple[ConversationEntry, ...]:
     """Return all entries of one run, oldest first."""
-    return select_where(
-        session, ConversationEntry, lambda entry: entry.evaluation_id == evaluation_id
-    )
+    return tuple(entry for entry in session.entries if entry.evaluation_id == evaluation_id)
 
 
 # Recorded messages as JSON and back, in the format they were given in.
@@ -332,7 +281,7 @@ def _common_format(sources: Sequence[Any]) -> MessageFormat | None:
 
 def _dump_message(source: Any) -> dict[str, Any] | None:
     if isinstance(source, Gathered):
-        return {"format": "gathered", "data": [encoded(dict(one)) for one in source]}
+        return {"format": "gathered", "data": encoded(list(source))}
     if isinstance(source, Mapping):
         return {"format": "dicts", "data": encoded(dict(source))}
     adapter = adapter_of(source)
@@ -347,16 +296,14 @@ def _load_message(message: Mapping[str, Any]) -> Any:
         return decoded(data)
     if kind == "gathered":
         return Gathered(map(decoded, data))
-    for adapter in adapters().values():
-        if _package_of(adapter) == kind:
-            try:
-                return adapter.load().from_json(data)
-            except ImportError:
-                break
-    raise ConversionError(
-        f"the session was recorded with {kind!r}, which is not installed.",
-        fix="install the extra it belongs to, and pass the data unchanged.",
-    )
+    try:
+        adapter = next(one for one in adapters().values() if _package_of(one) == kind).load()
+    except (StopIteration, ImportError) as error:
+        raise ConversionError(
+            f"the session was recorded with {kind!r}, which is not installed.",
+            fix="install the extra it belongs to, and pass the data unchanged.",
+        ) from error
+    return adapter.from_json(data)
 
 
 def _package_of(adapter: Any) -> str:
@@ -376,13 +323,8 @@ def _load_entry(
     if item["part"] >= len(entries):
         return entry
     recorded = entries[item["part"]]
+    entry = replace(entry, source=source, span=recorded.span)
     if item.get("edited"):
-        return replace(entry, source=source, span=recorded.span, original=recorded)
-    return replace(
-        entry,
-        source=source,
-        span=recorded.span,
-        tool_calls=recorded.tool_calls,
-        parts=recorded.parts,
-        reasoning=recorded.reasoning,
-    )
+        return replace(entry, original=recorded)
+    fields = ("tool_calls", "parts", "reasoning")  # what a provider keeps beside calls is not JSON
+    return replace(entry, **{name: getattr(recorded, name) for name in fields})

@@ -45,16 +45,6 @@ def test_2_follow_up_question() -> None:
     ]
 
 
-def test_3_reference_to_previous_response() -> None:
-    result = sanitize(
-        request(
-            "Tell me more about the first one",
-            [said("user", "List all services"), said("assistant", "1. auth\n2. billing")],
-        )
-    )
-    assert "1. auth" in result.messages[1]["content"]
-
-
 def test_4_long_conversation_over_20_messages() -> None:
     history = dialogue(24)
     result = sanitize(request("the 25th", history))
@@ -131,11 +121,6 @@ class TestAlternation:
         assert sent == ["assistant" if n % 2 else "user" for n in range(len(sent))]
         assert sent[-1] == "user"
 
-    def test_can_be_switched_off(self) -> None:
-        limits = HistoryLimits.stateless(alternate=False)
-        history = [said("user", "a"), said("user", "b")]
-        assert len(sanitize(request("p", history), limits).history) == 2
-
 
 class TestPayload:
     def test_oversized_is_refused(self) -> None:
@@ -183,10 +168,6 @@ class TestPrompt:
         assert sanitize(dialogue(2), prompt="next").messages[-1]["content"] == "next"
         assert sanitize(dialogue(2)).messages[-1]["role"] == "assistant"
 
-    @pytest.mark.parametrize("field", ["conversation_history", "history", "messages"])
-    def test_other_names_for_the_history(self, field: str) -> None:
-        assert len(sanitize({"prompt": "p", field: dialogue(2)}).history) == 2
-
 
 def test_length_limits_apply_when_set() -> None:
     limits = HistoryLimits.stateless(max_user_chars=5)
@@ -194,9 +175,3 @@ def test_length_limits_apply_when_set() -> None:
     result = sanitize(request("p", history), limits)
     assert result.history[0]["content"] == "abcde... [truncated]"
     assert result.history[1]["content"] == "x" * 50
-
-
-def test_returned_messages_are_the_callers_own() -> None:
-    result = sanitize(request("p", dialogue(2)))
-    result.messages[0]["content"] = "changed"
-    assert result.messages[0]["content"] == "message 0"

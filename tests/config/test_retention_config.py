@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from history_curator.config import RetentionConfig
 from history_curator.errors import ConfigurationError
@@ -82,8 +81,3 @@ def test_fields_alone_and_empty_block() -> None:
 def test_errors_say_where_and_what(data: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         RetentionConfig.from_dict(data)
-
-
-def test_frozen() -> None:
-    with pytest.raises(ValidationError):
-        RetentionConfig().preserve_turns = 9  # type: ignore[misc]

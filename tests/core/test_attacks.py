@@ -22,7 +22,7 @@ from history_curator import (
     check_conversation,
     count_tokens,
 )
-from history_curator.record.resilience import WriteBehind
+from history_curator.record.outbox import WriteBehind
 from tests.support.messages import assistant, call, result, system, user
 
 ALL = ("core", "portable", "openai", "anthropic", "gemini", "bedrock", "mistral")

@@ -79,16 +79,6 @@ def test_a_full_disk_leaves_the_old_one(
     assert [one.name for one in tmp_path.iterdir()] == ["talk.json"]
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_device_that_is_really_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "talk.json"
-    path.write_text("old")
-    monkeypatch.setattr(os, "fdopen", lambda handle, how: open("/dev/full", how))  # noqa: SIM115
-    with pytest.raises(OSError, match="No space left"):
-        write_private(path, "new" * 9_999)
-    assert path.read_text() == "old"
-
-
 def test_a_folder_that_is_not_there_is_named_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "no" / "talk.json"
     with pytest.raises(FileNotFoundError, match="make it, or give another path") as refused:
@@ -107,14 +97,3 @@ def test_what_cannot_be_written_is_named_as_it_was_given(
     with pytest.raises(PermissionError) as refused:
         write_private(tmp_path / "talk.json", "[]")
     assert refused.value.filename == str(tmp_path / "talk.json")
-
-
-@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="needs /dev/fd")
-def test_a_pipe_behind_a_name_is_written_to() -> None:
-    reader, writer = os.pipe()
-    try:
-        write_private(f"/dev/fd/{writer}", "hello")
-        assert os.read(reader, 9) == b"hello"
-    finally:
-        os.close(reader)
-        os.close(writer)

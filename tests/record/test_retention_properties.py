@@ -14,7 +14,7 @@ from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.formats import DictFormat, read_entries
 from history_curator.record.retention import apply_retention, build_context
 from history_curator.testing.strategies import broken_conversations, conversations
-from history_curator.timeline import pair
+from history_curator.units import pair
 
 PROVIDERS = ("core", "portable", "openai", "anthropic", "gemini", "bedrock", "mistral")
 NEXT = {"role": "user", "content": "next"}

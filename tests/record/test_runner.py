@@ -9,7 +9,6 @@ import pytest
 from history_curator import (
     Curator,
     HistoryCurated,
-    SlidingWindowManager,
     ToolResultTruncator,
     check_conversation,
 )
@@ -70,15 +69,6 @@ class TestRunning:
         assert len(model.sent[1][2]["content"]) == 100
         assert runner.session.entries[2].content == "x" * 9_000
         assert [event.curated_count for event in seen] == [1, 3]
-
-    def test_a_curator_is_used_as_it_is(self) -> None:
-        session = HistorySession()
-        session.record([m for n in range(9) for m in (user(str(n)), assistant(str(n)))])
-        model = Script(assistant("hi"))
-        curator = Curator(SlidingWindowManager(1))
-        ConversationRunner(model, history_manager=curator, session=session).run("last")
-        assert texts(model.sent[0]) == ["last"]
-        assert len(session) == 20
 
 
 class TestFailures:
@@ -172,14 +162,6 @@ class TestAsync:
         outcome = await ConversationRunner(model, {"wait": wait}).arun("go")
         assert outcome.content == "done"
         assert most == 2
-
-    async def test_sync_parts_work_too(self) -> None:
-        runner = ConversationRunner(
-            Script(call("c1", name="look"), assistant("ok")),
-            {"look": lambda: "x"},
-            history_manager=SlidingWindowManager(5),
-        )
-        assert (await runner.arun("go")).content == "ok"
 
     def test_an_async_model_needs_arun(self) -> None:
         async def model(messages: list[Message], tools: Any) -> Message:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -91,11 +90,6 @@ class TestRoundTrip:
             session.evaluation_id,
         )
         assert again.append(user("more")).sequence == 4
-
-    def test_pickle(self) -> None:
-        session = HistorySession()
-        session.append(user("hi"))
-        assert pickle.loads(pickle.dumps(session)).entries == session.entries
 
     def test_messages_keep_their_format_and_every_field(self) -> None:
         uses = [
@@ -202,10 +196,9 @@ class TestFork:
         assert texts(branch.entries) == ["a", "b", "c, but better"]
         assert branch.parent_id == session.session_id != branch.session_id
 
-    def test_at_an_entry_leaves_it_out(self) -> None:
+    def test_a_negative_number_counts_from_the_end(self) -> None:
         session = HistorySession()
-        recorded = session.record([user("a"), assistant("b"), user("c")])
-        assert texts(session.fork(at=recorded[1]).entries) == ["a"]
+        session.record([user("a"), assistant("b"), user("c")])
         assert texts(session.fork(at=-1).entries) == ["a", "b"]
         assert len(session.fork()) == 3
 
@@ -223,10 +216,6 @@ class TestFork:
         session.record([user("a"), assistant("b"), user("c")])
         with pytest.raises(ConfigurationError, match=problem):
             session.fork(at=at)
-
-    def test_at_a_stranger_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="not of this session"):
-            HistorySession().fork(at=ConversationEntry(MessageRole.USER, "x"))
 
 
 class TestSelecting:
@@ -270,20 +259,6 @@ class TestReducers:
         assert texts(select_all(session)) == ["b", "c"]
         assert texts(session.entries) == ["a", "b", "c"]
 
-    def test_curations_without_this_session_are_not_its_own(self) -> None:
-        bus = EventBus()
-        session = HistorySession(bus=bus)
-        session.register_reducer(
-            HistoryCurated,
-            lambda known, event, *, context: (*known, event),
-            slice_type=HistoryCurated,
-        )
-        curator = Curator(bus=bus)
-        curator.curate([user("a")])
-        curator.curate([user("a")], session=HistorySession())
-        curator.curate([user("a")], session=session)
-        assert len(select_all(session, HistoryCurated)) == 1
-
     def test_one_that_raises_leaves_the_slice(self) -> None:
         session = HistorySession()
         session.register_reducer(
@@ -291,7 +266,6 @@ class TestReducers:
         )
         session.append(user("a"))
         assert select_all(session, int) == ()
-        assert len(pickle.loads(pickle.dumps(session))) == 1
 
 
 class TestEvents:
@@ -307,16 +281,6 @@ class TestEvents:
             bus.publish("x")
         assert seen == ["x"]
         assert "raised" in caplog.text
-
-    def test_a_handler_only_gets_its_type(self) -> None:
-        bus, seen, everything = EventBus(), list[int](), list[object]()
-        bus.subscribe(int, seen.append)
-        stop = bus.subscribe(object, everything.append)
-        bus.publish("x")
-        bus.publish(1)
-        stop()
-        bus.publish(2)
-        assert (seen, everything) == ([1, 2], ["x", 1])
 
     def test_a_curator_announces_its_work(self) -> None:
         bus, seen = EventBus(), list[HistoryCurated]()

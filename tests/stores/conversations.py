@@ -1,41 +1,13 @@
-"""One face for a stored conversation, whatever the framework and its store package."""
+"""Stored conversations of texts behind our adapters, whatever the store package."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
 from inspect import iscoroutinefunction
-from typing import Any, Protocol
+from typing import Any
 
 from tests.stores.servers import Server
-
-
-class Conversation(Protocol):
-    """A conversation of texts behind an adapter of ours."""
-
-    adapter: Any
-
-    def begin(self, texts: Sequence[str]) -> None:
-        """Start with messages said elsewhere."""
-
-    def say(self, texts: Sequence[str]) -> None:
-        """Add messages."""
-
-    async def asay(self, texts: Sequence[str]) -> None:
-        """Add messages."""
-
-    def heard(self) -> list[str]:
-        """Everything said."""
-
-    async def aheard(self) -> list[str]:
-        """Everything said."""
-
-    def view(self) -> list[str]:
-        """What the model sees."""
-
-    @property
-    def degraded(self) -> bool:
-        """Whether the store failed last time."""
 
 
 class LangChainConversation:
@@ -158,6 +130,7 @@ def fail_next_write(adapter: Any, *, after: bool) -> None:
     store.__dict__[name] = fail
 
 
+Conversation = LangChainConversation | LlamaIndexConversation
 Opener = Callable[[Server, str], Conversation]
 
 

@@ -27,6 +27,7 @@ from history_curator import (
     validate_history,
 )
 from history_curator.record.prune import prune_store
+from tests.stores.conversations import turn_of
 from tests.tenants.world import Listener, listening
 
 SECRET = "my pin is zq0000a, tell nobody"
@@ -250,12 +251,10 @@ class TestStores:
     def test_pruning_a_store_that_cannot_be_written(self, tmp_path: Path, log: Listener) -> None:
         pytest.importorskip("langchain_core")
         stores = pytest.importorskip("langchain_community.chat_message_histories")
-        from tests.stores.test_shadow import langchain_turn
-
         path = tmp_path / "chat.db"
         store = stores.SQLChatMessageHistory("ann", connection=f"sqlite:///{path}")
         for turn in range(4):
-            said = langchain_turn(turn)
+            said = turn_of(turn, langchain=True)
             said[2].content = SECRET * 20
             said[1].tool_calls[0]["args"] = {"q": SECRET}
             store.add_messages(said)

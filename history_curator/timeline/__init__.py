@@ -1,1 +1,0 @@
-from history_curator.units import Pairing, Unit, flatten, pair
