@@ -1,4 +1,4 @@
-"""Provider, window and counter of an LLM, and the curator that fits it."""
+"""Provider, window and counter of an LLM, the curator that fits it, and messages it takes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count as numbers
-from itertools import pairwise
 from operator import is_
 from typing import Any
 
@@ -57,16 +56,16 @@ _PLAIN_ROLES = frozenset(
 )
 _TAKE_OBJECTS = frozenset(("anthropic", "bedrock", "gemini"))
 """Providers that want the arguments of a call as an object, not as text."""
-_NO_EQUAL = {
-    "image_token_size_estimate": "images are counted by their size; pass a counter of your own",
-    "audio_token_size_estimate": "pass a counter: TiktokenCounter(media={'audio': …})",
-    "video_token_size_estimate": "pass a counter: TiktokenCounter(media={'video': …})",
-    "document_token_size_estimate": "pass a counter: TiktokenCounter(media={'file': …})",
-    "summarize_prompt": "pass managers=[SummarizingManager(…)]",
-    "count_initial_tokens": "they always count",
+_FIXES = {
+    "max_tokens": "did you mean 'token_limit'?",
+    "image_token_size_estimate": "leave it out; images are counted by their size.",
+    "audio_token_size_estimate": "pass counter=TiktokenCounter(media={'audio': …}).",
+    "summarize_prompt": "pass managers=[SummarizingManager(…)].",
+    "count_initial_tokens": "leave it out; they always count.",
     "memory_blocks": "put fixed texts into the system message, and pass "
-    "managers=[SummarizingManager(…)] or retrieve=True for what left the view",
+    "managers=[SummarizingManager(…)] or retrieve=True for what left the view.",
 }
+"""What to do instead of passing arguments of LlamaIndex's memories that have no equal."""
 _serial = numbers(1)
 
 
@@ -80,6 +79,8 @@ def budget_for_llm(
 ) -> int:
     """Return the tokens left for messages: window − output − tools − margin.
 
+    Warns when the adapter does not know its window and reports LlamaIndex's default.
+
     Args:
         llm: its ``metadata`` says how large the window is, input and output together.
         tools: tools sent along. Leave out where the curator is given them anyway.
@@ -87,9 +88,6 @@ def budget_for_llm(
             it has none, 4,096 or a quarter of the window.
         margin: tokens reserved for what no counter sees; 5 % of the window by default.
         counter: counts the tools; fitting the model by default.
-
-    Warns:
-        UserWarning: when the adapter does not know its window and reports LlamaIndex's default.
 
     Raises:
         ConfigurationError: when nothing is left.
@@ -179,21 +177,6 @@ class TokenizerCounter:
         return sum(self.count(json.dumps(tool, default=str)) for tool in tools or ())
 
 
-def choose_counter(counter: Any, tokenizer_fn: Callable[[str], Sequence[Any]] | None) -> Any:
-    """Return the counter, or one over the tokenizer.
-
-    Raises:
-        ConfigurationError: when both are given.
-    """
-    if tokenizer_fn is None:
-        return counter
-    if counter is not None:
-        raise ConfigurationError(
-            "counter and tokenizer_fn are both given. Fix: leave one of them out."
-        )
-    return TokenizerCounter(tokenizer_fn)
-
-
 # Curators.
 
 
@@ -221,14 +204,10 @@ def load_curator_settings(
     objects: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Return the arguments of a curator: as given, else from the config, else from the LLM.
-
-    Raises:
-        ConfigurationError: for managers beside a config, and for objects without one.
-    """
-    if config is not None and managers:
-        raise _given_together("a config", ["managers"])
-    if config is None and objects:
+    """Return the arguments of a curator: as given, else from the config, else from the LLM."""
+    if config is not None:
+        check_alone("a config", managers=managers)
+    elif objects:
         raise ConfigurationError(
             "objects: they stand for the '@name' options of a config, and no config is given. "
             "Fix: pass config= as well, or leave objects out."
@@ -245,49 +224,19 @@ def load_curator_settings(
     return settings
 
 
-def check_alone(curator: Curator | None, **given: Any) -> None:
-    """Refuse a curator together with what it would be made of."""
-    names = [
-        name for name, value in given.items() if value is not None and value not in ("auto", (), [])
-    ]
-    if curator is not None and names:
-        raise _given_together("a curator", names)
-
-
-def _given_together(what: str, names: Sequence[str]) -> ConfigurationError:
-    return ConfigurationError(
-        f"{what} is given together with what it is made of: {', '.join(names)}. "
-        "Fix: put them into the one, and leave the other out."
-    )
+def check_alone(owner: str, **given: Any) -> None:
+    """Refuse a curator or a config together with what it is made of."""
+    names = [name for name, one in given.items() if one is not None and one not in ("auto", (), [])]
+    if names:
+        raise ConfigurationError(
+            f"{owner} is given together with what it is made of: {', '.join(names)}. "
+            "Fix: put them into the one, and leave the other out."
+        )
 
 
 def check_keywords(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse keyword arguments nobody knows.
-
-    Raises:
-        ConfigurationError: naming the closest known one, or the replacement of an argument of
-            other memories.
-    """
-    for name in given:
-        if name in _NO_EQUAL:
-            raise ConfigurationError(
-                f"{owner}: {name} has no meaning here. Fix: leave it out; {_NO_EQUAL[name]}."
-            )
-    check_names(owner, given, set(known), {"max_tokens": "did you mean 'token_limit'?"})
-
-
-def limit_of(curator: Curator) -> int:
-    """Return the budget of a curator.
-
-    Raises:
-        ConfigurationError: when it has none.
-    """
-    if curator.max_tokens is None:
-        raise ConfigurationError(
-            "curator: it has no budget. Fix: give the Curator max_tokens, or pass managers and "
-            "token_limit instead of a curator."
-        )
-    return curator.max_tokens
+    """Refuse keyword arguments nobody knows, naming the closest one or the replacement."""
+    check_names(owner, given, set(known), _FIXES)
 
 
 class CurationSettings(BaseModel):
@@ -316,7 +265,7 @@ class CurationSettings(BaseModel):
         names = ("token_limit", "managers", "provider", "counter", "config", "objects")
         settings = {name: getattr(self, name) for name in names}
         if self.curator is not None:
-            check_alone(self.curator, **settings, retrieve=self.retrieve)
+            check_alone("a curator", **settings, retrieve=self.retrieve)
             return self.curator  # type: ignore[no-any-return]
         return make_curator(llm=llm, **settings, **self._curator_options())
 
@@ -336,11 +285,7 @@ def takes_cache_points(llm: LLM) -> bool:
 class AdapterWriter:
     """Writes messages in the roles and blocks that an LLM's adapter takes.
 
-    A message that needs nothing is the same object.
-
-    Args:
-        provider: the name of the profile.
-        llm: gets the messages; None where a memory does not know.
+    A message that needs nothing is the same object. A memory does not know the LLM.
     """
 
     def __init__(self, provider: str, llm: LLM | None = None) -> None:
@@ -355,14 +300,14 @@ class AdapterWriter:
     def __call__(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the messages, one for one."""
         out = [self._write(message) for message in messages]
-        if not self._joins:
-            return out
-        # Gemini's adapter joins neighbours of one role by writing into the blocks of the first.
-        for place, (message, after) in enumerate(pairwise(out)):
-            is_lead = place == 0 and message.role is MessageRole.SYSTEM
-            is_alike = _is_answer(message) == _is_answer(after)
-            if is_alike and not is_lead and message.role is not MessageRole.TOOL:
-                out[place] = message.model_copy(update={"blocks": [*message.blocks]})
+        if self._joins:
+            # Gemini's adapter joins neighbours of one role by writing into the blocks of the first.
+            answers = [one.role in (MessageRole.ASSISTANT, MessageRole.MODEL) for one in out]
+            for index, message in enumerate(out[:-1]):
+                is_lead = index == 0 and message.role is MessageRole.SYSTEM
+                is_joined = answers[index] == answers[index + 1] and not is_lead
+                if is_joined and message.role is not MessageRole.TOOL:
+                    out[index] = _with(message, blocks=[*message.blocks])
         return out
 
     def _write(self, message: ChatMessage) -> ChatMessage:
@@ -370,29 +315,26 @@ class AdapterWriter:
         is_text = len(blocks) == 1 and type(blocks[0]) is TextBlock
         if is_text and message.role in _PLAIN_ROLES and not keywords:
             return message
-        written = [
-            one
-            for place, block in enumerate(blocks)
-            if (one := self._write_block(block, message, place)) is not None
-        ]
-        has_calls = any(isinstance(block, ToolCallBlock) for block in blocks)
-        wires = [wire for key in CALL_KEYS if (wire := keywords.get(key))]
-        if wires and not has_calls and not self._is_geminis_own(message):
-            written += [self._write_call(write_block(call)) for call in read_calls(message)]
+        found = [self._write_block(block, message, index) for index, block in enumerate(blocks)]
+        written = [block for block in found if block is not None]
+        wires = any(keywords.get(key) for key in CALL_KEYS)
+        if wires and not any(isinstance(block, ToolCallBlock) for block in blocks):
+            calls = read_calls(message)
+            # Signatures that Gemini's adapter wrote have no other place.
+            if self._provider != "gemini" or not any(_signature_of(call) for call in calls):
+                written += [self._write_call(write_block(call)) for call in calls]
         is_same = len(written) == len(blocks) and all(map(is_, written, blocks))
         role, changed = self._write_role(message), keywords
         if role is MessageRole.TOOL and not keywords.get("tool_call_id"):
-            found = [keywords[key] for key in (*RESULT_ID_KEYS, "name") if keywords.get(key)]
-            changed = {**keywords, "tool_call_id": found[0]} if found else keywords
-        is_said = any(isinstance(block, ToolCallBlock) for block in written)
-        if wires and is_said and (not is_same or self._is_responses):
+            ids = [keywords[key] for key in (*RESULT_ID_KEYS, "name") if keywords.get(key)]
+            changed = {**keywords, "tool_call_id": ids[0]} if ids else keywords
+        has_calls = any(isinstance(block, ToolCallBlock) for block in written)
+        if wires and has_calls and (not is_same or self._is_responses):
             # Responses would send those of the keywords as they are, in any shape.
             changed = {key: one for key, one in changed.items() if key not in CALL_KEYS}
         if is_same and role is message.role and changed is keywords:
             return message
-        return message.model_copy(
-            update={"role": role, "blocks": written, "additional_kwargs": changed}
-        )
+        return _with(message, role=role, blocks=written, additional_kwargs=changed)
 
     def _write_role(self, message: ChatMessage) -> MessageRole:
         role = message.role
@@ -401,21 +343,18 @@ class AdapterWriter:
             return MessageRole.MODEL if role is MessageRole.ASSISTANT else role
         if role is MessageRole.DEVELOPER:
             return role if self._provider == "openai" else MessageRole.SYSTEM
-        if role in _PLAIN_ROLES:
-            return role
-        return MessageRole.TOOL if role is MessageRole.FUNCTION else MessageRole.ASSISTANT
+        return _PLAIN_OF.get(role, role)
 
-    def _write_block(self, block: Any, message: ChatMessage, place: int) -> Any:
+    def _write_block(self, block: Any, message: ChatMessage, index: int) -> Any:
         if isinstance(block, TextBlock):
             is_spare = not block.text and len(message.blocks) > 1
             return None if is_spare and self._provider in _TAKE_OBJECTS else block
         if isinstance(block, ToolCallBlock):
             return self._write_call(block)
         if isinstance(block, CachePoint) and self._is_known:
-            if not self._takes_points or place == 0 or message.role in RESULTS:
+            if not self._takes_points or index == 0 or message.role in RESULTS:
                 return None
-            is_default = block.cache_control.type == "default"
-            if self._provider == "bedrock" and not is_default:
+            if self._provider == "bedrock" and block.cache_control.type != "default":
                 return CachePoint(cache_control=CacheControl(type="default"))
         is_anthropic = self._provider == "anthropic" or not self._is_known
         if isinstance(block, CitableBlock):
@@ -432,12 +371,17 @@ class AdapterWriter:
             arguments = {"arguments": text}
         return block.model_copy(update={"tool_kwargs": arguments})
 
-    def _is_geminis_own(self, message: ChatMessage) -> bool:
-        """Whether Gemini's adapter wrote these calls: their signatures have no other place."""
-        return self._provider == "gemini" and any(
-            (call.extra or {}).get("thought_signature") for call in read_calls(message)
-        )
+
+_PLAIN_OF = {
+    MessageRole.FUNCTION: MessageRole.TOOL,
+    MessageRole.CHATBOT: MessageRole.ASSISTANT,
+    MessageRole.MODEL: MessageRole.ASSISTANT,
+}
 
 
-def _is_answer(message: ChatMessage) -> bool:
-    return message.role in (MessageRole.ASSISTANT, MessageRole.MODEL)
+def _with(message: ChatMessage, **fields: Any) -> ChatMessage:
+    return message.model_copy(update=fields)
+
+
+def _signature_of(call: Any) -> Any:
+    return (call.extra or {}).get("thought_signature")

@@ -31,14 +31,15 @@ from llama_index_instrumentation.event_handlers import NullEventHandler
 from history_curator.caching import Mark, ttl_of
 from history_curator.curator import Curation
 from history_curator.entries import ConversationEntry
-from history_curator.integrations import actions_of, entries_of, mark_prefix, mark_view
+from history_curator.integrations import actions_of, mark_prefix, mark_view
 from history_curator.record.recall import (
     RECALL_DESCRIPTION,
     RECALL_TOOL_NAME,
     Recall,
     RecallRequest,
 )
-from llamaindex_history_curator.chat_store import ChatStore, open_conversation, with_id
+from history_curator.record.retention import entries_of
+from llamaindex_history_curator.chat_store import ChatStore, open_conversation
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import RESULTS, AdapterWriter, takes_cache_points
 
@@ -64,9 +65,7 @@ class HistoryCuratedEvent(BaseEvent):
     socket: str
     """Where it happened: ``memory``, ``agent`` or ``llm``."""
     original_count: int
-    """Messages before."""
     curated_count: int
-    """Messages after."""
     dropped_count: int = 0
     """Messages left out, those merged into others included."""
     truncated_count: int = 0
@@ -81,7 +80,6 @@ class HistoryCuratedEvent(BaseEvent):
     prefix_count: int = 0
     """Messages the next call repeats byte for byte unless the view is compacted."""
     prefix_tokens: int = 0
-    """Tokens of those messages."""
     degraded: bool = False
     """Whether the budget could not be met and only the latest turn was returned."""
     strategy: str = ""
@@ -130,11 +128,7 @@ def _has_handler() -> bool:
 
 
 def has_marks(llm: LLM | None, wanted: bool) -> bool:
-    """Whether to mark views: wanted, and not for an LLM that takes no `CachePoint`.
-
-    Warns:
-        UserWarning: when it is wanted for an LLM that does not take it.
-    """
+    """Whether to mark views; warns when it is wanted for an LLM that takes no `CachePoint`."""
     if not wanted or llm is None or takes_cache_points(llm):
         return wanted
     warnings.warn(
@@ -166,23 +160,17 @@ def finish_view(
     messages: Sequence[ChatMessage],
     place: str,
     write: AdapterWriter | None,
-    marks: str | bool | None,
+    marks: str | bool,
 ) -> list[ChatMessage]:
     """Publish the event of a curation, and return its view as the LLM's adapter takes it.
 
-    Args:
-        curation: the curation.
-        messages: its view, or copies of it.
-        place: where it happens.
-        write: writes the messages; None sends them as they are.
-        marks: the model to mark the cache for, True where it is not known, False for no marks.
+    `marks` is the model to mark the cache for, True where it is not known, False for no marks.
     """
     publish(curation, place)
-    out = list(messages)
     if write is None:
-        return out
-    out = write(out)
-    if marks is False:
+        return list(messages)
+    out = write(messages)
+    if not marks:
         return out
     model = marks if isinstance(marks, str) else None
     return write(mark_view(out, curation, _read_marks(out), _mark, model))
@@ -282,16 +270,14 @@ def recall_tool(
     """Return a tool that answers from one conversation's record, and from nothing else.
 
     Args:
-        record: a memory, a chat store, messages, or a callable that returns them. An async caller
-            awaits a memory or a store, on the loop it was opened on. Without a record the tool
-            reads the run it is called in: its memory and the steps not yet in memory.
+        record: a memory, a chat store, messages, or a callable that returns them. Without a record
+            the tool reads the run it is called in: its memory and the steps not yet in memory.
         chat_store_key: which conversation of a chat store.
         counter: an encoding, a model name or a `TokenCounter`.
         max_tokens: the most one answer may cost.
         scratchpad_key: where a `FunctionAgent` keeps its steps.
         reasoning_key: where a `ReActAgent` keeps its steps.
-        name: what the model calls it, where a tool of yours is named ``recall_tool`` already;
-            views say so where the curator has ``recall_tool=name``.
+        name: what the model calls it; pass the curator the same as ``recall_tool=name``.
 
     Examples:
         >>> tool = recall_tool([ChatMessage("the code is 4711"), ChatMessage("and now?")])
@@ -299,14 +285,15 @@ def recall_tool(
         True
     """
     options = {"counter": counter, "max_tokens": max_tokens, "name": name}
-    shown: dict[str, Any] = {
-        "name": name,
-        "description": RECALL_DESCRIPTION,
-        "fn_schema": RecallRequest,
-    }
+
+    def make_tool(**functions: Any) -> FunctionTool:
+        return FunctionTool.from_defaults(
+            **functions, name=name, description=RECALL_DESCRIPTION, fn_schema=RecallRequest
+        )
+
     if record is not None:
         answer = _bind_record(record, chat_store_key, options)
-        return FunctionTool.from_defaults(answer.__call__, async_fn=answer.acall, **shown)
+        return make_tool(fn=answer.__call__, async_fn=answer.acall)
 
     async def recall(
         ctx: Context, handle: str | None = None, lines: str | None = None, query: str | None = None
@@ -320,26 +307,23 @@ def recall_tool(
 
     # LlamaIndex finds the parameter that wants the context by its type, not by the type's name.
     recall.__annotations__["ctx"] = Context
-    return FunctionTool.from_defaults(async_fn=recall, **shown)
+    return make_tool(async_fn=recall)
 
 
 def _bind_record(record: Record, key: str, options: dict[str, Any]) -> Recall:
     read: Callable[[], Any] = record if callable(record) else lambda: record
     aread = read
     if isinstance(record, (BaseChatStore, AsyncDBChatStore)):
-        conversation = open_conversation(record, key, with_id)
+        conversation = open_conversation(record, key)
         read, aread = conversation.read, conversation.aread
     elif isinstance(record, BaseMemory):
         read, aread = record.get_all, record.aget_all
 
-    def to_entries(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
-        return entries_of(FORMAT, messages)
-
     async def aload() -> list[ConversationEntry]:
         messages = aread()
-        return to_entries(await messages if isawaitable(messages) else messages)
+        return entries_of(FORMAT, await messages if isawaitable(messages) else messages)
 
-    return Recall(lambda: to_entries(read()), arecord=aload, **options)
+    return Recall(lambda: entries_of(FORMAT, read()), arecord=aload, **options)
 
 
 async def _read_all(memory: BaseMemory) -> list[ChatMessage]:

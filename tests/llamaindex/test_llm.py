@@ -178,9 +178,9 @@ class TestTheWrappedLLM:
         if way == "as_structured_llm":
             answer = llm.as_structured_llm(Verdict).chat(said).raw
         elif way == "sync":
-            answer = llm.structured_predict(Verdict, ReadyPrompt.of(said))
+            answer = llm.structured_predict(Verdict, ReadyPrompt(said))
         else:
-            answer = asyncio.run(llm.astructured_predict(Verdict, ReadyPrompt.of(said)))
+            answer = asyncio.run(llm.astructured_predict(Verdict, ReadyPrompt(said)))
         assert answer == Verdict(score=7)
         assert "json_schema" in json.dumps(wire.last["response_format"])
         assert wire.last["messages"][-1]["content"] == 'how much is {it}? {"json": 1}'
@@ -199,6 +199,3 @@ class TestTheWrappedLLM:
         assert llm.structured_predict(Verdict, prompt, what="tea") == Verdict(score=7)
         assert "How good is tea?" in json.dumps(wire.last)
         assert wire.refused == []
-
-
-SUMMED = "not from the user"

@@ -211,24 +211,12 @@ class TestRecord:
 
 
 class TestSet:
-    def test_it_replaces_and_says_what_was_lost(self) -> None:
-        kept = memory(user("1"), assistant("2"), user("3"))
-        kept.set([user("1"), user("new")])
-        assert texts(kept.get_all()) == ["1", "new"]
-        (lost,) = kept.replaced
-        assert texts(lost.messages) == ["2", "3"]
-        assert lost.at.tzinfo is not None
-
-    def test_of_two_equal_messages_one_can_be_lost(self) -> None:
-        kept = memory(user("x"), assistant("y"), user("x"))
-        kept.set([user("x")])
-        assert texts(kept.replaced[0].messages) == ["y", "x"]
-
     async def test_reset_forgets_everything(self) -> None:
         kept = memory(user("1"))
         kept.set([user("2")])
+        assert texts(kept.get_all()) == ["2"]
         kept.reset()
-        assert (kept.get_all(), kept.replaced) == ([], ())
+        assert kept.get_all() == []
         kept.put(user("3"))
         await kept.areset()
         assert kept.get_all() == []

@@ -151,7 +151,7 @@ class TestMemory:
         memory = CuratedMemory.from_defaults(
             config=CONFIG, provider="openai", counter="o200k_base", recall_tool=False
         )
-        data = {**memory.to_dict(), "live": "another process"}
+        data = memory.to_dict()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             curator = CuratedMemory.from_dict(data).curator
