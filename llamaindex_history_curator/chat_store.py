@@ -55,22 +55,6 @@ def open_chat_store(chat_store: ChatStore | None, database: dict[str, Any]) -> C
     return store
 
 
-def choose_key(chat_store_key: str, session_id: str | None, database: dict[str, Any]) -> str:
-    """Return which conversation of the store is meant.
-
-    Like `Memory`, a database without a name for the conversation gets one of its own, so that no
-    two people share one.
-    """
-    if session_id is None:
-        is_unnamed = chat_store_key == DEFAULT_CHAT_STORE_KEY and any(database.values())
-        return str(uuid4()) if is_unnamed else chat_store_key
-    if chat_store_key not in (DEFAULT_CHAT_STORE_KEY, session_id):
-        raise ConfigurationError(
-            "chat_store_key and session_id are both given, and differ. Fix: leave one of them out."
-        )
-    return session_id
-
-
 def with_id(message: ChatMessage) -> ChatMessage:
     """Return a message with an id of its own, by which it is recognised in the store."""
     keywords = {**message.additional_kwargs, _ID: uuid4().hex}

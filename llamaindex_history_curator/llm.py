@@ -147,14 +147,6 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
                 raise
             return getattr(llm, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        llm = self.__dict__.get("llm")
-        if name in type(self).model_fields or name.startswith("_") or not hasattr(llm, name):
-            super().__setattr__(name, value)
-            return
-        setattr(llm, name, value)
-        self._sender = None  # another model has another budget
-
     def _get_sender(self) -> _Sender:
         """Return the curator and the writer, made anew when a setting or the LLM was exchanged."""
         settings = (self.llm, *self._current_settings())

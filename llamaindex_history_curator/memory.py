@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import logging
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
@@ -18,13 +18,12 @@ from pydantic import ValidationError
 from history_curator.config import CuratorConfig, RetentionConfig, SharedOptions, check_options
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.integrations import ConfigSource, as_managers, rebuilt
+from history_curator.integrations import ConfigSource, rebuilt
 from history_curator.record.branches import Branches
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from llamaindex_history_curator.chat_store import (
     ChatStore,
     RecordMemory,
-    choose_key,
     hand_out,
     load_retention,
     open_chat_store,
@@ -39,6 +38,8 @@ from llamaindex_history_curator.models import (
     curator_from,
     load_curator_settings,
     make_curator,
+    restore_curator,
+    settings_to_save,
 )
 from llamaindex_history_curator.plain_values import (
     MissingStore,
@@ -50,6 +51,7 @@ from llamaindex_history_curator.plain_values import (
 from llamaindex_history_curator.tools_and_events import finish_view, has_marks, publish, span
 
 DEFAULT_TOKEN_LIMIT = 30_000
+_DATABASE = ("async_database_uri", "async_engine", "table_name", "db_schema")
 logger = logging.getLogger("llamaindex_history_curator")
 
 
@@ -80,7 +82,6 @@ class CuratedMemory(RecordMemory):
 
     _settings: dict[str, Any] = PrivateAttr(default_factory=dict)
     _view_curator: Curator = PrivateAttr()
-    _unlimited: Curator = PrivateAttr()
     _write: AdapterWriter = PrivateAttr()
 
     def __init__(self, **data: Any) -> None:
@@ -125,10 +126,6 @@ class CuratedMemory(RecordMemory):
         retention: RetentionConfig | dict[str, Any] | None = None,
         mark_cache: bool = False,
         token_flush_size: int | None = None,
-        async_database_uri: str | None = None,
-        async_engine: Any = None,
-        table_name: str | None = None,
-        db_schema: str | None = None,
         curator: Curator | None = None,
         config: ConfigSource | None = None,
         rewrite: bool = False,
@@ -138,37 +135,23 @@ class CuratedMemory(RecordMemory):
         """Create a memory.
 
         Takes the arguments of `ChatMemoryBuffer`, in its order, and those of `Memory`, by name,
-        without its memory blocks.
+        without its memory blocks: ``async_database_uri`` or ``async_engine``, ``table_name`` and
+        ``db_schema`` open a SQL store, where a conversation without a session id gets one of its
+        own. Further options are those of `Curator`: ``recall_tool``, ``compact_to``, ``bus``…
+        Limit, counter and provider follow `llm` where they are not given; `curator` stands for all
+        of them, and what is given beside `config` wins. `chat_history` replaces what is stored.
 
-        Args:
-            chat_history: replaces what the store holds under the key.
-            llm: the budget, the counter and the provider follow it where not given.
-            chat_store: any `BaseChatStore` or `AsyncDBChatStore`; in memory by default.
-            chat_store_key: the conversation of the store, like `session_id`.
-            token_limit: the budget of the view; 30,000 without an LLM.
-            tokenizer_fn: counts, instead of a counter.
-            session_id: another name for the chat store key.
-            managers: history managers, in order, or one alone.
-            provider: whose rules hold; ``"auto"`` finds out from the LLM.
-            counter: an encoding, a model name or a `TokenCounter`.
-            reserve: tokens to leave for what the caller adds, such as retrieved text.
-            retention: how much the store keeps of older turns' tool details.
-            mark_cache: put a `CachePoint` where the cache plan says it pays.
-            token_flush_size: how many tokens leave the view at once; ``compact_to`` in tokens.
-            async_database_uri: opens a SQL store, like `async_engine`, with a conversation of its
-                own where no session id is given.
-            async_engine: opens a SQL store.
-            table_name: the table of that store.
-            db_schema: the schema of that table.
-            curator: a curator made elsewhere, instead of managers, limit, provider and counter.
-            config: a `CuratorConfig`, a mapping or a file; what is given beside it wins.
-            rewrite: apply retention also to a store that can neither edit messages in place nor
-                replace them in one step. A crash in between loses the conversation.
-            objects: what ``"@name"`` options of the config stand for.
-            options: further arguments of `Curator`: ``recall_tool``, ``compact_to``, ``bus``…
+        `reserve` leaves tokens to what the caller adds, such as retrieved text. `retention` says
+        how much the store keeps of older turns' tool details; `rewrite` applies it also to a store
+        that can neither edit messages in place nor replace them in one step, where a crash in
+        between loses the conversation. `mark_cache` puts a `CachePoint` where the cache plan says
+        that it pays, `token_flush_size` is ``compact_to`` in tokens, and `objects` are what
+        ``"@name"`` options of the config stand for.
         """
+        database = {name: options.pop(name, None) for name in _DATABASE}
         known = inspect.signature(cls.from_defaults).parameters.keys() - {"options"}
-        check_keywords(cls.__name__, options, {*known, *SharedOptions.__annotations__, "name"})
+        known = {*known, *SharedOptions.__annotations__, *_DATABASE, "name"}
+        check_keywords(cls.__name__, options, known)
         if isinstance(chat_history, str):
             raise ConfigurationError(
                 f"chat_history is the text {chat_history!r:.40}. Fix: session_id= names the "
@@ -196,21 +179,17 @@ class CuratedMemory(RecordMemory):
             )
             if loaded.get("max_tokens") is None:
                 loaded["max_tokens"] = DEFAULT_TOKEN_LIMIT
-            settings = _settings_to_save(loaded, config)
+            settings = settings_to_save(loaded, config)
             curator = curator_from(loaded, llm)
         else:
             check_alone("a curator", config=config, objects=objects, managers=managers, **given)
         if config is not None and retention is None:
             retention = CuratorConfig.load(config).retention
-        database = {
-            "async_database_uri": async_database_uri,
-            "async_engine": async_engine,
-            "table_name": table_name,
-            "db_schema": db_schema,
-        }
+        if any(database.values()) and chat_store_key == DEFAULT_CHAT_STORE_KEY:
+            session_id = session_id or str(uuid4())  # no two people share a conversation
         memory = cls(
             chat_store=open_chat_store(chat_store, database),
-            chat_store_key=choose_key(chat_store_key, session_id, database),
+            chat_store_key=session_id or chat_store_key,
             curator=curator,
             retention=load_retention(retention),
             mark_cache=has_marks(llm, mark_cache),
@@ -244,7 +223,6 @@ class CuratedMemory(RecordMemory):
         if self.reserve:
             curator = rebuilt(curator, max_tokens=self.token_limit - self.reserve)
         self._view_curator = curator
-        self._unlimited = Curator(counter=curator.counter, provider=curator.profile)
         self._write = AdapterWriter(curator.profile.name)
 
     @property
@@ -313,7 +291,8 @@ class CuratedMemory(RecordMemory):
         start = max((place for place, role in enumerate(roles) if role == "user"), default=-1)
         system = [one for one in messages[:start] if one.role.value == "system"]
         turn = [*system, *messages[start:]]
-        curation = self._unlimited.curate(turn, tail="history", format=FORMAT)
+        unlimited = Curator(counter=self.curator.counter, provider=self.curator.profile)
+        curation = unlimited.curate(turn, tail="history", format=FORMAT)
         publish(curation, "memory", degraded=True)
         return list(map(hand_out, curation.messages))
 
@@ -323,11 +302,11 @@ class CuratedMemory(RecordMemory):
         """Return the settings, and a record held in this process, as JSON values."""
         curator, store, is_inside = self.curator, self.chat_store, is_in_memory(self.chat_store)
         record = self.get_all() if is_inside else ()
+        names = ("token_limit", "chat_store_key", "mark_cache", "reserve", "rewrite")
         return {
             "class_name": self.class_name(),
             "version": 1,
-            "token_limit": self.token_limit,
-            "chat_store_key": self.chat_store_key,
+            **{name: getattr(self, name) for name in names},
             "chat_store": getattr(store, "kind", store.class_name()),
             "store": store_reference(store),
             "inside": is_inside,
@@ -336,9 +315,6 @@ class CuratedMemory(RecordMemory):
             "managers": [type(manager).__name__ for manager in curator.managers],
             "settings": self._settings,
             "retention": None if self.retention is None else self.retention.model_dump(),
-            "mark_cache": self.mark_cache,
-            "reserve": self.reserve,
-            "rewrite": self.rewrite,
             "messages": list(map(message_to_dict, record)),
         }
 
@@ -364,7 +340,7 @@ class CuratedMemory(RecordMemory):
         memory = cls(
             chat_store=store or MissingStore(kind=data["chat_store"]),
             chat_store_key=data["chat_store_key"],
-            curator=kwargs.pop("curator", None) or _restore_curator(data, **kwargs),
+            curator=kwargs.pop("curator", None) or restore_curator(data, **kwargs),
             retention=load_retention(data["retention"]),
             mark_cache=data["mark_cache"],
             rewrite=data["rewrite"],
@@ -404,47 +380,6 @@ def _limit_of(curator: Curator) -> int:
             "token_limit instead of a curator."
         )
     return curator.max_tokens
-
-
-def _settings_to_save(loaded: Mapping[str, Any], config: ConfigSource | None) -> dict[str, Any]:
-    """Return the settings of a curator that JSON can hold, as a configuration."""
-    plain = {
-        name: value
-        for name, value in loaded.items()
-        if name in CuratorConfig.model_fields and isinstance(value, (str, int, float, type(None)))
-    }
-    base = CuratorConfig() if config is None else CuratorConfig.load(config)
-    return base.model_copy(update=plain).to_dict()
-
-
-def _restore_curator(
-    data: Mapping[str, Any], managers: Any = None, counter: Any = None, objects: Any = None
-) -> Curator:
-    """Return the curator of a saved memory, and warn of what JSON could not hold."""
-    config = CuratorConfig.load(data["settings"])
-    lost = [] if managers is not None or config.managers else list(data["managers"])
-    if managers is not None:
-        config = config.model_copy(update={"managers": ()})
-    settings = load_curator_settings(
-        config=config,
-        objects=objects,
-        token_limit=data["token_limit"],
-        provider=data["provider"],
-        counter=counter,
-    )
-    if managers is not None:
-        settings["managers"] = as_managers(managers)
-    curator = curator_from(settings, None)
-    if counter is None and curator.counter.name != data["counter"]:
-        lost.append(f"counter {data['counter']}")
-    if lost:
-        warnings.warn(
-            f"cannot be restored from JSON: {', '.join(lost)}. Fix: call from_dict with managers=, "
-            "counter= or curator=, or make the memory with config=.",
-            UserWarning,
-            stacklevel=4,
-        )
-    return curator
 
 
 class MemoryBranches(Branches[CuratedMemory]):

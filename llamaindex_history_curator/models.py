@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import count as numbers
 from operator import is_
 from typing import Any
@@ -27,7 +25,6 @@ from pydantic import BaseModel, Field
 
 from history_curator.config import CuratorConfig, check_names, check_options
 from history_curator.curator import Curator
-from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
 from history_curator.formats import parse_object, provider_for
 from history_curator.integrations import (
@@ -40,7 +37,7 @@ from history_curator.integrations import (
     rules_for,
 )
 from history_curator.managers import HistoryManager
-from history_curator.tokens import TokenCounter, find_family, get_counter
+from history_curator.tokens import MessageCounter, TokenCounter, find_family, get_counter
 from llamaindex_history_curator.messages import (
     CALL_KEYS,
     RESULT_ID_KEYS,
@@ -84,13 +81,9 @@ def budget_for_llm(
     Args:
         llm: its ``metadata`` says how large the window is, input and output together.
         tools: tools sent along. Leave out where the curator is given them anyway.
-        output: tokens reserved for the answer; the LLM's own ``num_output`` by default, and where
-            it has none, 4,096 or a quarter of the window.
-        margin: tokens reserved for what no counter sees; 5 % of the window by default.
+        output: tokens of the answer; the LLM's ``num_output`` by default, else at most 4,096.
+        margin: tokens for what no counter sees; 5 % of the window by default.
         counter: counts the tools; fitting the model by default.
-
-    Raises:
-        ConfigurationError: when nothing is left.
 
     Examples:
         >>> from llama_index.core.llms import MockLLM
@@ -142,7 +135,7 @@ def tool_schemas(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
     ]
 
 
-class TokenizerCounter:
+class TokenizerCounter(MessageCounter):
     """Counts with a tokenizer of LlamaIndex: a function from a text to its tokens.
 
     Examples:
@@ -150,31 +143,14 @@ class TokenizerCounter:
         4
     """
 
-    priming = 3
-
     def __init__(self, tokenize: Callable[[str], Sequence[Any]]) -> None:
         # Counts are cached under the name: two functions of one name must not be mixed up.
-        self.name = f"{getattr(tokenize, '__qualname__', type(tokenize).__name__)}#{next(_serial)}"
+        name = getattr(tokenize, "__qualname__", type(tokenize).__name__)
+        super().__init__(f"{name}#{next(_serial)}")
         self._tokenize = tokenize
-        self._framing = get_counter("o200k_base")
 
-    def count(self, text: str) -> int:
-        """Return the tokens of a text."""
+    def _count_text(self, text: str) -> int:
         return len(self._tokenize(text))
-
-    def count_entry(self, entry: ConversationEntry) -> int:
-        """Return the tokens of one message: its framing and media, and its texts."""
-        thoughts, calls = entry.reasoning or (), entry.tool_calls or ()
-        opaque = tuple(one for one in thoughts if not one.text)
-        bare = replace(entry, content=None, name=None, tool_calls=None, reasoning=opaque or None)
-        texts = [entry.content, entry.name, *(thought.text for thought in thoughts)]
-        texts += [text for call in calls for text in (call.name, call.arguments)]
-        framing = self._framing.count_entry(bare) + 3 * len(calls)
-        return framing + sum(self.count(text) for text in texts if text)
-
-    def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
-        """Return the tokens of the tool schemas sent along."""
-        return sum(self.count(json.dumps(tool, default=str)) for tool in tools or ())
 
 
 # Curators.
@@ -207,11 +183,6 @@ def load_curator_settings(
     """Return the arguments of a curator: as given, else from the config, else from the LLM."""
     if config is not None:
         check_alone("a config", managers=managers)
-    elif objects:
-        raise ConfigurationError(
-            "objects: they stand for the '@name' options of a config, and no config is given. "
-            "Fix: pass config= as well, or leave objects out."
-        )
     check_options({"max_tokens": token_limit}, max_tokens="token_limit")
     provider = None if provider == "auto" else provider
     named = {"max_tokens": token_limit, "counter": counter, "provider": provider}
@@ -222,6 +193,47 @@ def load_curator_settings(
     settings.setdefault("counter", counter_for_llm(llm))
     settings.setdefault("provider", provider_of(llm))
     return settings
+
+
+def settings_to_save(loaded: Mapping[str, Any], config: ConfigSource | None) -> dict[str, Any]:
+    """Return the settings of a curator that JSON can hold, as a configuration."""
+    plain = {
+        name: value
+        for name, value in loaded.items()
+        if name in CuratorConfig.model_fields and isinstance(value, (str, int, float, type(None)))
+    }
+    base = CuratorConfig() if config is None else CuratorConfig.load(config)
+    return base.model_copy(update=plain).to_dict()
+
+
+def restore_curator(
+    data: Mapping[str, Any], managers: Any = None, counter: Any = None, objects: Any = None
+) -> Curator:
+    """Return the curator of a saved memory, and warn of what JSON could not hold."""
+    config = CuratorConfig.load(data["settings"])
+    lost = [] if managers is not None or config.managers else list(data["managers"])
+    if managers is not None:
+        config = config.model_copy(update={"managers": ()})
+    settings = load_curator_settings(
+        config=config,
+        objects=objects,
+        token_limit=data["token_limit"],
+        provider=data["provider"],
+        counter=counter,
+    )
+    if managers is not None:
+        settings["managers"] = as_managers(managers)
+    curator = curator_from(settings, None)
+    if counter is None and curator.counter.name != data["counter"]:
+        lost.append(f"counter {data['counter']}")
+    if lost:
+        warnings.warn(
+            f"cannot be restored from JSON: {', '.join(lost)}. Fix: call from_dict with managers=, "
+            "counter= or curator=, or make the memory with config=.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return curator
 
 
 def check_alone(owner: str, **given: Any) -> None:

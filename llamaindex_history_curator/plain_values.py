@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Mapping, Sequence
-from enum import Enum
-from pathlib import PurePath
 from typing import Any, NoReturn, TypeVar, get_args
 
 from llama_index.core.base.llms.types import (
@@ -84,31 +82,22 @@ def message_to_dict(message: ChatMessage) -> dict[str, Any]:
         >>> message_from_dict(message_to_dict(ChatMessage("hi"))) == ChatMessage("hi")
         True
     """
-    data = {
+    return {
         "role": message.role.value,
         "blocks": [_encode(block.model_dump()) for block in message.blocks],
         "additional_kwargs": _encode(message.additional_kwargs),
     }
-    if type(message) is not ChatMessage:
-        rest = message.model_dump(exclude=set(ChatMessage.model_fields))
-        data |= {"class": _name(type(message)), "fields": _encode(rest)}
-    return data
 
 
 def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
     """Return the message that `message_to_dict` wrote.
 
     Raises:
-        ConversionError: when the role is missing or unknown, or when it is of a subclass of
-            `ChatMessage` that is not defined here.
+        ConversionError: when the role is missing or unknown.
     """
-    kind = _find_kind(data.get("class"))
     try:
-        message = kind(
-            role=data["role"],
-            blocks=[_read_block(block) for block in data.get("blocks", ())],
-            **decoded(data.get("fields") or {}),
-        )
+        blocks = [_read_block(block) for block in data.get("blocks", ())]
+        message = ChatMessage(role=data["role"], blocks=blocks)
     except (KeyError, ValidationError) as error:
         raise ConversionError(
             f"not a stored message ({error}).", fix="pass what message_to_dict returned."
@@ -116,23 +105,6 @@ def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
     # Set afterwards: given to the constructor, a legacy "images" keyword adds its images again.
     message.additional_kwargs = decoded(data.get("additional_kwargs") or {})
     return message
-
-
-def _name(kind: type[Any]) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _find_kind(name: str | None) -> type[ChatMessage]:
-    """Return a class by name, among those that are defined: a name imports nothing."""
-    found = [ChatMessage]
-    for kind in found:
-        if name in (None, _name(kind)):
-            return kind
-        found += kind.__subclasses__()
-    raise ConversionError(
-        f"no subclass of ChatMessage is called {name}.",
-        fix=f"import {str(name).rpartition('.')[0]} before loading.",
-    )
 
 
 def _read_block(data: Mapping[str, Any]) -> Any:
@@ -147,7 +119,7 @@ def _read_block(data: Mapping[str, Any]) -> Any:
 
 def _encode(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool, int, float)):
-        return value.value if isinstance(value, Enum) else value
+        return value
     if isinstance(value, (bytes, bytearray)):
         return {BYTES: base64.b64encode(value).decode("ascii")}
     if isinstance(value, BaseModel):
@@ -156,8 +128,6 @@ def _encode(value: Any) -> Any:
         return {str(key): _encode(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_encode(item) for item in value]
-    if isinstance(value, PurePath):
-        return str(value)
     return to_jsonable_python(value, fallback=str)
 
 

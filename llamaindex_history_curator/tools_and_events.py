@@ -25,8 +25,6 @@ from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base.event import BaseEvent
-from llama_index_instrumentation.dispatcher import Dispatcher
-from llama_index_instrumentation.event_handlers import NullEventHandler
 
 from history_curator.caching import Mark, ttl_of
 from history_curator.curator import Curation
@@ -93,9 +91,7 @@ class HistoryCuratedEvent(BaseEvent):
 
 
 def publish(curation: Curation, place: str, *, degraded: bool = False) -> None:
-    """Dispatch the event of one curation to LlamaIndex's handlers, if there are any."""
-    if not _has_handler():
-        return
+    """Dispatch the event of one curation to LlamaIndex's handlers."""
     report, actions = curation.report, actions_of(curation)
     dispatcher.event(
         HistoryCuratedEvent(
@@ -113,15 +109,6 @@ def publish(curation: Curation, place: str, *, degraded: bool = False) -> None:
             **{f"{action}_count": actions[action] for action in _ACTIONS},
         )
     )
-
-
-def _has_handler() -> bool:
-    each: Dispatcher | None = dispatcher
-    while each is not None:
-        if any(type(handler) is not NullEventHandler for handler in each.event_handlers):
-            return True
-        each = each.parent if each.propagate else None
-    return False
 
 
 # Cache marks.
@@ -143,9 +130,7 @@ def has_marks(llm: LLM | None, wanted: bool) -> bool:
 def mark_cache(messages: Sequence[ChatMessage], prefix: int) -> list[ChatMessage]:
     """Return the messages with a `CachePoint` at the end of the first ``prefix`` of them.
 
-    The marked message is a copy; all others are the same objects. Nothing is marked where the
-    prefix holds no block that can carry a mark, or where four points, the most a provider takes,
-    are there already.
+    The marked message is a copy; a message that can carry no mark passes it to the one before.
 
     Examples:
         >>> marked = mark_cache([ChatMessage("hello"), ChatMessage("and?")], 1)

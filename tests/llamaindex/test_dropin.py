@@ -74,7 +74,6 @@ class TestArguments:
             ({"image_token_size_estimate": 9}, "leave it out"),
             ({"chat_history": "session"}, "session_id="),
             ({"tokenizer_fn": str.split, "counter": "gpt-4o"}, "both given"),
-            ({"session_id": "a", "chat_store_key": "b"}, "differ"),
             ({"chat_store": SimpleChatStore(), "table_name": "t"}, "together"),
             ({"memory_blocks": []}, "managers="),
         ],

@@ -22,7 +22,7 @@ from tests.llamaindex.factories import assistant, texts, user
 from tests.llamaindex.models import RecordingLLM, cost, problems
 
 LIMIT = 700
-TURNS = 100
+TURNS = 40
 MODES = ("chat", "achat", "stream", "astream")
 
 
@@ -114,7 +114,7 @@ async def ask(engine: Any, mode: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_hundred_turns(mode: str, index: VectorStoreIndex) -> None:
+async def test_forty_turns(mode: str, index: VectorStoreIndex) -> None:
     # Side by side, because LlamaIndex's streams sleep a tenth of a second at a time.
     await asyncio.gather(*(converse(name, mode, index) for name in ENGINES))
 

@@ -161,14 +161,6 @@ class TestTheWrappedLLM:
         with pytest.raises(AttributeError, match="nothing_of_the_kind"):
             _ = llm.nothing_of_the_kind
 
-    def test_what_is_set_reaches_it(self) -> None:
-        wire = Wire("openai")
-        llm = CuratedLLM(wire.llm)
-        before = llm._get_sender().curator.max_tokens
-        llm.model = "gpt-4"
-        assert wire.llm.model == "gpt-4"
-        assert llm._get_sender().curator.max_tokens != before
-
     @pytest.mark.parametrize("way", ["sync", "async", "as_structured_llm"])
     def test_structured_answers_are_asked_for_natively_and_curated(self, way: str) -> None:
         wire = Wire("openai", lambda body: Step('{"score": 7}'))

@@ -176,15 +176,6 @@ class TestMixing:
         for tool in (recall_tool(old), recall_tool(old.sql_store, chat_store_key="s")):
             assert "4711" in (await tool.acall(query="gate code")).content
 
-    @pytest.mark.parametrize("store", ["sqlite", "sqlite-memory"], indirect=True)
-    async def test_sync_calls_inside_a_running_loop(self, store: Any, key: str) -> None:
-        memory = CuratedMemory.from_defaults(chat_store=store, chat_store_key=key)
-        await memory.aput(user("1"))
-        memory.put(assistant("2"))
-        await asyncio.to_thread(memory.put, user("3"))
-        await memory.aput(assistant("4"))
-        assert texts(memory.get_all()) == texts(await memory.aget_all()) == ["1", "2", "3", "4"]
-
     async def test_what_memory_archived_is_part_of_the_record(self) -> None:
         old = Memory.from_defaults(
             session_id="s", token_limit=50, token_flush_size=10, tokenizer_fn=str.split
