@@ -344,7 +344,7 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
     ) -> Model:
         """Return an answer of a class, from a curated view."""
         steps = self._predict("structured_predict", output_cls, prompt, kwargs)
-        return await run_async(steps)  # type: ignore[no-any-return]
+        return await run_async(steps)
 
     def stream_structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Any:
         """Stream an answer of a class, from a curated view."""
