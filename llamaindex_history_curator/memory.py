@@ -393,7 +393,6 @@ class MemoryBranches(Branches[CuratedMemory]):
 
     Examples:
         >>> from llama_index.core.storage.chat_store import SimpleChatStore
-    from pydantic import ValidationError
         >>> branches = MemoryBranches("ann", SimpleChatStore(), token_limit=1_000)
         >>> branches.open().put_messages([ChatMessage("hello"), ChatMessage("Oslo?")])
         >>> branches.fork("edited", at=1).put(ChatMessage("Rome?"))
