@@ -10,7 +10,6 @@ except ModuleNotFoundError as error:
         'Fix: pip install "history-curator[llamaindex]"'
     ) from error
 
-from llamaindex_history_curator._rows import message_from_dict, message_to_dict
 from llamaindex_history_curator.agents import (
     CuratedAgentWorkflow,
     CuratedFunctionAgent,
@@ -20,12 +19,8 @@ from llamaindex_history_curator.llm import CuratedLLM
 from llamaindex_history_curator.memory import CuratedMemory, MemoryBranches
 from llamaindex_history_curator.messages import LlamaIndexFormat
 from llamaindex_history_curator.models import budget_for_llm
-from llamaindex_history_curator.record import Replaced
-from llamaindex_history_curator.tools_and_events import (
-    HistoryCuratedEvent,
-    mark_cache,
-    recall_tool,
-)
+from llamaindex_history_curator.plain_values import message_from_dict, message_to_dict
+from llamaindex_history_curator.tools_and_events import HistoryCuratedEvent, mark_cache, recall_tool
 
 __all__ = [
     "CuratedAgentWorkflow",
@@ -36,7 +31,6 @@ __all__ = [
     "HistoryCuratedEvent",
     "LlamaIndexFormat",
     "MemoryBranches",
-    "Replaced",
     "budget_for_llm",
     "mark_cache",
     "message_from_dict",

@@ -18,10 +18,7 @@ from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
 from llama_index.core.agent.workflow.workflow_events import AgentOutput
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, TextBlock
 from llama_index.core.llms import LLM
-from llama_index.core.memory import BaseMemory, ChatMemoryBuffer
-from llama_index.core.memory.chat_memory_buffer import DEFAULT_TOKEN_LIMIT_RATIO
-from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
-from llama_index.core.storage.chat_store import SimpleChatStore
+from llama_index.core.memory import BaseMemory
 from llama_index.core.tools import AsyncBaseTool
 from llama_index.core.workflow import Context, Workflow
 from pydantic import Field, PrivateAttr
@@ -29,10 +26,10 @@ from pydantic import Field, PrivateAttr
 from history_curator.entries import recall_tool_name
 from history_curator.errors import ConfigurationError
 from history_curator.record.recall import RecallRequest
-from llamaindex_history_curator._rows import copy_message
 from llamaindex_history_curator.llm import CuratedLLM, View
 from llamaindex_history_curator.memory import CuratedMemory
 from llamaindex_history_curator.models import CurationSettings, check_keywords, counter_for_llm
+from llamaindex_history_curator.plain_values import copy_value
 from llamaindex_history_curator.tools_and_events import (
     read_react_steps,
     recall_tool,
@@ -50,7 +47,7 @@ _STATED = "history_curator_stated"
 class CuratedAgent(CurationSettings, BaseWorkflowAgent):
     """The parts that all kinds of curated agents share."""
 
-    recall_tool: bool | str = Field(default=False, frozen=True)
+    recall_tool: bool | str | None = Field(default=None, frozen=True)
 
     _curated: tuple[tuple[Any, ...], CuratedLLM] | None = PrivateAttr(default=None)
 
@@ -58,11 +55,11 @@ class CuratedAgent(CurationSettings, BaseWorkflowAgent):
         check_keywords(type(self).__name__, kwargs, {*type(self).model_fields, *_ARGUMENTS})
         super().__init__(*args, **kwargs)
         self._current_settings()
-        self._make_curator(None)
-        self._add_recall_tool()
+        self._add_recall_tool(self._make_curator(None).recall_tool)
 
-    def _add_recall_tool(self) -> None:
-        recalls, tools = self._recalls, list[Any](self.tools or ())
+    def _add_recall_tool(self, configured: bool | str) -> None:
+        recalls = configured if self.recall_tool is None else self.recall_tool
+        tools = list[Any](self.tools or ())
         if not recalls or any(tool.metadata.fn_schema is RecallRequest for tool in tools):
             return
         name = recall_tool_name(recalls)
@@ -83,22 +80,8 @@ class CuratedAgent(CurationSettings, BaseWorkflowAgent):
         self.__dict__["tools"] = tools
 
     def _curator_options(self) -> dict[str, Any]:
-        options = {"name": self.name, "recall_tool": self.recall_tool, **super()._curator_options()}
-        if self.config is None:
-            return options
-        own = self.config.model_fields_set
-        return {
-            name: value
-            for name, value in options.items()
-            if name not in own or (name != "name" and name in self.model_fields_set)
-        }
-
-    @property
-    def _recalls(self) -> bool | str:
-        if self.curator is not None or self.config is None:
-            return self.recall_tool
-        found: bool | str = self._curator_options().get("recall_tool", self.config.recall_tool)
-        return found
+        options = {"name": self.name, **super()._curator_options()}
+        return options if self.recall_tool is None else {**options, "recall_tool": self.recall_tool}
 
     def _curated_llm(self) -> CuratedLLM:
         """Return the LLM with the settings of the agent, made anew when one was exchanged."""
@@ -124,20 +107,13 @@ class CuratedAgent(CurationSettings, BaseWorkflowAgent):
             token_limit=curator.max_tokens,
             provider=curator.profile.name,
             counter=curator.counter if self.curator else self.counter or counter_for_llm(self.llm),
-            recall_tool=self._recalls,
+            recall_tool=curator.recall_tool,
         )
 
     async def take_step(
-        self,
-        ctx: Any,
-        llm_input: list[ChatMessage],
-        tools: Sequence[Any],
-        memory: BaseMemory,
+        self, ctx: Any, llm_input: list[ChatMessage], tools: Sequence[Any], memory: BaseMemory
     ) -> AgentOutput:
         """Take one step from a curated view of everything so far."""
-        if await self._has_default_memory(ctx, memory):
-            llm_input = list(map(copy_message, llm_input))
-            memory = await self._replace_memory(ctx, memory)
         llm_input = await _show_state(ctx, llm_input)
         # A stand-in whose LLM is curated; `llm` of the agent stays the one it was given.
         agent = copy.copy(self)
@@ -148,29 +124,6 @@ class CuratedAgent(CurationSettings, BaseWorkflowAgent):
             # LlamaIndex asks for a last answer from the memory, and forgets the steps of the run.
             await self._remember_run(ctx, memory)
         return output
-
-    async def _has_default_memory(self, ctx: Any, memory: Any) -> bool:
-        """Whether a workflow of several agents made the memory, because nobody passed one."""
-        limit = int(self.llm.metadata.context_window * DEFAULT_TOKEN_LIMIT_RATIO)
-        return (
-            type(memory) is ChatMemoryBuffer
-            and memory.token_limit == limit
-            and memory.chat_store_key == DEFAULT_CHAT_STORE_KEY
-            and type(memory.chat_store) is SimpleChatStore
-            and bool(await ctx.store.get("agents", default=None))
-        )
-
-    async def _replace_memory(self, ctx: Any, memory: Any) -> CuratedMemory:
-        """Put a curated memory over the same store into the context."""
-        replacement, store = self.new_memory(), memory.chat_store
-        replacement.chat_store = store
-        await ctx.store.set("memory", replacement)
-        record = store.get_messages(memory.chat_store_key)
-        is_stated = await ctx.store.get("formatted_input_with_state", default=False)
-        if is_stated and record and record[-1].role.value == "user" and len(record[-1].blocks) == 1:
-            # LlamaIndex wrote the state into the question that the memory handed out.
-            record[-1].blocks = [TextBlock(text=await ctx.store.get("user_msg_str", default=""))]
-        return replacement
 
     async def _remember_run(self, ctx: Any, memory: BaseMemory) -> None:
         """Put the steps of the run into the memory."""
@@ -210,8 +163,7 @@ class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
         mark_cache: put a `CachePoint` where the cache plan says it pays.
         retrieve: bring what matters to the question back from before the cutoff; for long chats.
         curator: a curator made elsewhere, instead of all of the above but the mark.
-        config: a `CuratorConfig`, a mapping or a file; limit, provider, counter and recall win
-            over it.
+        config: a `CuratorConfig`, a mapping or a file; what is given beside it wins.
         objects: what ``"@name"`` options of the config stand for.
 
     Raises:
@@ -247,11 +199,7 @@ class CuratedReActAgent(CuratedAgent, ReActAgent):
         return curated
 
     async def take_step(
-        self,
-        ctx: Any,
-        llm_input: list[ChatMessage],
-        tools: Sequence[Any],
-        memory: BaseMemory,
+        self, ctx: Any, llm_input: list[ChatMessage], tools: Sequence[Any], memory: BaseMemory
     ) -> AgentOutput:
         """Take one step from a curated view of everything so far."""
         if llm_input and llm_input[0].role.value == "system" and not self.system_prompt:
@@ -277,10 +225,9 @@ _steps: ContextVar[tuple[Any, ...]] = ContextVar("react_steps", default=())
 class CuratedAgentWorkflow(AgentWorkflow):
     """An `AgentWorkflow` of curated agents, with one complete record.
 
-    Curated agents work in a plain `AgentWorkflow` as well. This one adds what only the workflow
-    can do: a memory that is passed is used also in a context that had another, the first run
-    without one starts with a `CuratedMemory`, and the last answer of a run that is stopped early
-    is asked for from a curated view.
+    Curated agents work in a plain `AgentWorkflow` as well. In this one, a memory that is passed is
+    used also in a context that had another, the first run without one starts with a
+    `CuratedMemory`, and the last answer of a run that is stopped early is curated.
 
     Examples:
         >>> from llama_index.core.llms import MockLLM
@@ -346,7 +293,7 @@ async def _show_state(ctx: Any, messages: Sequence[ChatMessage]) -> list[ChatMes
         if out[place].role.value != "user" or not texts or stated is None:
             continue
         if "\n".join(block.text for block in texts) == asked:
-            out[place] = copy_message(out[place])
+            out[place] = copy_value(out[place])
             _texts_of(out[place])[-1].text = stated
             break
     return out

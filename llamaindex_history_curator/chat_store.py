@@ -1,53 +1,52 @@
-"""Sync and async chat stores behind one interface."""
+"""Sync and async chat stores behind one interface, and the record that a memory keeps in them."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
 from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
-from sqlalchemy.engine import URL, make_url
 
 from history_curator.config import RetentionConfig
-from history_curator.errors import ConfigurationError, a_type
-from history_curator.integrations import prune_connection
+from history_curator.errors import ConfigurationError, ConversionError, a_type
 from history_curator.record.outbox import WriteBehind
-from llamaindex_history_curator._rows import message_to_dict
+from history_curator.record.prune import prune_connection
+from history_curator.record.retention import Retention
+from history_curator.run_steps import Call, Steps, run_async, run_sync
+from llamaindex_history_curator.messages import FORMAT
+from llamaindex_history_curator.plain_values import copy_value, message_to_dict
 
 ChatStore = BaseChatStore | AsyncDBChatStore
 Prune = Callable[[int | None], Coroutine[Any, Any, bool]]
 R = TypeVar("R")
 
-ID = "history_curator_id"
+_ID = "history_curator_id"
 """The keyword under which a stored message carries its id; no message that is read back has it."""
 _TABLE = "llama_index_memory"
 _REPLACE_IN_ONE_STEP = frozenset({"SimpleChatStore.set_messages", "PostgresChatStore.set_messages"})
 """The other stores delete first and add afterwards."""
+_STORE_FIELDS = frozenset(("chat_store", "chat_store_key", "retention", "rewrite"))
 
 
 def open_chat_store(chat_store: ChatStore | None, database: dict[str, Any]) -> ChatStore:
-    """Return the chat store, opened from the arguments of `Memory` where it is not given.
-
-    Raises:
-        ConfigurationError: for anything that is not a chat store, or for both.
-    """
+    """Return the chat store, opened from the arguments of `Memory` where it is not given."""
     given = {name: value for name, value in database.items() if value is not None}
     if chat_store is not None and given:
         raise ConfigurationError(
             f"chat_store is given together with {', '.join(given)}. Fix: leave one of them out."
         )
     if chat_store is not None:
-        return check_chat_store(chat_store)
+        return chat_store
     if not given:
         return SimpleChatStore()
     store = SQLAlchemyChatStore(**{"table_name": _TABLE, **given})
@@ -56,63 +55,193 @@ def open_chat_store(chat_store: ChatStore | None, database: dict[str, Any]) -> C
     return store
 
 
-def check_chat_store(store: Any) -> ChatStore:
-    """Return a chat store.
-
-    Raises:
-        ConfigurationError: for anything that is not one.
-    """
-    if not isinstance(store, (BaseChatStore, AsyncDBChatStore)):
-        raise ConfigurationError(
-            f"chat_store: {a_type(store)} is not a chat store. "
-            "Fix: pass a BaseChatStore or an AsyncDBChatStore."
-        )
-    return store
-
-
-def choose_key(chat_store_key: str, session_id: str | None, database: dict[str, Any]) -> str:
-    """Return which conversation of the store is meant.
-
-    Like `Memory`, a database without a name for the conversation gets one of its own, so that no
-    two people share one.
-    """
-    if session_id is None:
-        is_unnamed = chat_store_key == DEFAULT_CHAT_STORE_KEY and any(database.values())
-        return str(uuid4()) if is_unnamed else chat_store_key
-    if chat_store_key not in (DEFAULT_CHAT_STORE_KEY, session_id):
-        raise ConfigurationError(
-            "chat_store_key and session_id are both given, and differ. Fix: leave one of them out."
-        )
-    return session_id
-
-
 def with_id(message: ChatMessage) -> ChatMessage:
     """Return a message with an id of its own, by which it is recognised in the store."""
-    keywords = {**message.additional_kwargs, ID: uuid4().hex}
+    keywords = {**message.additional_kwargs, _ID: uuid4().hex}
     return message.model_copy(update={"additional_kwargs": keywords})
 
 
-def without_id(message: ChatMessage) -> ChatMessage:
-    """Return a message as it was before it was stored."""
-    if ID not in message.additional_kwargs:
+def _without_id(message: ChatMessage) -> ChatMessage:
+    if _ID not in message.additional_kwargs:
         return message
-    rest = {key: value for key, value in message.additional_kwargs.items() if key != ID}
+    rest = {key: value for key, value in message.additional_kwargs.items() if key != _ID}
     return message.model_copy(update={"additional_kwargs": rest})
+
+
+def hand_out(message: ChatMessage) -> ChatMessage:
+    """Return a copy of a stored message, as it was before it was stored."""
+    return copy_value(_without_id(message))
+
+
+# The record of a memory.
+
+
+class RecordMemory(BaseChatStoreMemory):
+    """The writing half of a memory: put, set, reset, and everything back.
+
+    Stores copies and returns copies. In a database a message is stored with an id, given when it
+    is put; messages that are returned have none. A field that is assigned holds from then on:
+    another `chat_store_key` is another conversation.
+    """
+
+    chat_store: Any = Field(default_factory=SimpleChatStore, exclude=True, repr=False)
+    chat_store_key: str = DEFAULT_CHAT_STORE_KEY
+    retention: RetentionConfig | None = None
+    rewrite: bool = False
+
+    _conversation: WriteBehind[ChatMessage] = PrivateAttr()
+    _retention: Retention = PrivateAttr()
+    _is_open: bool = PrivateAttr(default=False)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Open the store."""
+        super().model_post_init(context)
+        self._open_store()
+        self._is_open = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in type(self).model_fields or not self._is_open:
+            super().__setattr__(name, value)
+            return
+        waiting = self._conversation.pending if name in _STORE_FIELDS else ()
+        if waiting and not self._conversation.flush():
+            raise ConfigurationError(
+                f"{name}: {len(waiting)} messages still wait for the chat store, which is down. "
+                "Fix: assign it when `degraded` is False."
+            )
+        before = dict(self.__dict__)
+        super().__setattr__(name, load_retention(value) if name == "retention" else value)
+        try:
+            self._apply(name)
+        except Exception:
+            self.__dict__.update(before)
+            raise
+
+    def _apply(self, name: str) -> None:
+        """Make a field that was assigned hold."""
+        if name in _STORE_FIELDS:
+            self._open_store()
+
+    def _open_store(self) -> None:
+        store = self.chat_store
+        if not isinstance(store, (BaseChatStore, AsyncDBChatStore)):
+            raise ConfigurationError(
+                f"chat_store: {a_type(store)} is not a chat store. "
+                "Fix: pass a BaseChatStore or an AsyncDBChatStore."
+            )
+        prune = None
+        if self.retention is not None:
+            prune = _make_pruner(store, self.chat_store_key, self.retention)
+        set_messages = getattr(type(store).set_messages, "__qualname__", "")
+        self._retention = Retention(
+            FORMAT,
+            self.retention,
+            store=type(store).__name__,
+            in_place=prune is not None,
+            rewrites=self.rewrite or set_messages in _REPLACE_IN_ONE_STEP,
+            shadow=self._is_shadow,
+        )
+        self._conversation = open_conversation(store, self.chat_store_key, self._stamp, prune)
+
+    @property
+    def session_id(self) -> str:
+        """The conversation of the store: `chat_store_key`, by the name `Memory` has for it."""
+        return self.chat_store_key
+
+    @session_id.setter
+    def session_id(self, value: str) -> None:
+        self.chat_store_key = value
+
+    def get_all(self) -> list[ChatMessage]:
+        """Return the record: everything put and not reset, oldest first."""
+        return list(map(hand_out, self._conversation.read()))
+
+    async def aget_all(self) -> list[ChatMessage]:
+        """Return the record: everything put and not reset, oldest first."""
+        return list(map(hand_out, await self._conversation.aread()))
+
+    def put(self, message: ChatMessage) -> None:
+        """Add one message to the record."""
+        self.put_messages([message])
+
+    async def aput(self, message: ChatMessage) -> None:
+        """Add one message to the record."""
+        await self.aput_messages([message])
+
+    def put_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the record, all at once."""
+        run_sync(self._retention.add(self._conversation, _take_in(messages)))
+
+    async def aput_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the record, all at once."""
+        await run_async(self._retention.add(self._conversation, _take_in(messages)))
+
+    def set(self, messages: list[ChatMessage]) -> None:
+        """Replace the record."""
+        run_sync(self._set(messages))
+
+    async def aset(self, messages: list[ChatMessage]) -> None:
+        """Replace the record."""
+        await run_async(self._set(messages))
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._conversation.clear()
+
+    async def areset(self) -> None:
+        """Forget everything."""
+        await self._conversation.aclear()
+
+    def _set(self, messages: Sequence[ChatMessage]) -> Steps[None]:
+        conversation, fresh = self._conversation, _take_in(messages)
+        if not (yield Call(conversation.rewrite, conversation.arewrite, (lambda _: fresh,))):
+            yield Call(conversation.clear, conversation.aclear)
+            yield Call(conversation.add, conversation.aadd, (fresh,))
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the chat store failed the last time it was asked."""
+        return self._conversation.degraded
+
+    @property
+    def _is_shadow(self) -> bool:
+        return getattr(getattr(self, "curator", None), "mode", None) == "shadow"
+
+    def _stamp(self, message: ChatMessage) -> ChatMessage:
+        # A dict cannot fail halfway, and shadow stores what it is given.
+        is_plain = isinstance(self.chat_store, SimpleChatStore) or self._is_shadow
+        return message if is_plain else with_id(message)
+
+
+def _take_in(messages: Sequence[Any]) -> list[ChatMessage]:
+    """Return copies of messages, and refuse anything else before it is stored."""
+    for index, message in enumerate(messages):
+        if not isinstance(message, ChatMessage):
+            raise ConversionError(
+                f"expected a ChatMessage, got {type(message).__name__}.",
+                index=index,
+                fix='put ChatMessage(role="user", content=…).',
+            )
+    return list(map(hand_out, messages))
+
+
+def load_retention(given: RetentionConfig | dict[str, Any] | None) -> RetentionConfig | None:
+    """Return retention as a configuration."""
+    return RetentionConfig.from_dict(given) if isinstance(given, dict) else given
+
+
+# One conversation of a store.
 
 
 def open_conversation(
     store: ChatStore,
     key: str,
-    stamp: Callable[[ChatMessage], ChatMessage],
+    stamp: Callable[[ChatMessage], ChatMessage] = with_id,
     prune: Prune | None = None,
 ) -> WriteBehind[ChatMessage]:
     """Return one conversation of a chat store, which goes on from memory while the store is down.
 
-    Args:
-        store: any chat store.
-        key: the conversation.
-        stamp: gives a message its id when it is added.
-        prune: see `make_pruner`.
+    `stamp` gives a message its id when it is added; `prune` applies retention in the store.
     """
     if isinstance(store, AsyncDBChatStore):
         calls = _async_store_calls(store, key, prune)
@@ -161,17 +290,8 @@ def _async_store_calls(store: AsyncDBChatStore, key: str, prune: Prune | None) -
     return sync | {f"a{name}": partial(loop.arun, call) for name, call in calls.items()}
 
 
-def replaces_in_one_step(store: ChatStore) -> bool:
-    """Whether `set_messages` of a store leaves either the old conversation or the new one."""
-    return getattr(type(store).set_messages, "__qualname__", "") in _REPLACE_IN_ONE_STEP
-
-
-def make_pruner(store: ChatStore, key: str, retention: RetentionConfig) -> Prune | None:
-    """Return what applies retention to the rows of a SQL store, or None for other stores.
-
-    Rows are edited in place in one transaction. It takes how many turns grew old (None looks at
-    all), and returns whether anything changed.
-    """
+def _make_pruner(store: ChatStore, key: str, retention: RetentionConfig) -> Prune | None:
+    """Return what edits the rows of a SQL store in one transaction, or None for other stores."""
     if not isinstance(store, SQLAlchemyChatStore):
         return None
 
@@ -187,12 +307,12 @@ def make_pruner(store: ChatStore, key: str, retention: RetentionConfig) -> Prune
 
 
 def _read_id(message: ChatMessage) -> str | None:
-    found = message.additional_kwargs.get(ID)
+    found = message.additional_kwargs.get(_ID)
     return found if isinstance(found, str) else None
 
 
 def _is_same(stored: Any, given: Any) -> bool:
-    stored, given = without_id(stored), without_id(given)
+    stored, given = _without_id(stored), _without_id(given)
     return bool(stored == given) or message_to_dict(stored) == message_to_dict(given)
 
 
@@ -243,10 +363,10 @@ class BackgroundLoop:
                 if engine is not None and engine.dialect.name != "sqlite":
                     # Connections so far stay with the loop that opened them.
                     engine.sync_engine.dispose(close=False)
-                loop = asyncio.new_event_loop()
+                self._loop = asyncio.new_event_loop()
                 name = "history-curator-store"
-                threading.Thread(target=_run_loop, args=(loop,), name=name, daemon=True).start()
-                self._loop = loop
+                target = partial(_run_loop, self._loop)
+                threading.Thread(target=target, name=name, daemon=True).start()
             return self._loop
 
     def close(self) -> None:
@@ -281,62 +401,3 @@ def loop_of(store: AsyncDBChatStore) -> BackgroundLoop:
             loop = _loops[key] = BackgroundLoop(store)
             weakref.finalize(store, lambda: _loops.pop(key).close())
         return loop
-
-
-# How a memory that was saved as JSON finds its chat store again.
-
-
-def is_in_memory(store: ChatStore) -> bool:
-    """Whether a store lives in the memory of this process, and nowhere else."""
-    if not isinstance(store, SQLAlchemyChatStore):
-        return isinstance(store, SimpleChatStore)
-    url = _url_of(store)
-    name = url.database or ""
-    return url.get_backend_name() == "sqlite" and (
-        name in ("", ":memory:") or "mode=memory" in name or url.query.get("mode") == "memory"
-    )
-
-
-def _url_of(store: SQLAlchemyChatStore) -> URL:
-    engine = store._async_engine
-    return make_url(store.async_database_uri) if engine is None else engine.url
-
-
-def store_reference(store: ChatStore) -> dict[str, Any] | None:
-    """Return the address of a SQL store, or None where only its owner can open it again.
-
-    A password is never written down, nor an address that leaves out how to connect.
-    """
-    if type(store) is not SQLAlchemyChatStore or is_in_memory(store):
-        return None
-    url = make_url(store.async_database_uri)
-    if url.password or _url_of(store) != url:
-        return None
-    if url.get_backend_name() == "sqlite" and not str(url.database).startswith("file:"):
-        url = url.set(database=os.path.abspath(str(url.database)))
-    return {
-        "table_name": store.table_name,
-        "async_database_uri": url.render_as_string(),
-        "db_schema": store.db_schema,
-    }
-
-
-class MissingStore(BaseChatStore):
-    """Stands for a store that is not open in this process: every use is an error that says so."""
-
-    kind: str
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name LlamaIndex knows this store by."""
-        return "MissingStore"
-
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise ConfigurationError(
-            f"the {self.kind} of this memory is not open in this process, so nothing can be read "
-            "or added. Fix: pass memory= to the run of the agent, or chat_store= to "
-            "CuratedMemory.from_dict."
-        )
-
-    set_messages = get_messages = add_message = get_keys = _refuse  # type: ignore[pydantic-field]
-    delete_messages = delete_message = delete_last_message = _refuse  # type: ignore[pydantic-field]

@@ -22,12 +22,12 @@ from llama_index.core.bridge.pydantic import SerializeAsAny
 from llama_index.core.llms import LLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
-from llama_index.core.prompts import BasePromptTemplate
+from llama_index.core.prompts import ChatPromptTemplate
 from llama_index.core.tools.types import BaseTool
 from pydantic import BaseModel, PrivateAttr
 
 from history_curator.curator import Curation, Curator
-from history_curator.integrations import RETRIES, CuratedCall
+from history_curator.integrations import RETRIES, CuratedModelCall
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from history_curator.tokens import read_usage
 from llamaindex_history_curator.messages import FORMAT
@@ -91,8 +91,6 @@ class View(list[ChatMessage]):
 
 
 class _Sender(NamedTuple):
-    """Everything that is made once from the settings."""
-
     settings: tuple[Any, ...]
     curator: Curator
     write: AdapterWriter
@@ -102,27 +100,12 @@ class _Sender(NamedTuple):
 class CuratedLLM(CurationSettings, FunctionCallingLLM):
     """Wraps an LLM so that every chat, with or without tools, is sent as a curated view.
 
-    For everything that has no drop-in of its own: custom workflows, an agent of another kind, a
-    chat engine whose retrieved text must stay within the budget as well. Answers, streams and
-    errors of the wrapped LLM pass through untouched, structured answers are asked for its own
-    way, and whatever else it has, such as its ``model``, is there. The usage a chat reports is
-    noted, and the next view is counted from there. A chat that the provider refuses as
-    too long is repeated with a smaller view, at most twice.
+    Answers, streams and errors of the wrapped LLM pass through untouched, structured answers are
+    asked for its own way, and whatever else it has, such as its ``model``, is there. The usage a
+    chat reports is noted, and the next view is counted from there. A chat that the provider refuses
+    as too long is repeated with a smaller view, at most twice.
 
-    Args:
-        llm: the LLM to wrap.
-        token_limit: the budget of every call, tools included; by default what the LLM takes.
-        managers: history managers, in order.
-        provider: whose rules hold; ``"auto"`` finds out from the LLM.
-        counter: an encoding, a model name or a `TokenCounter`; by default the LLM's.
-        mark_cache: put a `CachePoint` where the cache plan says it pays.
-        retrieve: bring what matters to the question back from before the cutoff; for long chats.
-        curator: a curator made elsewhere, instead of limit, managers, provider and counter.
-        config: a `CuratorConfig`, a mapping or a file; limit, provider and counter win over it.
-        objects: what ``"@name"`` options of the config stand for.
-
-    Raises:
-        ConfigurationError: for an argument or a provider nobody knows.
+    The other arguments are those of `CuratedFunctionAgent`, but for the recall tool.
 
     Examples:
         >>> from llama_index.core.llms import ChatMessage, MockLLM
@@ -163,14 +146,6 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
             if llm is None or name.startswith("_"):
                 raise
             return getattr(llm, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        llm = self.__dict__.get("llm")
-        if name in type(self).model_fields or name.startswith("_") or not hasattr(llm, name):
-            super().__setattr__(name, value)
-            return
-        setattr(llm, name, value)
-        self._sender = None  # another model has another budget
 
     def _get_sender(self) -> _Sender:
         """Return the curator and the writer, made anew when a setting or the LLM was exchanged."""
@@ -229,7 +204,7 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
             view = first if curation is first.curation else self._write_view(curation)
             return Call(ask, aask, (view,))
 
-        answer = yield from CuratedCall(
+        answer = yield from CuratedModelCall(
             self._get_sender().curator,
             messages,
             self._curate_options(tools),
@@ -353,7 +328,7 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
         schema = {"type": "function", "function": function}
 
         def give(ask: Callable[..., Any], view: View) -> Any:
-            return ask(output_cls, ReadyPrompt.of(view), **options)
+            return ask(output_cls, ReadyPrompt(view), **options)  # type: ignore[call-arg]
 
         ask, aask = (partial(give, getattr(self.llm, name)) for name in (method, f"a{method}"))
         _, answer = yield from self._send(messages, [schema], ask, aask)
@@ -361,17 +336,15 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
 
     def structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Model:
         """Return an answer of a class, from a curated view."""
-        answer: Model = run_sync(self._predict("structured_predict", output_cls, prompt, kwargs))
-        return answer
+        steps = self._predict("structured_predict", output_cls, prompt, kwargs)
+        return run_sync(steps)  # type: ignore[no-any-return]
 
     async def astructured_predict(
         self, output_cls: type[Model], prompt: Any, **kwargs: Any
     ) -> Model:
         """Return an answer of a class, from a curated view."""
-        answer: Model = await run_async(
-            self._predict("structured_predict", output_cls, prompt, kwargs)
-        )
-        return answer
+        steps = self._predict("structured_predict", output_cls, prompt, kwargs)
+        return await run_async(steps)
 
     def stream_structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Any:
         """Stream an answer of a class, from a curated view."""
@@ -384,8 +357,10 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
         steps = self._predict("stream_structured_predict", output_cls, prompt, kwargs)
         return await run_async(steps)
 
+    # Completions have no history to curate.
+
     def complete(self, *args: Any, **kwargs: Any) -> CompletionResponse:
-        """Complete a prompt, which has no history to curate."""
+        """Complete a prompt."""
         return self.llm.complete(*args, **kwargs)
 
     async def acomplete(self, *args: Any, **kwargs: Any) -> CompletionResponse:
@@ -413,37 +388,15 @@ async def _prepend(first: list[Chunk], rest: AsyncIterator[Chunk]) -> AsyncGener
         yield chunk
 
 
-class ReadyPrompt(BasePromptTemplate):  # type: ignore[no-redef]
-    """Messages as a prompt, for methods of an LLM that take a prompt only.
+class ReadyPrompt(ChatPromptTemplate):  # type: ignore[no-redef]
+    """Messages as a prompt whose braces stay, for methods of an LLM that take a prompt only.
 
     Examples:
-        >>> prompt = ReadyPrompt.of([ChatMessage("braces {stay}")])
-        >>> prompt.format_messages(stay="gone")[0].content
+        >>> ReadyPrompt([ChatMessage("braces {stay}")]).format_messages(stay="gone")[0].content
         'braces {stay}'
     """
 
-    ready: list[ChatMessage]
-
-    @classmethod
-    def of(cls, messages: Sequence[ChatMessage]) -> ReadyPrompt:
-        """Return a prompt of messages."""
-        return cls(
-            ready=list(messages), metadata={}, template_vars=[], kwargs={}, output_parser=None
-        )
-
-    def partial_format(self, **kwargs: Any) -> ReadyPrompt:
-        """Return the same."""
-        return self
-
-    def format(self, llm: Any = None, **kwargs: Any) -> str:
-        """Return the messages as one text."""
-        return "\n".join(map(str, self.format_messages()))
-
     def format_messages(self, llm: Any = None, **kwargs: Any) -> list[ChatMessage]:
         """Return the messages, with the instructions of a parser."""
-        parser = self.output_parser
-        return list(self.ready) if parser is None else parser.format_messages(list(self.ready))
-
-    def get_template(self, llm: Any = None) -> str:
-        """Return the messages as one text."""
-        return self.format()
+        messages, parser = list(self.message_templates), self.output_parser
+        return messages if parser is None else parser.format_messages(messages)

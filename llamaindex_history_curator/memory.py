@@ -6,58 +6,52 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms import LLM
 from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from llama_index.core.storage.chat_store import SimpleChatStore
+from pydantic import ValidationError
 
-from history_curator.config import (
-    CuratorConfig,
-    RetentionConfig,
-    SharedOptions,
-    check_options,
-)
+from history_curator.config import CuratorConfig, RetentionConfig, SharedOptions, check_options
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.integrations import Branches, ConfigSource, rebuilt
+from history_curator.integrations import ConfigSource, rebuilt
+from history_curator.record.branches import Branches
 from history_curator.run_steps import Call, Steps, run_async, run_sync
-from llamaindex_history_curator._rows import message_from_dict, message_to_dict
 from llamaindex_history_curator.chat_store import (
     ChatStore,
-    MissingStore,
-    choose_key,
-    is_in_memory,
+    RecordMemory,
+    hand_out,
+    load_retention,
     open_chat_store,
-    store_reference,
-    without_id,
 )
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import (
     AdapterWriter,
+    TokenizerCounter,
     budget_for_llm,
     check_alone,
     check_keywords,
-    choose_counter,
     curator_from,
-    limit_of,
     load_curator_settings,
     make_curator,
-)
-from llamaindex_history_curator.record import (
-    RecordMemory,
-    Replaced,
-    check_reserve,
-    compact_to_of,
-    hand_out,
-    load_retention,
     restore_curator,
     settings_to_save,
+)
+from llamaindex_history_curator.plain_values import (
+    MissingStore,
+    is_in_memory,
+    message_from_dict,
+    message_to_dict,
+    store_reference,
 )
 from llamaindex_history_curator.tools_and_events import finish_view, has_marks, publish, span
 
 DEFAULT_TOKEN_LIMIT = 30_000
+_DATABASE = ("async_database_uri", "async_engine", "table_name", "db_schema")
 logger = logging.getLogger("llamaindex_history_curator")
 
 
@@ -88,28 +82,23 @@ class CuratedMemory(RecordMemory):
 
     _settings: dict[str, Any] = PrivateAttr(default_factory=dict)
     _view_curator: Curator = PrivateAttr()
-    _unlimited: Curator = PrivateAttr()
     _write: AdapterWriter = PrivateAttr()
 
     def __init__(self, **data: Any) -> None:
-        others = {"class_name", "session_id", "tokenizer_fn"}  # their names for fields of ours
-        check_keywords(type(self).__name__, data, {*type(self).model_fields, *others})
-        if "session_id" in data:
-            key = data.get("chat_store_key", DEFAULT_CHAT_STORE_KEY)
-            data["chat_store_key"] = choose_key(key, data.pop("session_id"), {})
-        if (tokenizer_fn := data.pop("tokenizer_fn", None)) is not None:
-            check_alone(data.get("curator"), tokenizer_fn=tokenizer_fn)
-            limit = data.pop("token_limit", DEFAULT_TOKEN_LIMIT)
-            counter = choose_counter(None, tokenizer_fn)
-            data["curator"] = make_curator(token_limit=limit, counter=counter)
-        check_alone(data.get("curator"), token_limit=data.get("token_limit"))
-        super().__init__(**data)
+        check_keywords(type(self).__name__, data, {*type(self).model_fields, "class_name"})
+        if data.get("curator") is not None:
+            check_alone("a curator", token_limit=data.get("token_limit"))
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            cause = error.errors()[0].get("ctx", {}).get("error")
+            raise (cause if isinstance(cause, ConfigurationError) else error) from None
 
     def model_post_init(self, context: Any, /) -> None:
         """Open the store and the view."""
         if self.curator is None:
             self.curator = make_curator(token_limit=self.token_limit)
-        self.token_limit = limit_of(self.curator)
+        self.token_limit = _limit_of(self.curator)
         super().model_post_init(context)
         self._open_view()
         self._is_open = True
@@ -137,10 +126,6 @@ class CuratedMemory(RecordMemory):
         retention: RetentionConfig | dict[str, Any] | None = None,
         mark_cache: bool = False,
         token_flush_size: int | None = None,
-        async_database_uri: str | None = None,
-        async_engine: Any = None,
-        table_name: str | None = None,
-        db_schema: str | None = None,
         curator: Curator | None = None,
         config: ConfigSource | None = None,
         rewrite: bool = False,
@@ -150,63 +135,43 @@ class CuratedMemory(RecordMemory):
         """Create a memory.
 
         Takes the arguments of `ChatMemoryBuffer`, in its order, and those of `Memory`, by name,
-        without its memory blocks.
+        without its memory blocks: ``async_database_uri`` or ``async_engine``, ``table_name`` and
+        ``db_schema`` open a SQL store, where a conversation without a session id gets one of its
+        own. Further options are those of `Curator`: ``recall_tool``, ``compact_to``, ``bus``…
+        Limit, counter and provider follow `llm` where they are not given; `curator` stands for all
+        of them, and what is given beside `config` wins. `chat_history` replaces what is stored.
 
-        Args:
-            chat_history: replaces what the store holds under the key.
-            llm: the budget, the counter and the provider follow it where not given.
-            chat_store: any `BaseChatStore` or `AsyncDBChatStore`; in memory by default.
-            chat_store_key: the conversation of the store.
-            token_limit: the budget of the view; 30,000 without an LLM.
-            tokenizer_fn: counts, instead of a counter.
-            session_id: another name for the chat store key.
-            managers: history managers, in order, or one alone.
-            provider: whose rules hold; ``"auto"`` finds out from the LLM.
-            counter: an encoding, a model name or a `TokenCounter`.
-            reserve: tokens of the budget to leave for what the caller adds to every view, such as
-                the text a chat engine retrieves.
-            retention: how much the store keeps of older turns' tool details.
-            mark_cache: put a `CachePoint` where the cache plan says it pays.
-            token_flush_size: how many tokens leave the view at once; ``compact_to`` in tokens.
-            async_database_uri: opens a SQL store. Without a session id the conversation gets one
-                of its own.
-            async_engine: opens a SQL store.
-            table_name: the table of that store.
-            db_schema: the schema of that table.
-            curator: a curator made elsewhere, instead of managers, limit, provider and counter.
-            config: the same as data. Managers given this way survive `to_dict` anywhere. Limit,
-                provider, counter and options win over it.
-            rewrite: apply retention also to a store that can neither edit messages in place nor
-                replace them in one step, by deleting and adding. A crash in between loses the
-                conversation, and so does a second writer with what it adds meanwhile.
-            objects: what ``"@name"`` options of the config stand for.
-            options: further arguments of `Curator`: ``recall_tool``, ``compact_to``, ``bus``…
-
-        Raises:
-            ConfigurationError: for an argument nobody knows, or a curator or config given
-                together with what it is made of.
+        `reserve` leaves tokens to what the caller adds, such as retrieved text. `retention` says
+        how much the store keeps of older turns' tool details; `rewrite` applies it also to a store
+        that can neither edit messages in place nor replace them in one step, where a crash in
+        between loses the conversation. `mark_cache` puts a `CachePoint` where the cache plan says
+        that it pays, `token_flush_size` is ``compact_to`` in tokens, and `objects` are what
+        ``"@name"`` options of the config stand for.
         """
-        known = (
-            inspect.signature(cls.from_defaults).parameters.keys() | SharedOptions.__annotations__
-        )
-        check_keywords(cls.__name__, options, {*known, "name"} - {"options"})
+        database = {name: options.pop(name, None) for name in _DATABASE}
+        known = inspect.signature(cls.from_defaults).parameters.keys() - {"options"}
+        known = {*known, *SharedOptions.__annotations__, *_DATABASE, "name"}
+        check_keywords(cls.__name__, options, known)
         if isinstance(chat_history, str):
             raise ConfigurationError(
                 f"chat_history is the text {chat_history!r:.40}. Fix: session_id= names the "
                 "conversation; chat_history takes a list of messages."
             )
+        if tokenizer_fn is not None:
+            if counter is not None:
+                raise ConfigurationError(
+                    "counter and tokenizer_fn are both given. Fix: leave one of them out."
+                )
+            counter = TokenizerCounter(tokenizer_fn)
         if token_flush_size is not None and "compact_to" not in options:
             limit = token_limit or (budget_for_llm(llm) if llm else DEFAULT_TOKEN_LIMIT)
-            options["compact_to"] = compact_to_of(token_flush_size, limit)
-        database = {
-            "async_database_uri": async_database_uri,
-            "async_engine": async_engine,
-            "table_name": table_name,
-            "db_schema": db_schema,
-        }
-        counter = choose_counter(counter, tokenizer_fn)
+            if not 0 < token_flush_size < limit:
+                raise ConfigurationError(
+                    f"token_flush_size is {token_flush_size}. Fix: above 0, below the token_limit "
+                    f"of {limit}, or leave it out."
+                )
+            options["compact_to"] = 1.0 - token_flush_size / limit
         given = {"token_limit": token_limit, "provider": provider, "counter": counter, **options}
-        check_alone(curator, config=config, objects=objects, managers=managers, **given)
         settings: dict[str, Any] = {}
         if curator is None:
             loaded = load_curator_settings(
@@ -214,14 +179,17 @@ class CuratedMemory(RecordMemory):
             )
             if loaded.get("max_tokens") is None:
                 loaded["max_tokens"] = DEFAULT_TOKEN_LIMIT
-            settings = settings_to_save(loaded, options, config)
+            settings = settings_to_save(loaded, config)
             curator = curator_from(loaded, llm)
-            if config is not None and retention is None:
-                retention = CuratorConfig.load(config).retention
-        check_reserve(reserve, limit_of(curator))
+        else:
+            check_alone("a curator", config=config, objects=objects, managers=managers, **given)
+        if config is not None and retention is None:
+            retention = CuratorConfig.load(config).retention
+        if any(database.values()) and chat_store_key == DEFAULT_CHAT_STORE_KEY:
+            session_id = session_id or str(uuid4())  # no two people share a conversation
         memory = cls(
             chat_store=open_chat_store(chat_store, database),
-            chat_store_key=choose_key(chat_store_key, session_id, database),
+            chat_store_key=session_id or chat_store_key,
             curator=curator,
             retention=load_retention(retention),
             mark_cache=has_marks(llm, mark_cache),
@@ -239,19 +207,22 @@ class CuratedMemory(RecordMemory):
             check_options({"max_tokens": self.token_limit}, max_tokens=name)
             fields["curator"] = rebuilt(self.curator, max_tokens=self.token_limit)
         elif name == "curator":
-            fields["token_limit"] = limit_of(self.curator)
+            fields["token_limit"] = _limit_of(self.curator)
             self._settings = {}
         super()._apply(name)
         self._open_view()
 
     def _open_view(self) -> None:
-        check_reserve(self.reserve, self.token_limit)
+        if self.reserve >= self.token_limit:
+            raise ConfigurationError(
+                f"reserve is {self.reserve}, which leaves nothing of {self.token_limit} tokens. "
+                "Fix: a smaller reserve, or a larger token_limit."
+            )
         # Off the budget, because a reserve of one call would cut every view anew.
         curator = self.curator
         if self.reserve:
             curator = rebuilt(curator, max_tokens=self.token_limit - self.reserve)
         self._view_curator = curator
-        self._unlimited = Curator(counter=curator.counter, provider=curator.profile)
         self._write = AdapterWriter(curator.profile.name)
 
     @property
@@ -269,14 +240,7 @@ class CuratedMemory(RecordMemory):
         initial_token_count: int = 0,
         **kwargs: Any,
     ) -> list[ChatMessage]:
-        """Return the view.
-
-        Args:
-            input: the question about to be asked, unless it is in the record; tokens are reserved
-                for it, and managers look for what matters to it.
-            initial_token_count: tokens that are reserved for the caller.
-            kwargs: not used.
-        """
+        """Return the view, with tokens left for the question `input` and for the caller."""
         return run_sync(self._get(input, initial_token_count))
 
     @span
@@ -327,21 +291,22 @@ class CuratedMemory(RecordMemory):
         start = max((place for place, role in enumerate(roles) if role == "user"), default=-1)
         system = [one for one in messages[:start] if one.role.value == "system"]
         turn = [*system, *messages[start:]]
-        curation = self._unlimited.curate(turn, tail="history", format=FORMAT)
+        unlimited = Curator(counter=self.curator.counter, provider=self.curator.profile)
+        curation = unlimited.curate(turn, tail="history", format=FORMAT)
         publish(curation, "memory", degraded=True)
         return list(map(hand_out, curation.messages))
 
     # State.
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """Return the settings, the audit, and a record held in this process, as JSON values."""
+        """Return the settings, and a record held in this process, as JSON values."""
         curator, store, is_inside = self.curator, self.chat_store, is_in_memory(self.chat_store)
-        record = self._conversation.read() if is_inside else ()
+        record = self.get_all() if is_inside else ()
+        names = ("token_limit", "chat_store_key", "mark_cache", "reserve", "rewrite")
         return {
             "class_name": self.class_name(),
             "version": 1,
-            "token_limit": self.token_limit,
-            "chat_store_key": self.chat_store_key,
+            **{name: getattr(self, name) for name in names},
             "chat_store": getattr(store, "kind", store.class_name()),
             "store": store_reference(store),
             "inside": is_inside,
@@ -350,11 +315,7 @@ class CuratedMemory(RecordMemory):
             "managers": [type(manager).__name__ for manager in curator.managers],
             "settings": self._settings,
             "retention": None if self.retention is None else self.retention.model_dump(),
-            "mark_cache": self.mark_cache,
-            "reserve": self.reserve,
-            "rewrite": self.rewrite,
-            "messages": [message_to_dict(without_id(message)) for message in record],
-            "replaced": [one.to_dict() for one in self._replaced],
+            "messages": list(map(message_to_dict, record)),
         }
 
     @classmethod
@@ -363,9 +324,6 @@ class CuratedMemory(RecordMemory):
 
         A SQL store whose address has no password is opened again; any other one says so when it is
         used. Pass ``chat_store``, ``managers``, ``curator``, ``counter`` or ``objects`` here.
-
-        Raises:
-            ConfigurationError: for data of another class.
         """
         known = ("chat_store", "managers", "curator", "counter", "objects")
         check_keywords("from_dict", kwargs, known)
@@ -374,26 +332,23 @@ class CuratedMemory(RecordMemory):
                 f"data: it is of {data.get('class_name')!r}, not {cls.class_name()!r}. "
                 "Fix: pass what to_dict or to_string returned."
             )
-        store, address = kwargs.pop("chat_store", None), data.get("store") or {}
-        is_inside = store is None and bool(data.get("inside"))
-        if is_inside:
-            store = SimpleChatStore()
-        elif store is None and "async_database_uri" in address:
-            store = open_chat_store(None, address)
-        curator = kwargs.pop("curator", None)
+        store, is_inside = kwargs.pop("chat_store", None), False
+        if store is None and data["inside"]:
+            store, is_inside = SimpleChatStore(), True
+        elif store is None and data["store"]:
+            store = open_chat_store(None, data["store"])
         memory = cls(
             chat_store=store or MissingStore(kind=data["chat_store"]),
             chat_store_key=data["chat_store_key"],
-            curator=curator or restore_curator(data, **kwargs),
-            retention=RetentionConfig(**data["retention"]) if data["retention"] else None,
+            curator=kwargs.pop("curator", None) or restore_curator(data, **kwargs),
+            retention=load_retention(data["retention"]),
             mark_cache=data["mark_cache"],
-            rewrite=bool(data.get("rewrite")),
-            reserve=data.get("reserve", 0),
+            rewrite=data["rewrite"],
+            reserve=data["reserve"],
         )
-        memory._settings = dict(data["settings"])
+        memory._settings = data["settings"]
         if is_inside:
             memory._conversation.add(list(map(message_from_dict, data["messages"])))
-        memory._replaced = list(map(Replaced.from_dict, data["replaced"]))
         return memory
 
     def to_string(self) -> str:
@@ -416,6 +371,15 @@ class CuratedMemory(RecordMemory):
         return f"CuratedMemory({self.chat_store_key!r}, token_limit={self.token_limit})"
 
     __str__ = __repr__
+
+
+def _limit_of(curator: Curator) -> int:
+    if curator.max_tokens is None:
+        raise ConfigurationError(
+            "curator: it has no budget. Fix: give the Curator max_tokens, or pass managers and "
+            "token_limit instead of a curator."
+        )
+    return curator.max_tokens
 
 
 class MemoryBranches(Branches[CuratedMemory]):

@@ -35,8 +35,7 @@ from history_curator.formats import (
     parse_object,
     text_first,
 )
-from llamaindex_history_curator._rows import (
-    copy_message,
+from llamaindex_history_curator.plain_values import (
     copy_value,
     dump,
     find_key,
@@ -159,19 +158,12 @@ class LlamaIndexFormat:
 
     def snapshot(self, message: Any) -> Any:
         """Return a copy of one message that shares nothing that can be edited with it."""
-        return copy_message(message) if isinstance(message, ChatMessage) else message
-
-    twin = snapshot  # alias until all rooms have landed
-
-    def peek(self, messages: Sequence[Any]) -> list[Any]:  # noqa: D102 - alias, like `twin`
-        return [self.key_of(message) for message in messages]
+        return copy_value(message) if isinstance(message, ChatMessage) else message
 
 
 FORMAT = LlamaIndexFormat()
-DIALECT = FORMAT  # alias until all rooms have landed
-
-
-to_json, from_json = message_to_dict, message_from_dict  # beside load and dump: an entry point
+DIALECT = FORMAT  # alias until the registry of formats reads FORMAT
+to_json, from_json = message_to_dict, message_from_dict
 
 
 def _freeze_keywords(given: dict[Any, Any]) -> Hashable:
@@ -294,7 +286,7 @@ def _function_of(wire: Any) -> Any:
 
 def _write_edited(entry: ConversationEntry) -> ChatMessage:
     if isinstance(entry.source, ChatMessage):
-        message, before = copy_message(entry.source), entry.root
+        message, before = copy_value(entry.source), entry.root
     else:
         thoughts = tuple(one for one in entry.reasoning or () if one.raw is not None)
         before = ConversationEntry(entry.role, reasoning=thoughts)
@@ -363,11 +355,9 @@ def _write_content(
     if entry.parts == before.parts and entry.content == before.content:
         return None
     if entry.parts is None:
-        if entry.content is None:
-            return []
-        return [
-            _write_part(ContentPart("text", entry.content), given[0] if len(given) == 1 else None)
-        ]
+        block = given[0] if len(given) == 1 else None
+        part = ContentPart("text", entry.content)
+        return [] if entry.content is None else [_write_part(part, block)]
     own = {id(part.raw): block for part, block in zip(before.parts or (), given, strict=False)}
     parts = text_first(entry) if entry.parts == before.parts else entry.parts
     return [_write_part(part, own.get(id(part.raw)) or copy_value(part.raw)) for part in parts]
@@ -407,9 +397,10 @@ def _write_keywords(
 
 
 def _put(keywords: dict[str, Any], key: str, value: Any) -> None:
-    keywords[key] = value
     if value is None:
-        del keywords[key]
+        keywords.pop(key, None)
+    else:
+        keywords[key] = value
 
 
 def _origin(call: ToolCall, key: str) -> Any:

@@ -1,13 +1,10 @@
-"""Provider, window and counter of an LLM, and the curator that fits it."""
+"""Provider, window and counter of an LLM, the curator that fits it, and messages it takes."""
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import count as numbers
-from itertools import pairwise
 from operator import is_
 from typing import Any
 
@@ -28,7 +25,6 @@ from pydantic import BaseModel, Field
 
 from history_curator.config import CuratorConfig, check_names, check_options
 from history_curator.curator import Curator
-from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
 from history_curator.formats import parse_object, provider_for
 from history_curator.integrations import (
@@ -41,7 +37,7 @@ from history_curator.integrations import (
     rules_for,
 )
 from history_curator.managers import HistoryManager
-from history_curator.tokens import TokenCounter, find_family, get_counter
+from history_curator.tokens import MessageCounter, TokenCounter, find_family, get_counter
 from llamaindex_history_curator.messages import (
     CALL_KEYS,
     RESULT_ID_KEYS,
@@ -57,16 +53,16 @@ _PLAIN_ROLES = frozenset(
 )
 _TAKE_OBJECTS = frozenset(("anthropic", "bedrock", "gemini"))
 """Providers that want the arguments of a call as an object, not as text."""
-_NO_EQUAL = {
-    "image_token_size_estimate": "images are counted by their size; pass a counter of your own",
-    "audio_token_size_estimate": "pass a counter: TiktokenCounter(media={'audio': …})",
-    "video_token_size_estimate": "pass a counter: TiktokenCounter(media={'video': …})",
-    "document_token_size_estimate": "pass a counter: TiktokenCounter(media={'file': …})",
-    "summarize_prompt": "pass managers=[SummarizingManager(…)]",
-    "count_initial_tokens": "they always count",
+_FIXES = {
+    "max_tokens": "did you mean 'token_limit'?",
+    "image_token_size_estimate": "leave it out; images are counted by their size.",
+    "audio_token_size_estimate": "pass counter=TiktokenCounter(media={'audio': …}).",
+    "summarize_prompt": "pass managers=[SummarizingManager(…)].",
+    "count_initial_tokens": "leave it out; they always count.",
     "memory_blocks": "put fixed texts into the system message, and pass "
-    "managers=[SummarizingManager(…)] or retrieve=True for what left the view",
+    "managers=[SummarizingManager(…)] or retrieve=True for what left the view.",
 }
+"""What to do instead of passing arguments of LlamaIndex's memories that have no equal."""
 _serial = numbers(1)
 
 
@@ -80,19 +76,14 @@ def budget_for_llm(
 ) -> int:
     """Return the tokens left for messages: window − output − tools − margin.
 
+    Warns when the adapter does not know its window and reports LlamaIndex's default.
+
     Args:
         llm: its ``metadata`` says how large the window is, input and output together.
         tools: tools sent along. Leave out where the curator is given them anyway.
-        output: tokens reserved for the answer; the LLM's own ``num_output`` by default, and where
-            it has none, 4,096 or a quarter of the window.
-        margin: tokens reserved for what no counter sees; 5 % of the window by default.
+        output: tokens of the answer; the LLM's ``num_output`` by default, else at most 4,096.
+        margin: tokens for what no counter sees; 5 % of the window by default.
         counter: counts the tools; fitting the model by default.
-
-    Warns:
-        UserWarning: when the adapter does not know its window and reports LlamaIndex's default.
-
-    Raises:
-        ConfigurationError: when nothing is left.
 
     Examples:
         >>> from llama_index.core.llms import MockLLM
@@ -144,7 +135,7 @@ def tool_schemas(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
     ]
 
 
-class TokenizerCounter:
+class TokenizerCounter(MessageCounter):
     """Counts with a tokenizer of LlamaIndex: a function from a text to its tokens.
 
     Examples:
@@ -152,46 +143,14 @@ class TokenizerCounter:
         4
     """
 
-    priming = 3
-
     def __init__(self, tokenize: Callable[[str], Sequence[Any]]) -> None:
         # Counts are cached under the name: two functions of one name must not be mixed up.
-        self.name = f"{getattr(tokenize, '__qualname__', type(tokenize).__name__)}#{next(_serial)}"
+        name = getattr(tokenize, "__qualname__", type(tokenize).__name__)
+        super().__init__(f"{name}#{next(_serial)}")
         self._tokenize = tokenize
-        self._framing = get_counter("o200k_base")
 
-    def count(self, text: str) -> int:
-        """Return the tokens of a text."""
+    def _count_text(self, text: str) -> int:
         return len(self._tokenize(text))
-
-    def count_entry(self, entry: ConversationEntry) -> int:
-        """Return the tokens of one message: its framing and media, and its texts."""
-        thoughts, calls = entry.reasoning or (), entry.tool_calls or ()
-        opaque = tuple(one for one in thoughts if not one.text)
-        bare = replace(entry, content=None, name=None, tool_calls=None, reasoning=opaque or None)
-        texts = [entry.content, entry.name, *(thought.text for thought in thoughts)]
-        texts += [text for call in calls for text in (call.name, call.arguments)]
-        framing = self._framing.count_entry(bare) + 3 * len(calls)
-        return framing + sum(self.count(text) for text in texts if text)
-
-    def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
-        """Return the tokens of the tool schemas sent along."""
-        return sum(self.count(json.dumps(tool, default=str)) for tool in tools or ())
-
-
-def choose_counter(counter: Any, tokenizer_fn: Callable[[str], Sequence[Any]] | None) -> Any:
-    """Return the counter, or one over the tokenizer.
-
-    Raises:
-        ConfigurationError: when both are given.
-    """
-    if tokenizer_fn is None:
-        return counter
-    if counter is not None:
-        raise ConfigurationError(
-            "counter and tokenizer_fn are both given. Fix: leave one of them out."
-        )
-    return TokenizerCounter(tokenizer_fn)
 
 
 # Curators.
@@ -221,18 +180,9 @@ def load_curator_settings(
     objects: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Return the arguments of a curator: as given, else from the config, else from the LLM.
-
-    Raises:
-        ConfigurationError: for managers beside a config, and for objects without one.
-    """
-    if config is not None and managers:
-        raise _given_together("a config", ["managers"])
-    if config is None and objects:
-        raise ConfigurationError(
-            "objects: they stand for the '@name' options of a config, and no config is given. "
-            "Fix: pass config= as well, or leave objects out."
-        )
+    """Return the arguments of a curator: as given, else from the config, else from the LLM."""
+    if config is not None:
+        check_alone("a config", managers=managers)
     check_options({"max_tokens": token_limit}, max_tokens="token_limit")
     provider = None if provider == "auto" else provider
     named = {"max_tokens": token_limit, "counter": counter, "provider": provider}
@@ -245,49 +195,60 @@ def load_curator_settings(
     return settings
 
 
-def check_alone(curator: Curator | None, **given: Any) -> None:
-    """Refuse a curator together with what it would be made of."""
-    names = [
-        name for name, value in given.items() if value is not None and value not in ("auto", (), [])
-    ]
-    if curator is not None and names:
-        raise _given_together("a curator", names)
+def settings_to_save(loaded: Mapping[str, Any], config: ConfigSource | None) -> dict[str, Any]:
+    """Return the settings of a curator that JSON can hold, as a configuration."""
+    plain = {
+        name: value
+        for name, value in loaded.items()
+        if name in CuratorConfig.model_fields and isinstance(value, (str, int, float, type(None)))
+    }
+    base = CuratorConfig() if config is None else CuratorConfig.load(config)
+    return base.model_copy(update=plain).to_dict()
 
 
-def _given_together(what: str, names: Sequence[str]) -> ConfigurationError:
-    return ConfigurationError(
-        f"{what} is given together with what it is made of: {', '.join(names)}. "
-        "Fix: put them into the one, and leave the other out."
+def restore_curator(
+    data: Mapping[str, Any], managers: Any = None, counter: Any = None, objects: Any = None
+) -> Curator:
+    """Return the curator of a saved memory, and warn of what JSON could not hold."""
+    config = CuratorConfig.load(data["settings"])
+    lost = [] if managers is not None or config.managers else list(data["managers"])
+    if managers is not None:
+        config = config.model_copy(update={"managers": ()})
+    settings = load_curator_settings(
+        config=config,
+        objects=objects,
+        token_limit=data["token_limit"],
+        provider=data["provider"],
+        counter=counter,
     )
+    if managers is not None:
+        settings["managers"] = as_managers(managers)
+    curator = curator_from(settings, None)
+    if counter is None and curator.counter.name != data["counter"]:
+        lost.append(f"counter {data['counter']}")
+    if lost:
+        warnings.warn(
+            f"cannot be restored from JSON: {', '.join(lost)}. Fix: call from_dict with managers=, "
+            "counter= or curator=, or make the memory with config=.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return curator
+
+
+def check_alone(owner: str, **given: Any) -> None:
+    """Refuse a curator or a config together with what it is made of."""
+    names = [name for name, one in given.items() if one is not None and one not in ("auto", (), [])]
+    if names:
+        raise ConfigurationError(
+            f"{owner} is given together with what it is made of: {', '.join(names)}. "
+            "Fix: put them into the one, and leave the other out."
+        )
 
 
 def check_keywords(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse keyword arguments nobody knows.
-
-    Raises:
-        ConfigurationError: naming the closest known one, or the replacement of an argument of
-            other memories.
-    """
-    for name in given:
-        if name in _NO_EQUAL:
-            raise ConfigurationError(
-                f"{owner}: {name} has no meaning here. Fix: leave it out; {_NO_EQUAL[name]}."
-            )
-    check_names(owner, given, set(known), {"max_tokens": "did you mean 'token_limit'?"})
-
-
-def limit_of(curator: Curator) -> int:
-    """Return the budget of a curator.
-
-    Raises:
-        ConfigurationError: when it has none.
-    """
-    if curator.max_tokens is None:
-        raise ConfigurationError(
-            "curator: it has no budget. Fix: give the Curator max_tokens, or pass managers and "
-            "token_limit instead of a curator."
-        )
-    return curator.max_tokens
+    """Refuse keyword arguments nobody knows, naming the closest one or the replacement."""
+    check_names(owner, given, set(known), _FIXES)
 
 
 class CurationSettings(BaseModel):
@@ -316,7 +277,7 @@ class CurationSettings(BaseModel):
         names = ("token_limit", "managers", "provider", "counter", "config", "objects")
         settings = {name: getattr(self, name) for name in names}
         if self.curator is not None:
-            check_alone(self.curator, **settings, retrieve=self.retrieve)
+            check_alone("a curator", **settings, retrieve=self.retrieve)
             return self.curator  # type: ignore[no-any-return]
         return make_curator(llm=llm, **settings, **self._curator_options())
 
@@ -336,11 +297,7 @@ def takes_cache_points(llm: LLM) -> bool:
 class AdapterWriter:
     """Writes messages in the roles and blocks that an LLM's adapter takes.
 
-    A message that needs nothing is the same object.
-
-    Args:
-        provider: the name of the profile.
-        llm: gets the messages; None where a memory does not know.
+    A message that needs nothing is the same object. A memory does not know the LLM.
     """
 
     def __init__(self, provider: str, llm: LLM | None = None) -> None:
@@ -355,14 +312,14 @@ class AdapterWriter:
     def __call__(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the messages, one for one."""
         out = [self._write(message) for message in messages]
-        if not self._joins:
-            return out
-        # Gemini's adapter joins neighbours of one role by writing into the blocks of the first.
-        for place, (message, after) in enumerate(pairwise(out)):
-            is_lead = place == 0 and message.role is MessageRole.SYSTEM
-            is_alike = _is_answer(message) == _is_answer(after)
-            if is_alike and not is_lead and message.role is not MessageRole.TOOL:
-                out[place] = message.model_copy(update={"blocks": [*message.blocks]})
+        if self._joins:
+            # Gemini's adapter joins neighbours of one role by writing into the blocks of the first.
+            answers = [one.role in (MessageRole.ASSISTANT, MessageRole.MODEL) for one in out]
+            for index, message in enumerate(out[:-1]):
+                is_lead = index == 0 and message.role is MessageRole.SYSTEM
+                is_joined = answers[index] == answers[index + 1] and not is_lead
+                if is_joined and message.role is not MessageRole.TOOL:
+                    out[index] = _with(message, blocks=[*message.blocks])
         return out
 
     def _write(self, message: ChatMessage) -> ChatMessage:
@@ -370,29 +327,26 @@ class AdapterWriter:
         is_text = len(blocks) == 1 and type(blocks[0]) is TextBlock
         if is_text and message.role in _PLAIN_ROLES and not keywords:
             return message
-        written = [
-            one
-            for place, block in enumerate(blocks)
-            if (one := self._write_block(block, message, place)) is not None
-        ]
-        has_calls = any(isinstance(block, ToolCallBlock) for block in blocks)
-        wires = [wire for key in CALL_KEYS if (wire := keywords.get(key))]
-        if wires and not has_calls and not self._is_geminis_own(message):
-            written += [self._write_call(write_block(call)) for call in read_calls(message)]
+        found = [self._write_block(block, message, index) for index, block in enumerate(blocks)]
+        written = [block for block in found if block is not None]
+        wires = any(keywords.get(key) for key in CALL_KEYS)
+        if wires and not any(isinstance(block, ToolCallBlock) for block in blocks):
+            calls = read_calls(message)
+            # Signatures that Gemini's adapter wrote have no other place.
+            if self._provider != "gemini" or not any(_signature_of(call) for call in calls):
+                written += [self._write_call(write_block(call)) for call in calls]
         is_same = len(written) == len(blocks) and all(map(is_, written, blocks))
         role, changed = self._write_role(message), keywords
         if role is MessageRole.TOOL and not keywords.get("tool_call_id"):
-            found = [keywords[key] for key in (*RESULT_ID_KEYS, "name") if keywords.get(key)]
-            changed = {**keywords, "tool_call_id": found[0]} if found else keywords
-        is_said = any(isinstance(block, ToolCallBlock) for block in written)
-        if wires and is_said and (not is_same or self._is_responses):
+            ids = [keywords[key] for key in (*RESULT_ID_KEYS, "name") if keywords.get(key)]
+            changed = {**keywords, "tool_call_id": ids[0]} if ids else keywords
+        has_calls = any(isinstance(block, ToolCallBlock) for block in written)
+        if wires and has_calls and (not is_same or self._is_responses):
             # Responses would send those of the keywords as they are, in any shape.
             changed = {key: one for key, one in changed.items() if key not in CALL_KEYS}
         if is_same and role is message.role and changed is keywords:
             return message
-        return message.model_copy(
-            update={"role": role, "blocks": written, "additional_kwargs": changed}
-        )
+        return _with(message, role=role, blocks=written, additional_kwargs=changed)
 
     def _write_role(self, message: ChatMessage) -> MessageRole:
         role = message.role
@@ -401,21 +355,18 @@ class AdapterWriter:
             return MessageRole.MODEL if role is MessageRole.ASSISTANT else role
         if role is MessageRole.DEVELOPER:
             return role if self._provider == "openai" else MessageRole.SYSTEM
-        if role in _PLAIN_ROLES:
-            return role
-        return MessageRole.TOOL if role is MessageRole.FUNCTION else MessageRole.ASSISTANT
+        return _PLAIN_OF.get(role, role)
 
-    def _write_block(self, block: Any, message: ChatMessage, place: int) -> Any:
+    def _write_block(self, block: Any, message: ChatMessage, index: int) -> Any:
         if isinstance(block, TextBlock):
             is_spare = not block.text and len(message.blocks) > 1
             return None if is_spare and self._provider in _TAKE_OBJECTS else block
         if isinstance(block, ToolCallBlock):
             return self._write_call(block)
         if isinstance(block, CachePoint) and self._is_known:
-            if not self._takes_points or place == 0 or message.role in RESULTS:
+            if not self._takes_points or index == 0 or message.role in RESULTS:
                 return None
-            is_default = block.cache_control.type == "default"
-            if self._provider == "bedrock" and not is_default:
+            if self._provider == "bedrock" and block.cache_control.type != "default":
                 return CachePoint(cache_control=CacheControl(type="default"))
         is_anthropic = self._provider == "anthropic" or not self._is_known
         if isinstance(block, CitableBlock):
@@ -432,12 +383,17 @@ class AdapterWriter:
             arguments = {"arguments": text}
         return block.model_copy(update={"tool_kwargs": arguments})
 
-    def _is_geminis_own(self, message: ChatMessage) -> bool:
-        """Whether Gemini's adapter wrote these calls: their signatures have no other place."""
-        return self._provider == "gemini" and any(
-            (call.extra or {}).get("thought_signature") for call in read_calls(message)
-        )
+
+_PLAIN_OF = {
+    MessageRole.FUNCTION: MessageRole.TOOL,
+    MessageRole.CHATBOT: MessageRole.ASSISTANT,
+    MessageRole.MODEL: MessageRole.ASSISTANT,
+}
 
 
-def _is_answer(message: ChatMessage) -> bool:
-    return message.role in (MessageRole.ASSISTANT, MessageRole.MODEL)
+def _with(message: ChatMessage, **fields: Any) -> ChatMessage:
+    return message.model_copy(update=fields)
+
+
+def _signature_of(call: Any) -> Any:
+    return (call.extra or {}).get("thought_signature")

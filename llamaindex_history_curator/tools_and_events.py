@@ -25,20 +25,19 @@ from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base.event import BaseEvent
-from llama_index_instrumentation.dispatcher import Dispatcher
-from llama_index_instrumentation.event_handlers import NullEventHandler
 
 from history_curator.caching import Mark, ttl_of
 from history_curator.curator import Curation
 from history_curator.entries import ConversationEntry
-from history_curator.integrations import actions_of, entries_of, mark_prefix, mark_view
+from history_curator.integrations import actions_of, mark_prefix, mark_view
 from history_curator.record.recall import (
     RECALL_DESCRIPTION,
     RECALL_TOOL_NAME,
     Recall,
     RecallRequest,
 )
-from llamaindex_history_curator.chat_store import ChatStore, open_conversation, with_id
+from history_curator.record.retention import entries_of
+from llamaindex_history_curator.chat_store import ChatStore, open_conversation
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import RESULTS, AdapterWriter, takes_cache_points
 
@@ -64,9 +63,7 @@ class HistoryCuratedEvent(BaseEvent):
     socket: str
     """Where it happened: ``memory``, ``agent`` or ``llm``."""
     original_count: int
-    """Messages before."""
     curated_count: int
-    """Messages after."""
     dropped_count: int = 0
     """Messages left out, those merged into others included."""
     truncated_count: int = 0
@@ -81,7 +78,6 @@ class HistoryCuratedEvent(BaseEvent):
     prefix_count: int = 0
     """Messages the next call repeats byte for byte unless the view is compacted."""
     prefix_tokens: int = 0
-    """Tokens of those messages."""
     degraded: bool = False
     """Whether the budget could not be met and only the latest turn was returned."""
     strategy: str = ""
@@ -95,9 +91,7 @@ class HistoryCuratedEvent(BaseEvent):
 
 
 def publish(curation: Curation, place: str, *, degraded: bool = False) -> None:
-    """Dispatch the event of one curation to LlamaIndex's handlers, if there are any."""
-    if not _has_handler():
-        return
+    """Dispatch the event of one curation to LlamaIndex's handlers."""
     report, actions = curation.report, actions_of(curation)
     dispatcher.event(
         HistoryCuratedEvent(
@@ -117,24 +111,11 @@ def publish(curation: Curation, place: str, *, degraded: bool = False) -> None:
     )
 
 
-def _has_handler() -> bool:
-    each: Dispatcher | None = dispatcher
-    while each is not None:
-        if any(type(handler) is not NullEventHandler for handler in each.event_handlers):
-            return True
-        each = each.parent if each.propagate else None
-    return False
-
-
 # Cache marks.
 
 
 def has_marks(llm: LLM | None, wanted: bool) -> bool:
-    """Whether to mark views: wanted, and not for an LLM that takes no `CachePoint`.
-
-    Warns:
-        UserWarning: when it is wanted for an LLM that does not take it.
-    """
+    """Whether to mark views; warns when it is wanted for an LLM that takes no `CachePoint`."""
     if not wanted or llm is None or takes_cache_points(llm):
         return wanted
     warnings.warn(
@@ -149,9 +130,7 @@ def has_marks(llm: LLM | None, wanted: bool) -> bool:
 def mark_cache(messages: Sequence[ChatMessage], prefix: int) -> list[ChatMessage]:
     """Return the messages with a `CachePoint` at the end of the first ``prefix`` of them.
 
-    The marked message is a copy; all others are the same objects. Nothing is marked where the
-    prefix holds no block that can carry a mark, or where four points, the most a provider takes,
-    are there already.
+    The marked message is a copy; a message that can carry no mark passes it to the one before.
 
     Examples:
         >>> marked = mark_cache([ChatMessage("hello"), ChatMessage("and?")], 1)
@@ -166,23 +145,17 @@ def finish_view(
     messages: Sequence[ChatMessage],
     place: str,
     write: AdapterWriter | None,
-    marks: str | bool | None,
+    marks: str | bool,
 ) -> list[ChatMessage]:
     """Publish the event of a curation, and return its view as the LLM's adapter takes it.
 
-    Args:
-        curation: the curation.
-        messages: its view, or copies of it.
-        place: where it happens.
-        write: writes the messages; None sends them as they are.
-        marks: the model to mark the cache for, True where it is not known, False for no marks.
+    `marks` is the model to mark the cache for, True where it is not known, False for no marks.
     """
     publish(curation, place)
-    out = list(messages)
     if write is None:
-        return out
-    out = write(out)
-    if marks is False:
+        return list(messages)
+    out = write(messages)
+    if not marks:
         return out
     model = marks if isinstance(marks, str) else None
     return write(mark_view(out, curation, _read_marks(out), _mark, model))
@@ -282,16 +255,14 @@ def recall_tool(
     """Return a tool that answers from one conversation's record, and from nothing else.
 
     Args:
-        record: a memory, a chat store, messages, or a callable that returns them. An async caller
-            awaits a memory or a store, on the loop it was opened on. Without a record the tool
-            reads the run it is called in: its memory and the steps not yet in memory.
+        record: a memory, a chat store, messages, or a callable that returns them. Without a record
+            the tool reads the run it is called in: its memory and the steps not yet in memory.
         chat_store_key: which conversation of a chat store.
         counter: an encoding, a model name or a `TokenCounter`.
         max_tokens: the most one answer may cost.
         scratchpad_key: where a `FunctionAgent` keeps its steps.
         reasoning_key: where a `ReActAgent` keeps its steps.
-        name: what the model calls it, where a tool of yours is named ``recall_tool`` already;
-            views say so where the curator has ``recall_tool=name``.
+        name: what the model calls it; pass the curator the same as ``recall_tool=name``.
 
     Examples:
         >>> tool = recall_tool([ChatMessage("the code is 4711"), ChatMessage("and now?")])
@@ -299,14 +270,15 @@ def recall_tool(
         True
     """
     options = {"counter": counter, "max_tokens": max_tokens, "name": name}
-    shown: dict[str, Any] = {
-        "name": name,
-        "description": RECALL_DESCRIPTION,
-        "fn_schema": RecallRequest,
-    }
+
+    def make_tool(**functions: Any) -> FunctionTool:
+        return FunctionTool.from_defaults(
+            **functions, name=name, description=RECALL_DESCRIPTION, fn_schema=RecallRequest
+        )
+
     if record is not None:
         answer = _bind_record(record, chat_store_key, options)
-        return FunctionTool.from_defaults(answer.__call__, async_fn=answer.acall, **shown)
+        return make_tool(fn=answer.__call__, async_fn=answer.acall)
 
     async def recall(
         ctx: Context, handle: str | None = None, lines: str | None = None, query: str | None = None
@@ -320,26 +292,23 @@ def recall_tool(
 
     # LlamaIndex finds the parameter that wants the context by its type, not by the type's name.
     recall.__annotations__["ctx"] = Context
-    return FunctionTool.from_defaults(async_fn=recall, **shown)
+    return make_tool(async_fn=recall)
 
 
 def _bind_record(record: Record, key: str, options: dict[str, Any]) -> Recall:
     read: Callable[[], Any] = record if callable(record) else lambda: record
     aread = read
     if isinstance(record, (BaseChatStore, AsyncDBChatStore)):
-        conversation = open_conversation(record, key, with_id)
+        conversation = open_conversation(record, key)
         read, aread = conversation.read, conversation.aread
     elif isinstance(record, BaseMemory):
         read, aread = record.get_all, record.aget_all
 
-    def to_entries(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
-        return entries_of(FORMAT, messages)
-
     async def aload() -> list[ConversationEntry]:
         messages = aread()
-        return to_entries(await messages if isawaitable(messages) else messages)
+        return entries_of(FORMAT, await messages if isawaitable(messages) else messages)
 
-    return Recall(lambda: to_entries(read()), arecord=aload, **options)
+    return Recall(lambda: entries_of(FORMAT, read()), arecord=aload, **options)
 
 
 async def _read_all(memory: BaseMemory) -> list[ChatMessage]:

@@ -64,7 +64,7 @@ class RecordingLLM(MockFunctionCallingLLM):
 
 
 _COUNTER = get_counter("o200k_base")
-_DIALECT = LlamaIndexFormat()
+_FORMAT = LlamaIndexFormat()
 _read: dict[int, tuple[ChatMessage, ConversationEntry]] = {}
 
 
@@ -76,7 +76,7 @@ def entries(messages: Sequence[ChatMessage]) -> list[ConversationEntry]:
     for index, message in enumerate(messages):
         known = _read.get(id(message))
         if known is None:
-            (entry,) = _DIALECT.read(message, index)
+            (entry,) = _FORMAT.read(message, index)
             known = _read[id(message)] = (message, entry)
         found.append(known[1])
     return found

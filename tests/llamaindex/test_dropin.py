@@ -61,13 +61,6 @@ class TestArguments:
         assert made.curator.compact_to == pytest.approx(0.8)
         assert CuratedMemory.from_dict(made.to_dict()).curator.compact_to == pytest.approx(0.8)
 
-    def test_the_constructor_takes_what_theirs_take(self) -> None:
-        made = CuratedMemory(session_id="s", token_limit=40, tokenizer_fn=str.split)
-        assert (made.session_id, made.token_limit) == ("s", 40)
-        assert made.curator.counter.count("four words of text") == 4
-        with pytest.raises(ConfigurationError, match="differ"):
-            CuratedMemory(session_id="s", chat_store_key="t")
-
     def test_a_database_without_a_session_is_nobody_elses(self, tmp_path: Path) -> None:
         uri = f"sqlite+aiosqlite:///{tmp_path / 'chats.db'}"
         first = CuratedMemory.from_defaults(async_database_uri=uri)
@@ -78,10 +71,9 @@ class TestArguments:
         ("given", "told"),
         [
             ({"token_flush_size": 900, "token_limit": 900}, "below the token_limit"),
-            ({"image_token_size_estimate": 9}, "counter"),
+            ({"image_token_size_estimate": 9}, "leave it out"),
             ({"chat_history": "session"}, "session_id="),
             ({"tokenizer_fn": str.split, "counter": "gpt-4o"}, "both given"),
-            ({"session_id": "a", "chat_store_key": "b"}, "differ"),
             ({"chat_store": SimpleChatStore(), "table_name": "t"}, "together"),
             ({"memory_blocks": []}, "managers="),
         ],

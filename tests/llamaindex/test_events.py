@@ -20,7 +20,6 @@ from llamaindex_history_curator import (
     CuratedMemory,
     HistoryCuratedEvent,
 )
-from llamaindex_history_curator.tools_and_events import dispatcher
 from tests.llamaindex.factories import assistant, call, result, system, user
 from tests.llamaindex.models import RecordingLLM
 
@@ -73,12 +72,6 @@ class TestHandler:
         assert event.span_id is not None
         own = set(HistoryCuratedEvent.model_fields) - set(BaseEvent.model_fields)
         assert all(isinstance(getattr(event, name), (int, str, bool)) for name in own)
-
-    def test_nothing_is_worked_out_for_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        told: list[Any] = []
-        monkeypatch.setattr(type(dispatcher), "event", lambda *given: told.append(given))
-        assert long_memory().get()
-        assert told == []
 
     async def test_a_span_for_those_who_listen_to_spans_alone(self) -> None:
         root, handler = get_dispatcher(), SimpleSpanHandler()

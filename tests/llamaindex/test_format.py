@@ -31,14 +31,14 @@ from history_curator.errors import ConversionError
 from llamaindex_history_curator import LlamaIndexFormat
 from tests.llamaindex.factories import assistant, call, dumped, result, user, wire
 
-DIALECT = LlamaIndexFormat()
+FORMAT = LlamaIndexFormat()
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 
 
 def read(message: ChatMessage) -> ConversationEntry:
-    (entry,) = DIALECT.read(message, 0)
+    (entry,) = FORMAT.read(message, 0)
     return entry
 
 
@@ -64,7 +64,7 @@ def odd() -> Any:
 
 
 def write(entry: ConversationEntry) -> ChatMessage:
-    (message,) = DIALECT.write([entry])
+    (message,) = FORMAT.write([entry])
     return message
 
 
@@ -130,7 +130,7 @@ class TestRoles:
 
     def test_anything_else_is_refused_with_its_position(self) -> None:
         with pytest.raises(ConversionError, match=r"messages\[7\].*dict.*Fix"):
-            DIALECT.read({"role": "user"}, 7)
+            FORMAT.read({"role": "user"}, 7)
 
 
 class TestUntouched:
@@ -400,17 +400,17 @@ class TestNoticingEdits:
     )
     def test_an_edit_in_place_is_seen(self, make: Any, edit: Any) -> None:
         message = make()
-        before = DIALECT.key_of(DIALECT.snapshot(message))
-        assert DIALECT.key_of(message) == before
+        before = FORMAT.key_of(FORMAT.snapshot(message))
+        assert FORMAT.key_of(message) == before
         edit(message)
-        assert DIALECT.key_of(message) != before
+        assert FORMAT.key_of(message) != before
 
     @pytest.mark.parametrize("make", [media, twice, lambda: call("c1", q=1), lambda: result("c")])
     def test_of_an_unedited_message_the_same_is_seen(self, make: Any) -> None:
         message = make()
-        before = DIALECT.key_of(DIALECT.snapshot(message))
-        DIALECT.read(message, 0)
-        assert DIALECT.key_of(message) == before
+        before = FORMAT.key_of(FORMAT.snapshot(message))
+        FORMAT.read(message, 0)
+        assert FORMAT.key_of(message) == before
 
 
 class TestWritten:
@@ -427,7 +427,7 @@ class TestWritten:
 
     def test_an_edit_is_written_from_any_message_that_says_the_same(self) -> None:
         message = twice()
-        edited = read(message).evolve(content="short", source=DIALECT.snapshot(message))
+        edited = read(message).evolve(content="short", source=FORMAT.snapshot(message))
         assert dumped([write(edited)]) == dumped([write(read(message).evolve(content="short"))])
 
 
@@ -436,7 +436,7 @@ class TestCopies:
         message = call("c1", q={"deep": [1]}, text="looking")
         message.additional_kwargs["k"] = {"deep": [1]}
         before = dumped([message])
-        twin = DIALECT.snapshot(message)
+        twin = FORMAT.snapshot(message)
         assert dumped([twin]) == before
         twin.blocks[0].text = "changed"
         twin.blocks[1].tool_kwargs["q"]["deep"].append(2)
@@ -449,7 +449,7 @@ class TestCopies:
         message.blocks.append(CitableBlock(title="t", source="s", content=[TextBlock(text="a")]))
         message.additional_kwargs["object"] = SimpleNamespace(x=1)
         before = message.model_dump()
-        twin = DIALECT.snapshot(message)
+        twin = FORMAT.snapshot(message)
         assert twin == message
         assert twin.additional_kwargs["object"] is message.additional_kwargs["object"]
         twin.blocks[-1].content[0].text = "changed"
@@ -463,7 +463,7 @@ class TestCopies:
 
         for block in (TextBlock(text="a"), Extra(text="a", more=[1])):
             message = ChatMessage(role="user", blocks=[block])
-            fast, slow = DIALECT.snapshot(message), message.model_copy(deep=True)
+            fast, slow = FORMAT.snapshot(message), message.model_copy(deep=True)
             assert fast == slow
             assert fast.blocks[0] is not block
             assert fast.model_fields_set == slow.model_fields_set

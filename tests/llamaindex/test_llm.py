@@ -161,14 +161,6 @@ class TestTheWrappedLLM:
         with pytest.raises(AttributeError, match="nothing_of_the_kind"):
             _ = llm.nothing_of_the_kind
 
-    def test_what_is_set_reaches_it(self) -> None:
-        wire = Wire("openai")
-        llm = CuratedLLM(wire.llm)
-        before = llm._get_sender().curator.max_tokens
-        llm.model = "gpt-4"
-        assert wire.llm.model == "gpt-4"
-        assert llm._get_sender().curator.max_tokens != before
-
     @pytest.mark.parametrize("way", ["sync", "async", "as_structured_llm"])
     def test_structured_answers_are_asked_for_natively_and_curated(self, way: str) -> None:
         wire = Wire("openai", lambda body: Step('{"score": 7}'))
@@ -178,9 +170,9 @@ class TestTheWrappedLLM:
         if way == "as_structured_llm":
             answer = llm.as_structured_llm(Verdict).chat(said).raw
         elif way == "sync":
-            answer = llm.structured_predict(Verdict, ReadyPrompt.of(said))
+            answer = llm.structured_predict(Verdict, ReadyPrompt(said))
         else:
-            answer = asyncio.run(llm.astructured_predict(Verdict, ReadyPrompt.of(said)))
+            answer = asyncio.run(llm.astructured_predict(Verdict, ReadyPrompt(said)))
         assert answer == Verdict(score=7)
         assert "json_schema" in json.dumps(wire.last["response_format"])
         assert wire.last["messages"][-1]["content"] == 'how much is {it}? {"json": 1}'
@@ -199,6 +191,3 @@ class TestTheWrappedLLM:
         assert llm.structured_predict(Verdict, prompt, what="tea") == Verdict(score=7)
         assert "How good is tea?" in json.dumps(wire.last)
         assert wire.refused == []
-
-
-SUMMED = "not from the user"

@@ -65,7 +65,7 @@ def test_it_is_blocked_in_the_middle_of_a_write(store: SQLAlchemyChatStore) -> N
         memory = CuratedMemory.from_defaults(chat_store=store)
         await memory.aput(user("1"))
         writing = asyncio.create_task(memory.aput(assistant("2")))
-        while not memory._conversation._store._lock.locked():  # noqa: ASYNC110
+        while not memory._conversation._lock.locked():  # noqa: ASYNC110
             await asyncio.sleep(0)
 
         async def inside() -> list[ChatMessage]:

@@ -197,38 +197,14 @@ class TestRecord:
             own = [text for text in said if text and text.startswith(f"{worker}-")]
             assert own == [f"{worker}-{number}" for number in range(25)]
 
-    async def test_tasks_and_threads_mix(self) -> None:
-        kept = memory(limit=300)
-
-        async def work(worker: int) -> None:
-            for number in range(10):
-                await kept.aput(user(f"t{worker}-{number}"))
-                await asyncio.to_thread(kept.put, user(f"s{worker}-{number}"))
-                await kept.aget()
-
-        await asyncio.gather(*(work(worker) for worker in range(6)))
-        assert len(set(texts(kept.get_all()))) == 120
-
 
 class TestSet:
-    def test_it_replaces_and_says_what_was_lost(self) -> None:
-        kept = memory(user("1"), assistant("2"), user("3"))
-        kept.set([user("1"), user("new")])
-        assert texts(kept.get_all()) == ["1", "new"]
-        (lost,) = kept.replaced
-        assert texts(lost.messages) == ["2", "3"]
-        assert lost.at.tzinfo is not None
-
-    def test_of_two_equal_messages_one_can_be_lost(self) -> None:
-        kept = memory(user("x"), assistant("y"), user("x"))
-        kept.set([user("x")])
-        assert texts(kept.replaced[0].messages) == ["y", "x"]
-
     async def test_reset_forgets_everything(self) -> None:
         kept = memory(user("1"))
         kept.set([user("2")])
+        assert texts(kept.get_all()) == ["2"]
         kept.reset()
-        assert (kept.get_all(), kept.replaced) == ([], ())
+        assert kept.get_all() == []
         kept.put(user("3"))
         await kept.areset()
         assert kept.get_all() == []
@@ -361,37 +337,3 @@ class TestCopies:
     def test_it_can_be_pickled(self) -> None:
         kept = memory(user("1"), assistant("2"))
         assert dumped(pickle.loads(pickle.dumps(kept)).get()) == dumped(kept.get())
-
-
-class TestNoViewReachesAnother:
-    def kept(self) -> CuratedMemory:
-        return memory(user("one"), call("c1", q=[1]), result("c1"), user("two"), limit=5_000)
-
-    def test_not_even_a_part_of_it(self) -> None:
-        kept = self.kept()
-        for reach in (
-            lambda view: view[0].blocks[0],
-            lambda view: view[1].blocks[0].tool_kwargs["q"],
-            lambda view: view[2].additional_kwargs,
-            lambda view: view[3].blocks,
-        ):
-            held = [reach(kept.get()) for _ in range(3)]
-            for part in held:
-                if isinstance(part, TextBlock):
-                    part.text = "changed"
-                elif isinstance(part, dict):
-                    part["tool_call_id"] = "changed"
-                else:
-                    part.append(2)
-            assert dumped(kept.get()) == dumped(self.kept().get())
-
-    def test_what_was_changed_is_not_in_the_next(self) -> None:
-        kept = self.kept()
-        for _ in range(4):
-            view = kept.get()
-            view[-1].blocks[0].text = "changed"
-            view[1].blocks[0].tool_kwargs["q"].append(2)
-            del view
-        assert dumped(kept.get()) == dumped(self.kept().get())
-        kept.chat_store.store["chat_history"][0].blocks[0].text = "other"
-        assert texts(kept.get())[0] == "other"

@@ -35,7 +35,6 @@ def agent(llm: RecordingLLM | None = None, **options: Any) -> CuratedFunctionAge
 def elsewhere(memory: CuratedMemory) -> dict[str, Any]:
     """What another process gets of a memory."""
     data: dict[str, Any] = json.loads(json.dumps(memory.to_dict()))
-    data["live"] = "another process"
     return data
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 from typing import Any
 
 import pytest
@@ -16,8 +15,6 @@ from llamaindex_history_curator import (
     CuratedFunctionAgent,
     CuratedLLM,
     CuratedMemory,
-    message_from_dict,
-    message_to_dict,
 )
 from tests.llamaindex.factories import assistant, texts, user
 from tests.llamaindex.models import RecordingLLM, cost
@@ -144,28 +141,3 @@ class TestAgent:
             curator = agent._curated_llm().curator
             assert curator.max_tokens is not None
             assert window * 0.9 < curator.max_tokens + 100 <= window
-
-
-class Tagged(ChatMessage):
-    """A message with a field of its own."""
-
-    tag: str = ""
-
-
-class TestSubclasses:
-    def test_their_fields_survive_json(self) -> None:
-        message = Tagged(role="user", content="hi", tag="blue")
-        again = message_from_dict(json.loads(json.dumps(message_to_dict(message))))
-        assert again == message
-        assert type(again) is Tagged
-
-    def test_a_memory_keeps_them(self) -> None:
-        memory = CuratedMemory.from_defaults([Tagged(role="user", content="hi", tag="blue")])
-        again = CuratedMemory.from_dict(json.loads(json.dumps(memory.to_dict())))
-        assert [getattr(one, "tag", None) for one in (*memory.get(), *again.get())] == ["blue"] * 2
-
-    def test_a_class_that_is_not_there_is_named(self) -> None:
-        data = message_to_dict(Tagged(role="user", content="hi", tag="blue"))
-        data["class"] = "somewhere.Else"
-        with pytest.raises(ConversionError, match=r"somewhere\.Else.*Fix: import"):
-            message_from_dict(data)

@@ -105,13 +105,11 @@ class TestConfig:
         with pytest.raises(ConfigurationError, match="writer"):
             make(config=config)
 
-    def test_managers_curators_and_stray_objects_are_refused(self, make: Make) -> None:
+    def test_managers_and_curators_beside_a_config_are_refused(self, make: Make) -> None:
         with pytest.raises(ConfigurationError, match=r"given together.*managers"):
             make(config=CONFIG, managers=[SlidingWindowManager(2)])
         with pytest.raises(ConfigurationError, match=r"given together.*config"):
             make(config=CONFIG, curator=Curator(max_tokens=9))
-        with pytest.raises(ConfigurationError, match="no config"):
-            make(objects={"writer": str})
 
 
 @SOCKETS
@@ -151,7 +149,7 @@ class TestMemory:
         memory = CuratedMemory.from_defaults(
             config=CONFIG, provider="openai", counter="o200k_base", recall_tool=False
         )
-        data = {**memory.to_dict(), "live": "another process"}
+        data = memory.to_dict()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             curator = CuratedMemory.from_dict(data).curator

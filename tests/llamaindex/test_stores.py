@@ -105,7 +105,6 @@ class TestEveryStore:
         assert dumped(again.get()) == dumped(memory.get())
         memory.set([user("new")])
         assert texts(again.get_all()) == ["new"]
-        assert len(memory.replaced[0].messages) == len(conversation())
         memory.reset()
         assert again.get_all() == []
 
@@ -176,15 +175,6 @@ class TestMixing:
         assert "4711" not in dumped(await old.aget())
         for tool in (recall_tool(old), recall_tool(old.sql_store, chat_store_key="s")):
             assert "4711" in (await tool.acall(query="gate code")).content
-
-    @pytest.mark.parametrize("store", ["sqlite", "sqlite-memory"], indirect=True)
-    async def test_sync_calls_inside_a_running_loop(self, store: Any, key: str) -> None:
-        memory = CuratedMemory.from_defaults(chat_store=store, chat_store_key=key)
-        await memory.aput(user("1"))
-        memory.put(assistant("2"))
-        await asyncio.to_thread(memory.put, user("3"))
-        await memory.aput(assistant("4"))
-        assert texts(memory.get_all()) == texts(await memory.aget_all()) == ["1", "2", "3", "4"]
 
     async def test_what_memory_archived_is_part_of_the_record(self) -> None:
         old = Memory.from_defaults(

@@ -49,7 +49,6 @@ CLASSES: list[type[object]] = [
     llamaindex.CuratedReActAgent,
     llamaindex.HistoryCuratedEvent,
     llamaindex.LlamaIndexFormat,
-    llamaindex.Replaced,
 ]
 FUNCTIONS: list[object] = [
     langchain.StoredSummaries,

@@ -1,4 +1,4 @@
-"""Messages as plain values: private copies, JSON, rows of a table, and fields of tool calls.
+"""Messages and chat stores as plain values: copies, JSON, rows, and fields of tool calls.
 
 As JSON no field is lost. LlamaIndex's own way loses some: the simple chat store's serialiser fails
 on current pydantic, and `ChatMessage` turns the bytes of a thought signature into text for good.
@@ -7,10 +7,9 @@ on current pydantic, and `ChatMessage` turns the bytes of a thought signature in
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Mapping, Sequence
-from enum import Enum
-from pathlib import PurePath
-from typing import Any, TypeVar, get_args
+from typing import Any, NoReturn, TypeVar, get_args
 
 from llama_index.core.base.llms.types import (
     BaseContentBlock,
@@ -19,11 +18,14 @@ from llama_index.core.base.llms.types import (
     MessageRole,
     TextBlock,
 )
+from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
+from sqlalchemy.engine import URL, make_url
 
 from history_curator.entry_json import BYTES, decoded
-from history_curator.errors import ConversionError
+from history_curator.errors import ConfigurationError, ConversionError
 
 _V = TypeVar("_V")
 _set, _new = object.__setattr__, object.__new__
@@ -32,24 +34,18 @@ _MAX_DEPTH = 100
 _BLOCKS: dict[str, type[Any]] = {
     kind.model_fields["block_type"].default: kind for kind in get_args(get_args(ContentBlock)[0])
 }
-"""The kinds of content blocks by name: LlamaIndex's own list of them."""
 
 
-def copy_message(message: ChatMessage) -> ChatMessage:
-    """Return a copy that shares nothing that can be edited in place.
+def copy_value(value: _V, depth: int = 0) -> _V:
+    """Return a copy of a message, of plain data or of a model, to be edited in place.
 
     LlamaIndex rewrites ``block.text`` of the messages a memory returns, so what is stored and
     what is handed out must not be the same objects. Texts and bytes are shared, and so are
-    objects in the keywords that are neither plain data nor models of plain data.
+    objects that are neither plain data nor models of plain data.
 
     Raises:
         ConversionError: when it is nested deeper than any provider takes.
     """
-    return copy_value(message)
-
-
-def copy_value(value: _V, depth: int = 0) -> _V:
-    """Return a copy of plain data and models; see `copy_message`."""
     kind: Any = value.__class__
     if kind in _SHARED:
         return value
@@ -86,31 +82,22 @@ def message_to_dict(message: ChatMessage) -> dict[str, Any]:
         >>> message_from_dict(message_to_dict(ChatMessage("hi"))) == ChatMessage("hi")
         True
     """
-    data = {
+    return {
         "role": message.role.value,
         "blocks": [_encode(block.model_dump()) for block in message.blocks],
         "additional_kwargs": _encode(message.additional_kwargs),
     }
-    if type(message) is not ChatMessage:
-        rest = message.model_dump(exclude=set(ChatMessage.model_fields))
-        data |= {"class": _name(type(message)), "fields": _encode(rest)}
-    return data
 
 
 def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
     """Return the message that `message_to_dict` wrote.
 
     Raises:
-        ConversionError: when the role is missing or unknown, or when it is of a subclass of
-            `ChatMessage` that is not defined here.
+        ConversionError: when the role is missing or unknown.
     """
-    kind = _kind(data.get("class"))
     try:
-        message = kind(
-            role=data["role"],
-            blocks=[_block(block) for block in data.get("blocks", ())],
-            **decoded(data.get("fields") or {}),
-        )
+        blocks = [_read_block(block) for block in data.get("blocks", ())]
+        message = ChatMessage(role=data["role"], blocks=blocks)
     except (KeyError, ValidationError) as error:
         raise ConversionError(
             f"not a stored message ({error}).", fix="pass what message_to_dict returned."
@@ -120,26 +107,7 @@ def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
     return message
 
 
-def _name(kind: type[Any]) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _kind(name: str | None) -> type[ChatMessage]:
-    """Return a class by name, among those that are defined: a name imports nothing."""
-    if name is None:
-        return ChatMessage
-    found = [ChatMessage]
-    for kind in found:
-        if _name(kind) == name:
-            return kind
-        found += kind.__subclasses__()
-    raise ConversionError(
-        f"no subclass of ChatMessage is called {name}.",
-        fix=f"import {name.rpartition('.')[0]} before loading.",
-    )
-
-
-def _block(data: Mapping[str, Any]) -> Any:
+def _read_block(data: Mapping[str, Any]) -> Any:
     fields = decoded(data)
     kind = _BLOCKS.get(fields.get("block_type", "text"), TextBlock)
     try:
@@ -151,7 +119,7 @@ def _block(data: Mapping[str, Any]) -> Any:
 
 def _encode(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool, int, float)):
-        return value.value if isinstance(value, Enum) else value
+        return value
     if isinstance(value, (bytes, bytearray)):
         return {BYTES: base64.b64encode(value).decode("ascii")}
     if isinstance(value, BaseModel):
@@ -160,14 +128,7 @@ def _encode(value: Any) -> Any:
         return {str(key): _encode(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_encode(item) for item in value]
-    if isinstance(value, PurePath):
-        return str(value)
-    return to_jsonable_python(value, fallback=_as_plain)
-
-
-def _as_plain(value: Any) -> Any:
-    fields = getattr(value, "__dict__", None)
-    return _encode(fields) if fields else str(value)
+    return to_jsonable_python(value, fallback=str)
 
 
 def load(data: dict[str, Any]) -> ChatMessage:
@@ -180,11 +141,67 @@ def dump(message: ChatMessage) -> dict[str, Any]:
     return message.model_dump(mode="json")
 
 
+# How a memory that was saved as JSON finds its chat store again.
+
+
+def is_in_memory(store: Any) -> bool:
+    """Whether a store lives in the memory of this process, and nowhere else."""
+    if not isinstance(store, SQLAlchemyChatStore):
+        return isinstance(store, SimpleChatStore)
+    url = _url_of(store)
+    name = url.database or ""
+    return url.get_backend_name() == "sqlite" and (
+        name in ("", ":memory:") or "mode=memory" in name or url.query.get("mode") == "memory"
+    )
+
+
+def _url_of(store: SQLAlchemyChatStore) -> URL:
+    engine = store._async_engine
+    return make_url(store.async_database_uri) if engine is None else engine.url
+
+
+def store_reference(store: Any) -> dict[str, Any] | None:
+    """Return the address of a SQL store, or None where only its owner can open it again.
+
+    A password is never written down, nor an address that leaves out how to connect.
+    """
+    if type(store) is not SQLAlchemyChatStore or is_in_memory(store):
+        return None
+    url = make_url(store.async_database_uri)
+    if url.password or _url_of(store) != url:
+        return None
+    if url.get_backend_name() == "sqlite" and not str(url.database).startswith("file:"):
+        url = url.set(database=os.path.abspath(str(url.database)))
+    return {
+        "table_name": store.table_name,
+        "async_database_uri": url.render_as_string(),
+        "db_schema": store.db_schema,
+    }
+
+
+class MissingStore(BaseChatStore):
+    """Stands for a store that is not open in this process: every use is an error that says so."""
+
+    kind: str
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise ConfigurationError(
+            f"the {self.kind} of this memory is not open in this process, so nothing can be read "
+            "or added. Fix: pass memory= to the run of the agent, or chat_store= to "
+            "CuratedMemory.from_dict."
+        )
+
+    set_messages = get_messages = add_message = get_keys = _refuse  # type: ignore[pydantic-field]
+    delete_messages = delete_message = delete_last_message = _refuse  # type: ignore[pydantic-field]
+
+
 # Fields of tool calls, which adapters keep as mappings and as objects of their SDKs.
 
 
-def get_field(holder: Any, key: str) -> Any:
+def get_field(holder: Any, key: str | None) -> Any:
     """Return a field of a mapping or of an object, or None."""
+    if key is None:
+        return None
     return holder.get(key) if isinstance(holder, Mapping) else getattr(holder, key, None)
 
 
@@ -203,11 +220,4 @@ def find_key(holder: Any, keys: Sequence[str]) -> str | None:
 
 def get_first(holder: Any, keys: Sequence[str]) -> Any:
     """Return the first value under some keys."""
-    key = find_key(holder, keys)
-    return None if key is None else get_field(holder, key)
-
-
-def __getattr__(name: str) -> Any:  # alias until the entry point is installed anew
-    from llamaindex_history_curator import messages
-
-    return getattr(messages, name)
+    return get_field(holder, find_key(holder, keys))
