@@ -21,7 +21,7 @@ from typing import Any
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # stay offline
 
 from history_curator import Curator, count_tokens
-from history_curator.formats import detect
+from history_curator.formats import find_format
 from history_curator.testing import SEQUENCES, parse, try_trimmer
 
 Message = dict[str, Any]
@@ -298,7 +298,7 @@ def try_peer(peer: Peer, kind: str, count: int) -> dict[str, dict[str, Any]]:
 
 def loses(messages: list[Message], view: list[Any]) -> bool:
     """Whether the rules or the question to answer are gone."""
-    format = detect(view)
+    format = find_format(view)
     kept = " ".join(
         entry.content or "" for at, each in enumerate(view) for entry in format.read(each, at)
     )

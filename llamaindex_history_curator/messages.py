@@ -33,7 +33,7 @@ from history_curator.formats import (
     image_size,
     join_text,
     parse_object,
-    text_first,
+    update_text,
 )
 from llamaindex_history_curator._rows import (
     copy_message,
@@ -369,7 +369,7 @@ def _write_content(
             _write_part(ContentPart("text", entry.content), given[0] if len(given) == 1 else None)
         ]
     own = {id(part.raw): block for part, block in zip(before.parts or (), given, strict=False)}
-    parts = text_first(entry) if entry.parts == before.parts else entry.parts
+    parts = update_text(entry) if entry.parts == before.parts else entry.parts
     return [_write_part(part, own.get(id(part.raw)) or copy_value(part.raw)) for part in parts]
 
 

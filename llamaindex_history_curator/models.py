@@ -30,7 +30,7 @@ from history_curator.config import CuratorConfig, check_names, check_options
 from history_curator.curator import Curator
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
-from history_curator.formats import parse_object, provider_for
+from history_curator.formats import parse_object
 from history_curator.integrations import (
     Asked,
     ConfigSource,
@@ -42,6 +42,7 @@ from history_curator.integrations import (
 )
 from history_curator.managers import HistoryManager
 from history_curator.tokens import TokenCounter, find_family, get_counter
+from history_curator.tokens.models import provider_for
 from llamaindex_history_curator.messages import (
     CALL_KEYS,
     RESULT_ID_KEYS,

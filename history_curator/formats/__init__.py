@@ -19,7 +19,6 @@ from history_curator.formats.base import (
     copy_value,
     count_untouched,
     freeze,
-    is_different,
 )
 from history_curator.formats.bedrock import BEDROCK_BLOCKS, BedrockFormat
 from history_curator.formats.blocks import image_size, join_text, read_part, update_text, write_part
@@ -31,26 +30,18 @@ from history_curator.formats.json_text import (
     parse_object,
     too_deep,
 )
-from history_curator.formats.models import (
-    is_same_model,
-    model_of,
-    provider_for,
-    takes_later_system,
-)
 from history_curator.formats.openai_chat import ROLES, mend_fields, write_message
 from history_curator.formats.openai_responses import (
     ANONYMOUS,
-    ResponsesFormat,
-    count_trailing_reasoning,
-    item_ids,
-    parts_as_written,
-)
-from history_curator.formats.response_calls import (
     RESPONSE_BLOCKS,
     RESPONSE_ITEMS,
-    answers,
+    ResponsesFormat,
+    count_trailing_reasoning,
     fit_call,
     has_object,
+    is_answer,
+    item_ids,
+    parts_as_written,
 )
 
 if TYPE_CHECKING:
@@ -84,22 +75,17 @@ __all__ = [
     "has_object_arguments",
     "image_size",
     "is_answered_in_kind",
-    "is_different",
-    "is_same_model",
     "item_ids",
     "join_text",
     "mend_fields",
-    "model_of",
     "parse_json",
     "parse_object",
     "parts_as_written",
-    "provider_for",
     "provider_message_to_entry",
     "read_entries",
     "read_part",
     "read_placed",
     "register_format",
-    "takes_later_system",
     "too_deep",
     "ungroup_items",
     "update_text",
@@ -160,15 +146,6 @@ class EntryFormat:
     def snapshot(self, message: Any) -> Any:
         """Return the entry: entries are frozen."""
         return message
-
-    # Aliases until all rooms have landed.
-    immutable = True
-
-    def peek(self, messages: Sequence[Any]) -> list[Any]:  # noqa: D102
-        return [(id(message), message, message.content) for message in messages]
-
-    def typed(self, seen: Any) -> Any:  # noqa: D102
-        return None
 
 
 _FORMATS: dict[str, MessageFormat] = {
@@ -334,8 +311,7 @@ def _format_of_message(message: Any) -> str | None:
     if content is None:
         if isinstance(message.get("parts"), (list, tuple)):
             return "gemini"
-        is_item = isinstance(kind, str) and (role is None or kind in RESPONSE_ITEMS)
-        return "responses" if is_item else None
+        return "responses" if isinstance(kind, str) and role is None else None
     if not isinstance(content, (list, tuple)):
         return None
     found = _format_of_blocks(content)
@@ -427,17 +403,4 @@ def is_answered_in_kind(call: ToolCall, result: ConversationEntry) -> bool:
         return is_anthropic or wire_of(result) != "anthropic"
     if source.get("role") in ("tool", "function"):
         return not is_anthropic
-    return wire_of(result) != "responses" or answers(call, source)
-
-
-# Aliases until all rooms have landed.
-Gathered, detect, gathered, scattered = (
-    MessageGroup,
-    find_format,
-    group_response_items,
-    ungroup_items,
-)
-copied, differ, whole_source, text_first = copy_value, is_different, count_untouched, update_text
-sendable, sent_parts, spoken = mend_fields, parts_as_written, fit_call
-unfollowed, keeps_objects = count_trailing_reasoning, has_object_arguments
-names_its_calls, answers_in_kind = has_call_ids, is_answered_in_kind
+    return wire_of(result) != "responses" or is_answer(call, source)

@@ -55,11 +55,6 @@ class BedrockFormat(BlockFormat):
         "assistant": MessageRole.ASSISTANT,
         "system": MessageRole.SYSTEM,
     }
-    aliases: ClassVar[Mapping[str, MessageRole]] = {
-        "model": MessageRole.ASSISTANT,
-        "tool": MessageRole.USER,
-        "developer": MessageRole.SYSTEM,
-    }
 
     def kind_of(self, block: Mapping[str, Any]) -> Literal["call", "result", "reasoning", "part"]:
         """Return what a block is."""

@@ -81,7 +81,11 @@ class CurationReport:
 
     def __getstate__(self) -> dict[str, Any]:
         # Managers give their reasons by the identity of entries, which a copy does not have.
-        return {**self.__dict__, "decisions": self.decisions, "_count_entry": self._counter.count_entry}
+        return {
+            **self.__dict__,
+            "decisions": self.decisions,
+            "_count_entry": self._counter.count_entry,
+        }
 
     @property
     def counter(self) -> str:
@@ -258,9 +262,9 @@ def rebuild(
         decisions: `Decision.to_dict` of every decision, as `to_json` writes them.
         provider: the profile of the curation; it tells formats apart where messages do not.
     """
-    from history_curator.formats import detect, read_entries, scattered
+    from history_curator.formats import find_format, read_entries, ungroup_items
 
-    format = detect(messages, provider)
+    format = find_format(messages, provider)
     entries = read_entries(messages, format)
     view: dict[int, ConversationEntry] = {}
     for decision in decisions:
@@ -278,4 +282,4 @@ def rebuild(
             view[place] = edited.evolve(
                 source=recorded.source, span=recorded.span, original=recorded
             )
-    return scattered(format.write([view[place] for place in sorted(view)]))
+    return ungroup_items(format.write([view[place] for place in sorted(view)]))

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from history_curator.config import check_options
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConfigurationError
-from history_curator.formats import takes_later_system
 from history_curator.rules.base import Entries, Rule, Violation, repair_entries, sort_by_index
 from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
 from history_curator.rules.reasoning import (
@@ -40,6 +39,7 @@ from history_curator.rules.tool_fields import (
     ToolNamesAreAccepted,
 )
 from history_curator.rules.tool_pairing import ResultsFollowTheirCalls, ServerToolsStayWhole
+from history_curator.tokens.models import takes_later_system
 
 Tail = Literal["request", "history"]
 

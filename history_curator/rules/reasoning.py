@@ -10,11 +10,9 @@ from history_curator.entries import ConversationEntry, Reasoning
 from history_curator.errors import HistoryCuratorError
 from history_curator.formats import (
     ANONYMOUS,
-    is_same_model,
+    count_trailing_reasoning,
     item_ids,
-    model_of,
-    sent_parts,
-    unfollowed,
+    parts_as_written,
 )
 from history_curator.rules.base import (
     ASSISTANT,
@@ -27,6 +25,7 @@ from history_curator.rules.base import (
     copy_edited,
     copy_repaired,
 )
+from history_curator.tokens.models import is_same_model, model_of
 
 ReasoningMode = Literal["strip", "keep", "refuse"]
 Family = Literal["anthropic", "openai", "gemini", "mistral"]
@@ -105,7 +104,7 @@ class ReasoningStaysBound(Rule):
             for block in entry.reasoning
             if not self._is_accepted(block, entry)
         ]
-        if unfollowed(entry):
+        if count_trailing_reasoning(entry):
             found.append(("unfollowed", "reasoning that nothing follows"))
         return found
 
@@ -178,7 +177,7 @@ class ReasoningStaysBound(Rule):
         own: tuple[Reasoning, ...] = ()
         if entry.role is ASSISTANT:
             thoughts = entry.reasoning or ()
-            thoughts = thoughts[: len(thoughts) - unfollowed(entry)]
+            thoughts = thoughts[: len(thoughts) - count_trailing_reasoning(entry)]
             own = tuple(block for block in thoughts if self._is_accepted(block, entry))
         return copy_repaired(
             entry,
@@ -273,7 +272,7 @@ def strip_reasoning(entry: ConversationEntry) -> ConversationEntry:
         entry,
         "reasoning stripped: an earlier message was edited or left out",
         reasoning=None,
-        parts=sent_parts(copy_edited(entry, reasoning=None)),
+        parts=parts_as_written(copy_edited(entry, reasoning=None)),
         source=_source_with(entry, ()),
     )
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import ClassVar, Literal
 
 from history_curator.entries import ConversationEntry, ToolCall
-from history_curator.formats import keeps_objects, names_its_calls, parse_object, wire_of
+from history_curator.formats import has_call_ids, has_object_arguments, parse_object, wire_of
 from history_curator.rules.base import TOOL, Entries, Errors, Finding, Rule, copy_repaired, is_blank
 
 PORTABLE_ID = r"[A-Za-z0-9_-]{1,40}"
@@ -88,7 +88,7 @@ class CallIdsAreUnique(Rule):
         odd = [
             call.id
             for call in entry.tool_calls or ()
-            if not re.fullmatch(self.pattern, call.id) and names_its_calls(call)
+            if not re.fullmatch(self.pattern, call.id) and has_call_ids(call)
         ]
         answered = entry.tool_call_id
         if (
@@ -111,7 +111,7 @@ class CallIdsAreUnique(Rule):
             if entry.tool_calls and self.scope == "message":
                 seen = set()
             for call in entry.tool_calls or ():
-                if names_its_calls(call):
+                if has_call_ids(call):
                     if call.id in seen:
                         found.append((index, "reused", f"the call id {call.id!r} is used again"))
                     seen.add(call.id)
@@ -130,7 +130,7 @@ class CallIdsAreUnique(Rule):
             for call in calls:
                 times[call.id] = times.get(call.id, 0) + 1
                 new = call.id
-                if names_its_calls(call):
+                if has_call_ids(call):
                     if new in seen or not re.fullmatch(self.pattern, new):
                         new = self._hash_id(call.id, times[call.id], seen)
                     seen.add(new)
@@ -196,7 +196,7 @@ class ArgumentsAreObjects(Rule):
         ]
 
     def _accepts(self, call: ToolCall) -> bool:
-        if call.arguments == "{}" or not (self.texts or keeps_objects(call)):
+        if call.arguments == "{}" or not (self.texts or has_object_arguments(call)):
             return True
         return parse_object(call.arguments) is not None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from history_curator.entries import ContentPart, ConversationEntry, ToolCall
-from history_curator.formats import answers_in_kind, spoken
+from history_curator.formats import fit_call, is_answered_in_kind
 from history_curator.rules.base import (
     ASSISTANT,
     SYSTEM,
@@ -159,7 +159,7 @@ class ResultsFollowTheirCalls(Rule):
                     edit = _MOVED
                 elif result.tool_call_id != call.id:
                     edit = _NAMED
-                elif not answers_in_kind(call, result):
+                elif not is_answered_in_kind(call, result):
                     edit = _CONVERTED
                 if edit:
                     changed[id(result)] = copy_edited(
@@ -181,13 +181,13 @@ def _are_answered(calls: Sequence[ToolCall], results: Entries) -> bool:
 
 
 def _fits_call(call: ToolCall, result: ConversationEntry) -> bool:
-    return answers_in_kind(call, result) and spoken(call, result) is call
+    return is_answered_in_kind(call, result) and fit_call(call, result) is call
 
 
 def _convert_calls(head: ConversationEntry, results: Entries) -> ConversationEntry:
     """Return an entry whose calls its results can answer; other calls become function calls."""
     calls = head.tool_calls or ()
-    converted = tuple(map(spoken, calls, results))
+    converted = tuple(map(fit_call, calls, results))
     if all(new is old for new, old in zip(converted, calls, strict=True)):
         return head
     action, reason = _CONVERTED

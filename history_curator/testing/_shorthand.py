@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from history_curator.formats import detect, read_entries
-from history_curator.errors import HistoryCuratorError
 from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.errors import HistoryCuratorError
+from history_curator.formats import find_format, read_entries
 
 _TOKEN = re.compile(r"([SUAT])([~+*]*)(?:\(([^()]*)\))?")
 _ROLES = {"S": "system", "U": "user", "A": "assistant", "T": "tool"}
@@ -65,7 +65,7 @@ def show(messages: Sequence[Any]) -> str:
 
 
 def _entries(messages: Sequence[Any]) -> list[ConversationEntry]:
-    return read_entries(messages, detect(messages))
+    return read_entries(messages, find_format(messages))
 
 
 def _message(word: str, index: int) -> dict[str, Any]:

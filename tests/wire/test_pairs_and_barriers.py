@@ -8,7 +8,7 @@ import pytest
 
 from history_curator import BudgetUnsatisfiableError, Curator, check_conversation
 from history_curator.errors import ConversionError
-from history_curator.formats import detect, read_entries
+from history_curator.formats import find_format, read_entries
 from history_curator.managers import SlidingWindowManager
 from history_curator.rules import get_profile, repair_conversation
 
@@ -158,7 +158,9 @@ class TestResponsesItems:
     def test_an_output_without_its_call_goes(self, kind):
         given = [USER, KINDS[kind][1], {"role": "user", "content": "go on"}]
         view = (
-            Curator(provider="openai-responses").curate(given, format=detect([FUNCTION])).messages
+            Curator(provider="openai-responses")
+            .curate(given, format=find_format([FUNCTION]))
+            .messages
         )
         assert view == [given[0], given[2]]
 
@@ -214,7 +216,7 @@ class TestReasoningItems:
     def test_where_the_reasoning_goes_the_ids_behind_it_go(self):
         given = [USER, self.THOUGHT, self.SAID, {"role": "user", "content": "and?"}]
         profile = get_profile("openai-responses", reasoning="strip")
-        format = detect(given)
+        format = find_format(given)
         entries = read_entries(given, format)
         view = format.write(profile.repair(entries, edited=True))
         assert view[1] == {"type": "message", "role": "assistant", "content": "yes"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from history_curator import Curator, check_conversation, count_tokens
-from history_curator.formats import detect
+from history_curator.formats import find_format
 from history_curator.rules import repair_conversation
 from tests.wire.promises import hold
 from tests.wire.test_pairs_and_barriers import asked, says, text
@@ -189,18 +189,20 @@ class TestWhoseFormatItIs:
 
     @pytest.mark.parametrize("provider", ["core", "openai-responses", "portable"])
     def test_an_item_of_responses_with_a_block_without_a_type_is_not_bedrocks(self, provider):
-        assert detect([self.UNTYPED], provider).name == "responses"
+        assert find_format([self.UNTYPED], provider).name == "responses"
 
     def test_a_block_whose_type_is_no_text_is_not_a_block_without_one(self):
-        assert detect([{"role": "user", "content": [{"type": [1], "text": "x"}]}]).name == "dicts"
+        assert (
+            find_format([{"role": "user", "content": [{"type": [1], "text": "x"}]}]).name == "dicts"
+        )
 
     def test_a_block_of_a_new_type_in_an_item_of_the_user(self):
         odd = {"type": "message", "role": "user", "content": [{"type": "hologram", "x": 1}]}
-        assert detect([odd]).name == "responses"
+        assert find_format([odd]).name == "responses"
 
     def test_answers_of_anthropic_have_the_same_type(self):
         thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
-        assert detect([says(thought) | {"type": "message", "id": "msg_1"}]).name == "dicts"
+        assert find_format([says(thought) | {"type": "message", "id": "msg_1"}]).name == "dicts"
 
     def test_an_image_without_a_type_is_one_of_this_format(self):
         given = [self.UNTYPED, {"role": "user", "content": [{"image_url": "https://a.b/c.png"}]}]
