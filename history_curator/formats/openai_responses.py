@@ -96,24 +96,11 @@ class ResponsesFormat(MappingFormat):
             fix = "pass items of a Responses input; one list holds one kind of message."
             raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
         items = [reading.checked(item, type_of(item) or "item") for item in items]
-        if _is_of_answer(items[0]):
+        if _is_of_answer(items[0]) or type_of(items[0]) == "compaction":
             return (_read_answer(message, items, reading),)
         item, kind = items[0], type_of(items[0])
         if kind in _OUTPUTS:
             return (_read_output(message, item, reading),)
-        if kind == "compaction":
-            part = ContentPart("other", None, item)
-            return (
-                ConversationEntry(
-                    _ASSISTANT,
-                    sequence=reading.index,
-                    source=message,
-                    parts=(part,),
-                    pinned=True,
-                    barrier=True,
-                    repairs=reading.note,
-                ),
-            )
         if "role" not in item:
             fix = "use an item of a Responses input, or add a role to a message."
             problem = f"an item of an unknown type: {named(item.get('type'))}."
@@ -140,7 +127,7 @@ class ResponsesFormat(MappingFormat):
                 out.append(entry.source)
             elif is_result:
                 out.append(copy_value(_write_output(entry, call)))
-            elif entry.role is _ASSISTANT and type_of(source) != "compaction":
+            elif entry.role is _ASSISTANT:
                 items = copy_value(_write_answer(entry))
                 if items:
                     out.append(items[0] if len(items) == 1 else MessageGroup(items))
@@ -185,8 +172,6 @@ def _write_block(part: ContentPart, kind: str) -> Any:
 
 def _write_input(entry: ConversationEntry) -> dict[str, Any]:
     source = Reading(0).checked(as_mapping(entry.root.source), "item")
-    if type_of(source) == "compaction":
-        return dict(source)
     message = {key: source[key] for key in source if is_sent(key, entry, _MESSAGE_KEYS)}
     message["role"] = entry.role_name if entry.role_name == "developer" else entry.role.value
     message["content"] = entry.content or ""
@@ -313,11 +298,14 @@ def _read_answer(source: Any, items: Sequence[Any], reading: Reading) -> Convers
     messages = [item for item in items if "role" in item]
     metadata = {k: item[k] for item in messages for k in item if k not in _MESSAGE_KEYS}
     fields["parts"] = fields["parts"] or None
+    is_barrier = type_of(items[0]) == "compaction"
     return ConversationEntry(
         _ASSISTANT,
         sequence=reading.index,
         source=source,
         metadata=metadata or None,
+        pinned=is_barrier,
+        barrier=is_barrier,
         repairs=reading.note,
         **fields,
     )
@@ -397,13 +385,14 @@ def _write_answer(entry: ConversationEntry) -> list[Any]:
         elif kind == "reasoning" or item.kind == "other":
             out.append(item.raw)
         else:
+            place = home
             if home is None and messages:
-                home = current_home if current_home is not None else messages[0]
-            if not out or out[-1] is not current or home != current_home:
-                source = items[home] if home is not None else {}
-                current = _empty_message(source, entry, named=not (anonymous or home in used))
-                current_home = home
-                used.add(home)
+                place = current_home if current_home is not None else messages[0]
+            if not out or out[-1] is not current or place != current_home:
+                source = items[place] if place is not None else {}
+                current = _empty_message(source, entry, named=not (anonymous or place in used))
+                current_home = place
+                used.add(place)
                 out.append(current)
             if isinstance(current["content"], list):
                 current["content"].append(_write_block(item, "output_text"))
@@ -455,24 +444,19 @@ def parts_as_written(entry: ConversationEntry) -> tuple[ContentPart, ...] | None
 
     Annotations are written with a message that keeps its id. The very parts if all are written.
     """
-    noted = [part for part in entry.parts or () if _has_notes(part.raw)]
-    if entry.original is None or not noted:
+    if entry.original is None or not any(_has_notes(part.raw) for part in entry.parts or ()):
         return entry.parts
     items = _items_of(entry)
     written: list[Any] = []
     if not _is_anonymous(entry, items):
-        listed = [item["content"] for item in items if "id" in item and "role" in item]
-        written = [block for blocks in listed for block in blocks]
-    lost = [part for part in noted if part.raw not in written]
-    return (
-        entry.parts
-        and tuple(
-            replace(part, raw={**part.raw, "annotations": []}) if part in lost else part
-            for part in entry.parts
-        )
-        if lost
-        else entry.parts
+        written = [b for item in items if "role" in item and "id" in item for b in item["content"]]
+    parts = tuple(
+        replace(part, raw={**part.raw, "annotations": []})
+        if _has_notes(part.raw) and part.raw not in written
+        else part
+        for part in entry.parts or ()
     )
+    return entry.parts if parts == entry.parts else parts
 
 
 def _has_notes(block: Any) -> bool:

@@ -122,30 +122,6 @@ KINDS = {
             "output": {"type": "computer_screenshot", "image_url": "https://x.y/z.png"},
         },
     ),
-    "local shell": (
-        {
-            "type": "local_shell_call",
-            "id": "l1",
-            "call_id": "c1",
-            "action": {},
-            "status": "completed",
-        },
-        {"type": "local_shell_call_output", "id": "c1", "output": "42"},
-    ),
-    "patch": (
-        {"type": "apply_patch_call", "call_id": "c1", "operation": {}, "status": "completed"},
-        {"type": "apply_patch_call_output", "call_id": "c1", "status": "completed", "output": "42"},
-    ),
-    "approval": (
-        {
-            "type": "mcp_approval_request",
-            "id": "c1",
-            "name": "f",
-            "server_label": "s",
-            "arguments": "{}",
-        },
-        {"type": "mcp_approval_response", "approval_request_id": "c1", "approve": True},
-    ),
 }
 
 
