@@ -8,101 +8,41 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.errors import ConversionError
-from history_curator.formats.anthropic import (
-    DictFormat as DictFormat,
-)
-from history_curator.formats.anthropic import (
-    entry_to_provider_message as entry_to_provider_message,
-)
-from history_curator.formats.anthropic import (
-    provider_message_to_entry as provider_message_to_entry,
-)
-from history_curator.formats.base import (
-    MessageFormat as MessageFormat,
-)
-from history_curator.formats.base import (
-    MessageGroup as MessageGroup,
-)
-from history_curator.formats.base import (
-    copy_value as copy_value,
-)
-from history_curator.formats.base import (
-    count_untouched as count_untouched,
-)
-from history_curator.formats.base import (
-    freeze as freeze,
-)
-from history_curator.formats.base import (
-    type_of,
-)
+from history_curator.formats.anthropic import DictFormat as DictFormat
+from history_curator.formats.anthropic import entry_to_provider_message as entry_to_provider_message
+from history_curator.formats.anthropic import provider_message_to_entry as provider_message_to_entry
+from history_curator.formats.base import MessageFormat as MessageFormat
+from history_curator.formats.base import MessageGroup as MessageGroup
+from history_curator.formats.base import copy_value as copy_value
+from history_curator.formats.base import count_untouched as count_untouched
+from history_curator.formats.base import freeze as freeze
+from history_curator.formats.base import type_of
 from history_curator.formats.bedrock import BEDROCK_BLOCKS
 from history_curator.formats.bedrock import BedrockFormat as BedrockFormat
-from history_curator.formats.blocks import (
-    image_size as image_size,
-)
-from history_curator.formats.blocks import (
-    join_text as join_text,
-)
-from history_curator.formats.blocks import (
-    read_part as read_part,
-)
-from history_curator.formats.blocks import (
-    update_text as update_text,
-)
-from history_curator.formats.blocks import (
-    write_part as write_part,
-)
+from history_curator.formats.blocks import image_size as image_size
+from history_curator.formats.blocks import join_text as join_text
+from history_curator.formats.blocks import read_part as read_part
+from history_curator.formats.blocks import update_text as update_text
+from history_curator.formats.blocks import write_part as write_part
 from history_curator.formats.gemini import GeminiFormat as GeminiFormat
-from history_curator.formats.json_text import (
-    MAX_DEPTH as MAX_DEPTH,
-)
-from history_curator.formats.json_text import (
-    arguments_text as arguments_text,
-)
-from history_curator.formats.json_text import (
-    parse_json as parse_json,
-)
-from history_curator.formats.json_text import (
-    parse_object as parse_object,
-)
-from history_curator.formats.json_text import (
-    too_deep as too_deep,
-)
-from history_curator.formats.openai_chat import (
-    ROLES as ROLES,
-)
-from history_curator.formats.openai_chat import (
-    mend_fields as mend_fields,
-)
-from history_curator.formats.openai_chat import (
-    write_message as write_message,
-)
-from history_curator.formats.openai_responses import (
-    ANONYMOUS as ANONYMOUS,
-)
-from history_curator.formats.openai_responses import (
-    RESPONSE_BLOCKS,
-    has_object,
-    is_answer,
-)
-from history_curator.formats.openai_responses import (
-    RESPONSE_ITEMS as RESPONSE_ITEMS,
-)
-from history_curator.formats.openai_responses import (
-    ResponsesFormat as ResponsesFormat,
-)
+from history_curator.formats.json_text import MAX_DEPTH as MAX_DEPTH
+from history_curator.formats.json_text import arguments_text as arguments_text
+from history_curator.formats.json_text import parse_json as parse_json
+from history_curator.formats.json_text import parse_object as parse_object
+from history_curator.formats.json_text import too_deep as too_deep
+from history_curator.formats.openai_chat import ROLES as ROLES
+from history_curator.formats.openai_chat import mend_fields as mend_fields
+from history_curator.formats.openai_chat import write_message as write_message
+from history_curator.formats.openai_responses import ANONYMOUS as ANONYMOUS
+from history_curator.formats.openai_responses import RESPONSE_BLOCKS, has_object, is_answer
+from history_curator.formats.openai_responses import RESPONSE_ITEMS as RESPONSE_ITEMS
+from history_curator.formats.openai_responses import ResponsesFormat as ResponsesFormat
 from history_curator.formats.openai_responses import (
     count_trailing_reasoning as count_trailing_reasoning,
 )
-from history_curator.formats.openai_responses import (
-    fit_call as fit_call,
-)
-from history_curator.formats.openai_responses import (
-    item_ids as item_ids,
-)
-from history_curator.formats.openai_responses import (
-    parts_as_written as parts_as_written,
-)
+from history_curator.formats.openai_responses import fit_call as fit_call
+from history_curator.formats.openai_responses import item_ids as item_ids
+from history_curator.formats.openai_responses import parts_as_written as parts_as_written
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -355,7 +295,8 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
     content = source.get("content")
     is_list = isinstance(content, (list, tuple))
     if isinstance(source.get("type"), str):
-        has_items = is_list and any(type_of(block) in RESPONSE_BLOCKS for block in content)
+        blocks = content if is_list else ()
+        has_items = any(type_of(block) in RESPONSE_BLOCKS for block in blocks or ())
         if source["type"] != "message" or has_items or isinstance(content, str):
             return "responses"
     if entry.role is MessageRole.TOOL and entry.span is None:

@@ -224,7 +224,7 @@ class Reading:
     def text_of(self, value: Any, field: str, what: str) -> str:
         """Return an id or a name: a text; a number is one too, once it is written as text."""
         if value.__class__ is str:
-            return value  # type: ignore[no-any-return]
+            return value
         if value is None:
             return ""
         if isinstance(value, (str, int, float)):

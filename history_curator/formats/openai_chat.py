@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from history_curator.entries import (
-    ContentPart,
-    ConversationEntry,
-    MessageRole,
-    Reasoning,
-    ToolCall,
-)
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import named
 from history_curator.formats.base import Reading, as_mapping
-from history_curator.formats.blocks import (
-    TypedBlocks,
-    read_thinking,
-    update_text,
-    write_part,
-)
+from history_curator.formats.blocks import TypedBlocks, read_thinking, update_text, write_part
 from history_curator.formats.json_text import free_input
 
 ROLES: dict[str, MessageRole] = {

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any
 
-from history_curator.entries import (
-    ContentPart,
-    ConversationEntry,
-    MessageRole,
-    Reasoning,
-    ToolCall,
-)
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import named
 from history_curator.formats.base import (
     MappingFormat,
@@ -77,21 +71,15 @@ class ResponsesFormat(MappingFormat):
         such stand side by side.
         """
         out: list[Any] = []
-        answer: list[Any] = []
-        for item in [*messages, None]:
-            if item is not None and _is_of_answer(item):
-                answer.append(item)
-                continue
-            is_group = len(answer) > 1 and any(map(type_of, answer))
-            out += [MessageGroup(answer)] if is_group else answer
-            answer = []
-            out.append(item)
-        out.pop()
+        for of_answer, run in groupby(messages, _is_of_answer):
+            items = list(run)
+            is_group = of_answer and len(items) > 1 and any(map(type_of, items))
+            out += [MessageGroup(items)] if is_group else items
         return messages if len(out) == len(messages) else out
 
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
         """Return the entry of an item, or of the items of one answer."""
-        items = message if message.__class__ is MessageGroup else (message,)
+        items: Sequence[Any] = message if message.__class__ is MessageGroup else (message,)
         if not isinstance(items[0], Mapping):
             fix = "pass items of a Responses input; one list holds one kind of message."
             raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
@@ -102,9 +90,8 @@ class ResponsesFormat(MappingFormat):
         if kind in _OUTPUTS:
             return (_read_output(message, item, reading),)
         if "role" not in item:
-            fix = "use an item of a Responses input, or add a role to a message."
             problem = f"an item of an unknown type: {named(item.get('type'))}."
-            raise reading.error(problem, "type", fix)
+            raise reading.error(problem, "type", "use an item of Responses, or add a role.")
         role = read_role(item, reading)
         if role is _TOOL:
             fix = 'use {"type": "function_call_output", "call_id": …, "output": …}.'
@@ -154,7 +141,7 @@ def _read_content(
     if not isinstance(given, (list, tuple)):
         raise reading.mistyped(field, given, field, "make it a string or a list of blocks.")
     parts = tuple(
-        read_part(block, reading.index, f"{field}[{n}]", reading, {})
+        read_part(block, reading.index, f"{field}[{n}]", reading, ())
         for n, block in enumerate(given)
     )
     return join_text(parts), parts
@@ -417,10 +404,8 @@ def _empty_message(
 
 def count_trailing_reasoning(entry: ConversationEntry) -> int:
     """Return how many reasoning items stand at the end of an answer, where nothing follows."""
-    if not any(type_of(each.raw) == "reasoning" for each in entry.reasoning or ()):
-        return 0
     items = _items_of(entry)
-    if not any(type_of(item) == "reasoning" for item in items):
+    if not entry.reasoning or not any(type_of(item) == "reasoning" for item in items):
         return 0
     ordered = _order_answer(entry, items)
     return sum(1 for _ in takewhile(lambda slot: slot[0] == "reasoning", reversed(ordered)))
