@@ -25,7 +25,7 @@ from zlib import crc32
 
 from benchmarks.data import GENERATED, load
 from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curation, Curator
-from history_curator.formats import detect
+from history_curator.formats import find_format
 from history_curator.rules import get_profile
 from history_curator.tokens import get_counter
 from history_curator.units import pair
@@ -89,7 +89,7 @@ class Session:
     def __init__(self, row: dict[str, Any]) -> None:
         self.messages: list[dict[str, Any]] = row["messages"]
         self.half = "ab"[crc32(str(row["id"]).encode()) % 2]
-        format = detect(self.messages)
+        format = find_format(self.messages)
         read = [format.read(message, at) for at, message in enumerate(self.messages)]
         texts = ["\n".join(map(_text, entries)) for entries in read]
         self.calls = [at for at, each in enumerate(self.messages) if at and _speaks(each)]

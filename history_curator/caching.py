@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConversionError
-from history_curator.formats import detect
+from history_curator.formats import find_format
 
 if TYPE_CHECKING:
     from history_curator.curator import Curation
@@ -389,7 +389,7 @@ def _find_ends(messages: Sequence[Any], entries: int | None = None) -> list[int]
     if entries == len(messages):
         return list(range(1, entries + 1))
     try:
-        read = detect(messages).read if messages else None
+        read = find_format(messages).read if messages else None
         counts = [len(read(each, at)) for at, each in enumerate(messages)] if read else []
     except ConversionError:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 
 from history_curator.entries import ConversationEntry
 from history_curator.entry_json import entry_from_dict, entry_to_dict
-from history_curator.formats import detect, read_entries, ungroup_items
+from history_curator.formats import find_format, read_entries, ungroup_items
 from history_curator.managers import Step
 
 _UNCHANGED = "kept as it is"
@@ -196,7 +196,7 @@ def rebuild(
         decisions: `Decision.to_dict` of every decision, as `to_json` writes them.
         provider: the profile of the curation; it tells formats apart where messages do not.
     """
-    format = detect(messages, provider)
+    format = find_format(messages, provider)
     entries = read_entries(messages, format)
     view: dict[int, ConversationEntry] = {}
     for decision in decisions:

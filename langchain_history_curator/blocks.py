@@ -14,7 +14,7 @@ from history_curator.formats import (
     join_text,
     parse_object,
     read_part,
-    text_first,
+    update_text,
     write_part,
 )
 
@@ -178,7 +178,7 @@ def write_content(content: Any, entry: ConversationEntry, calls: CallsById | Non
     """
     before, parts = entry.root, entry.parts
     if isinstance(content, str):
-        return list(map(write_part, text_first(entry))) if parts else entry.content or ""
+        return list(map(write_part, update_text(entry))) if parts else entry.content or ""
     if parts is None and not calls and not entry.reasoning:
         return entry.content or ""
     if parts is None:
@@ -188,7 +188,7 @@ def write_content(content: Any, entry: ConversationEntry, calls: CallsById | Non
     elif parts == before.parts and entry.content == before.content:
         queue = None
     else:
-        queue = list(text_first(entry))
+        queue = list(update_text(entry))
     return _write_blocks(content, queue, entry, calls)
 
 

@@ -28,11 +28,11 @@ from history_curator.errors import ConversionError, a_type, named
 from history_curator.formats import (
     ROLES,
     DictFormat,
-    copied,
+    copy_value,
+    count_untouched,
     freeze,
     parse_object,
-    text_first,
-    whole_source,
+    update_text,
     write_part,
 )
 from langchain_history_curator.blocks import (
@@ -105,7 +105,7 @@ class LangChainFormat:
             if position < written:
                 continue  # read from the message before
             source = entry.source
-            whole = whole_source(entries, position) if isinstance(source, BaseMessage) else 0
+            whole = count_untouched(entries, position) if isinstance(source, BaseMessage) else 0
             out.append(source if whole else self.snapshot(_write(entry)))
             written = position + whole
         return out
@@ -129,17 +129,17 @@ class LangChainFormat:
     def snapshot(self, message: Any) -> Any:
         """Return a private copy of a message, with every dict and list in it copied."""
         if not isinstance(message, BaseMessage):
-            return copied(message)
+            return copy_value(message)
         copy = message.model_copy()
-        object.__setattr__(copy, "__dict__", copied(message.__dict__))
-        object.__setattr__(copy, "__pydantic_extra__", copied(message.__pydantic_extra__))
+        object.__setattr__(copy, "__dict__", copy_value(message.__dict__))
+        object.__setattr__(copy, "__pydantic_extra__", copy_value(message.__pydantic_extra__))
         return copy
 
     twin = snapshot  # alias until the core has landed
 
     def peek(self, messages: Sequence[Any]) -> list[Any]:
         """Return the fields of every message; goes once the core has landed."""
-        return [m.__dict__ if isinstance(m, BaseMessage) else copied(m) for m in messages]
+        return [m.__dict__ if isinstance(m, BaseMessage) else copy_value(m) for m in messages]
 
     def _find_reader(self, message: Any, index: int) -> Callable[[Any, int], Entries]:
         for kind, reader in _READERS:
@@ -376,7 +376,7 @@ def _build(
     if content is None:
         content = entry.content or ""
         if entry.parts is not None:
-            content = list(map(write_part, text_first(entry)))
+            content = list(map(write_part, update_text(entry)))
     extra = dict(extra or {})
     if entry.origin is not None:
         extra["history_curator"] = {"origin": entry.origin}

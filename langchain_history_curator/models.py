@@ -20,7 +20,6 @@ from history_curator.config import OPTIONS, SharedOptions, check_names
 from history_curator.curator import Curator
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError, ConversionError, a_type, named
-from history_curator.formats import provider_for
 from history_curator.integrations import (
     Asked,
     Budget,
@@ -32,6 +31,7 @@ from history_curator.integrations import (
 )
 from history_curator.managers import HistoryManager
 from history_curator.tokens import TokenCounter, find_family, get_counter
+from history_curator.tokens.models import provider_for
 from langchain_history_curator.messages import FORMAT, without_removed
 
 

@@ -33,7 +33,7 @@ from history_curator.formats import (
     image_size,
     join_text,
     parse_object,
-    text_first,
+    update_text,
 )
 from llamaindex_history_curator.plain_values import (
     copy_value,
@@ -359,7 +359,7 @@ def _write_content(
         part = ContentPart("text", entry.content)
         return [] if entry.content is None else [_write_part(part, block)]
     own = {id(part.raw): block for part, block in zip(before.parts or (), given, strict=False)}
-    parts = text_first(entry) if entry.parts == before.parts else entry.parts
+    parts = update_text(entry) if entry.parts == before.parts else entry.parts
     return [_write_part(part, own.get(id(part.raw)) or copy_value(part.raw)) for part in parts]
 
 

@@ -26,7 +26,7 @@ from pydantic import BaseModel, Field
 from history_curator.config import CuratorConfig, check_names, check_options
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
-from history_curator.formats import parse_object, provider_for
+from history_curator.formats import parse_object
 from history_curator.integrations import (
     Asked,
     ConfigSource,
@@ -38,6 +38,7 @@ from history_curator.integrations import (
 )
 from history_curator.managers import HistoryManager
 from history_curator.tokens import MessageCounter, TokenCounter, find_family, get_counter
+from history_curator.tokens.models import provider_for
 from llamaindex_history_curator.messages import (
     CALL_KEYS,
     RESULT_ID_KEYS,

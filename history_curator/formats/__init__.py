@@ -8,105 +8,44 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.errors import ConversionError
-from history_curator.formats.anthropic import (
-    DictFormat,
-    entry_to_provider_message,
-    provider_message_to_entry,
-)
-from history_curator.formats.base import (
-    MessageFormat,
-    MessageGroup,
-    copy_value,
-    count_untouched,
-    freeze,
-    is_different,
-)
-from history_curator.formats.bedrock import BEDROCK_BLOCKS, BedrockFormat
-from history_curator.formats.blocks import image_size, join_text, read_part, update_text, write_part
-from history_curator.formats.gemini import GeminiFormat
-from history_curator.formats.json_text import (
-    MAX_DEPTH,
-    arguments_text,
-    parse_json,
-    parse_object,
-    too_deep,
-)
-from history_curator.formats.models import (
-    is_same_model,
-    model_of,
-    provider_for,
-    takes_later_system,
-)
-from history_curator.formats.openai_chat import ROLES, mend_fields, write_message
+from history_curator.formats.anthropic import DictFormat as DictFormat
+from history_curator.formats.anthropic import entry_to_provider_message as entry_to_provider_message
+from history_curator.formats.anthropic import provider_message_to_entry as provider_message_to_entry
+from history_curator.formats.base import MessageFormat as MessageFormat
+from history_curator.formats.base import MessageGroup as MessageGroup
+from history_curator.formats.base import copy_value as copy_value
+from history_curator.formats.base import count_untouched as count_untouched
+from history_curator.formats.base import freeze as freeze
+from history_curator.formats.base import type_of
+from history_curator.formats.bedrock import BEDROCK_BLOCKS
+from history_curator.formats.bedrock import BedrockFormat as BedrockFormat
+from history_curator.formats.blocks import image_size as image_size
+from history_curator.formats.blocks import join_text as join_text
+from history_curator.formats.blocks import read_part as read_part
+from history_curator.formats.blocks import update_text as update_text
+from history_curator.formats.blocks import write_part as write_part
+from history_curator.formats.gemini import GeminiFormat as GeminiFormat
+from history_curator.formats.json_text import MAX_DEPTH as MAX_DEPTH
+from history_curator.formats.json_text import arguments_text as arguments_text
+from history_curator.formats.json_text import parse_json as parse_json
+from history_curator.formats.json_text import parse_object as parse_object
+from history_curator.formats.json_text import too_deep as too_deep
+from history_curator.formats.openai_chat import ROLES as ROLES
+from history_curator.formats.openai_chat import mend_fields as mend_fields
+from history_curator.formats.openai_chat import write_message as write_message
+from history_curator.formats.openai_responses import ANONYMOUS as ANONYMOUS
+from history_curator.formats.openai_responses import RESPONSE_BLOCKS, has_object, is_answer
+from history_curator.formats.openai_responses import RESPONSE_ITEMS as RESPONSE_ITEMS
+from history_curator.formats.openai_responses import ResponsesFormat as ResponsesFormat
 from history_curator.formats.openai_responses import (
-    ANONYMOUS,
-    ResponsesFormat,
-    count_trailing_reasoning,
-    item_ids,
-    parts_as_written,
+    count_trailing_reasoning as count_trailing_reasoning,
 )
-from history_curator.formats.response_calls import (
-    RESPONSE_BLOCKS,
-    RESPONSE_ITEMS,
-    answers,
-    fit_call,
-    has_object,
-)
+from history_curator.formats.openai_responses import fit_call as fit_call
+from history_curator.formats.openai_responses import item_ids as item_ids
+from history_curator.formats.openai_responses import parts_as_written as parts_as_written
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-__all__ = [
-    "ANONYMOUS",
-    "MAX_DEPTH",
-    "RESPONSE_ITEMS",
-    "ROLES",
-    "BedrockFormat",
-    "DictFormat",
-    "EntryFormat",
-    "GeminiFormat",
-    "MessageFormat",
-    "MessageGroup",
-    "ResponsesFormat",
-    "adapter_of",
-    "adapters",
-    "arguments_text",
-    "copy_value",
-    "count_trailing_reasoning",
-    "count_untouched",
-    "entry_to_provider_message",
-    "find_format",
-    "fit_call",
-    "format_of",
-    "freeze",
-    "group_response_items",
-    "has_call_ids",
-    "has_object_arguments",
-    "image_size",
-    "is_answered_in_kind",
-    "is_different",
-    "is_same_model",
-    "item_ids",
-    "join_text",
-    "mend_fields",
-    "model_of",
-    "parse_json",
-    "parse_object",
-    "parts_as_written",
-    "provider_for",
-    "provider_message_to_entry",
-    "read_entries",
-    "read_part",
-    "read_placed",
-    "register_format",
-    "takes_later_system",
-    "too_deep",
-    "ungroup_items",
-    "update_text",
-    "wire_of",
-    "write_message",
-    "write_part",
-]
 
 Wire = Literal["chat", "anthropic", "responses", "gemini", "bedrock"]
 _CHAT_BLOCKS = frozenset(
@@ -117,21 +56,6 @@ _CHAT_KEYS = frozenset(("tool_calls", "tool_call_id", "function_call"))
 _NOT_BEDROCK = frozenset(("openai", "openai-responses", "anthropic", "mistral"))
 _OBJECTS: tuple[Wire, ...] = ("anthropic", "gemini", "bedrock")
 """Formats in which the arguments of a call are an object."""
-
-
-class _Same:
-    """A key that is equal for one and the same entry only: equal ones may differ in metadata."""
-
-    __slots__ = ("entry",)
-
-    def __init__(self, entry: Any) -> None:
-        self.entry = entry
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.entry is self.entry
-
-    def __hash__(self) -> int:
-        return object.__hash__(self.entry)
 
 
 class EntryFormat:
@@ -154,21 +78,12 @@ class EntryFormat:
         return list(entries)
 
     def key_of(self, message: Any) -> Hashable:
-        """Return a key that holds the entry itself: entries are frozen."""
-        return _Same(message)
+        """Return which entry it is: entries are frozen, and the memo has keys of its own for them."""
+        return id(message)
 
     def snapshot(self, message: Any) -> Any:
         """Return the entry: entries are frozen."""
         return message
-
-    # Aliases until all rooms have landed.
-    immutable = True
-
-    def peek(self, messages: Sequence[Any]) -> list[Any]:  # noqa: D102
-        return [(id(message), message, message.content) for message in messages]
-
-    def typed(self, seen: Any) -> Any:  # noqa: D102
-        return None
 
 
 _FORMATS: dict[str, MessageFormat] = {
@@ -334,8 +249,7 @@ def _format_of_message(message: Any) -> str | None:
     if content is None:
         if isinstance(message.get("parts"), (list, tuple)):
             return "gemini"
-        is_item = isinstance(kind, str) and (role is None or kind in RESPONSE_ITEMS)
-        return "responses" if is_item else None
+        return "responses" if isinstance(kind, str) and role is None else None
     if not isinstance(content, (list, tuple)):
         return None
     found = _format_of_blocks(content)
@@ -372,21 +286,18 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
     would be the same in several formats.
     """
     source: Any = entry.root.source
-    if source.__class__ is MessageGroup:  # of Responses where any item has a type
-        source = next((each for each in source if "type" in each), source[0])
+    if source.__class__ is MessageGroup:
+        return "responses"
     if not isinstance(source, (dict, Mapping)):
         return None
     if "parts" in source:
         return "gemini"
-    kind, content = source.get("type"), source.get("content")
+    content = source.get("content")
     is_list = isinstance(content, (list, tuple))
-    if isinstance(kind, str):
+    if isinstance(source.get("type"), str):
         blocks = content if is_list else ()
-        has_items = any(
-            isinstance(each, Mapping) and str(each.get("type")) in RESPONSE_BLOCKS
-            for each in blocks or ()
-        )
-        if kind != "message" or has_items or isinstance(content, str):
+        has_items = any(type_of(block) in RESPONSE_BLOCKS for block in blocks or ())
+        if source["type"] != "message" or has_items or isinstance(content, str):
             return "responses"
     if entry.role is MessageRole.TOOL and entry.span is None:
         return "chat"
@@ -427,17 +338,4 @@ def is_answered_in_kind(call: ToolCall, result: ConversationEntry) -> bool:
         return is_anthropic or wire_of(result) != "anthropic"
     if source.get("role") in ("tool", "function"):
         return not is_anthropic
-    return wire_of(result) != "responses" or answers(call, source)
-
-
-# Aliases until all rooms have landed.
-Gathered, detect, gathered, scattered = (
-    MessageGroup,
-    find_format,
-    group_response_items,
-    ungroup_items,
-)
-copied, differ, whole_source, text_first = copy_value, is_different, count_untouched, update_text
-sendable, sent_parts, spoken = mend_fields, parts_as_written, fit_call
-unfollowed, keeps_objects = count_trailing_reasoning, has_object_arguments
-names_its_calls, answers_in_kind = has_call_ids, is_answered_in_kind
+    return wire_of(result) != "responses" or is_answer(call, source)

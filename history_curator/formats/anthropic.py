@@ -13,7 +13,6 @@ from history_curator.errors import ConversionError
 from history_curator.formats.base import (
     MappingFormat,
     Reading,
-    as_mapping,
     copy_value,
     count_untouched,
     type_of,
@@ -63,16 +62,14 @@ class DictFormat(TypedBlocks, MappingFormat):
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
         """Read a dict: each tool result among its blocks is an entry, what lies between is one."""
         if not isinstance(message, Mapping):
-            raise reading.error(
-                f"expected a mapping, got {type(message).__name__}.",
-                None,
-                'pass {"role": …, "content": …}; one list holds one kind of message.',
-            )
+            fix = 'pass {"role": …, "content": …}; one list holds one kind of message.'
+            raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
         role = read_role(message, reading)
         blocks = message.get("content")
         if not isinstance(blocks, (list, tuple)):
             return (read_message(message, role, reading),)
         is_anthropic = speaks_anthropic(message)
+        known = _KEYS if is_anthropic else KNOWN_KEYS
         if is_anthropic and message.get("tool_calls"):
             reading.repaired("tool_calls: the message keeps its calls as blocks")
         groups = self.split(blocks, role) or [(False, 0, [])]
@@ -83,21 +80,18 @@ class DictFormat(TypedBlocks, MappingFormat):
                 entries.append(_read_result(message, group[0], reading, start, span or (0, 1)))
                 continue
             fields = entry_fields(self.read_slots(group, reading, "content", start))
-            barrier = any(type_of(block) == "compaction" for block in group)
-            known = _KEYS if is_anthropic else KNOWN_KEYS
-            entries.append(
-                build_entry(
-                    message, role, reading, **fields, known=known, span=span, barrier=barrier
-                )
-            )
+            fields["barrier"] = any(type_of(block) == "compaction" for block in group)
+            entries.append(build_entry(message, role, reading, **fields, known=known, span=span))
         return tuple(entries)
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return dicts; untouched ones are the same objects."""
         out: list[Any] = []
         last: list[Any] = []
-        read = [each for each in entries if each.tool_calls and each.source is not None]
-        prefer_blocks = bool(read) and _is_in_blocks(read[0], prefer=False)
+        first = next(
+            (each for each in entries if each.tool_calls and each.source is not None), None
+        )
+        prefer_blocks = first is not None and _is_in_blocks(first, prefer=False)
         answers_in_blocks: bool | None = None
         position = 0
         while position < len(entries):
@@ -147,7 +141,7 @@ class DictFormat(TypedBlocks, MappingFormat):
     def _write_result(self, entry: ConversationEntry, last: list[Any]) -> dict[str, Any]:
         root = entry.root
         own = self.own_blocks(root, last) if root.role is _TOOL else ()
-        recorded = as_mapping(own[0]) if own and type_of(own[0]) == "tool_result" else {}
+        recorded = own[0] if own and type_of(own[0]) == "tool_result" else {}
         block = {**recorded, "type": "tool_result", "tool_use_id": entry.tool_call_id}
         is_edited = entry.content != root.content or entry.parts != root.parts
         if is_edited or root.repairs is not None or "content" not in recorded:
@@ -218,7 +212,6 @@ def entry_to_provider_message(entry: ConversationEntry) -> dict[str, Any]:
     """Return an entry as an OpenAI-style message, a new dict.
 
     Examples:
-        >>> from history_curator.entries import ConversationEntry, MessageRole
         >>> entry_to_provider_message(ConversationEntry(MessageRole.USER, "hi"))
         {'role': 'user', 'content': 'hi'}
     """
@@ -239,12 +232,9 @@ def provider_message_to_entry(
     """
     entries = DictFormat().read(msg, sequence)
     if len(entries) != 1:
-        raise ConversionError(
-            f"the message holds {len(entries)} entries (tool results and text).",
-            index=sequence,
-            field="content",
-            fix="read it with Curator, or pass one message per tool result.",
-        )
+        problem = f"the message holds {len(entries)} entries (tool results and text)."
+        fix = "read it with Curator, or pass one message per tool result."
+        raise ConversionError(problem, index=sequence, field="content", fix=fix)
     return replace(
         entries[0],
         evaluation_id=evaluation_id,

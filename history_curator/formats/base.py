@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import marshal
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from operator import is_
 from typing import Any, Protocol
 
 from history_curator.entries import ConversationEntry
@@ -21,7 +22,6 @@ from history_curator.formats.json_text import (
 _PLAIN = frozenset((str, int, bool, type(None), bytes, bytearray))
 _TEXTS = frozenset((str, type(None)))
 _STR = frozenset((str,))
-_NUMBER, _OTHER = "NaN or Infinity", "a key or a value"
 
 
 class MessageGroup(tuple[Any, ...]):
@@ -67,14 +67,10 @@ class MessageFormat(Protocol):
         """Return a copy of a message that reads as it does, and that no edit in place reaches."""
 
 
-def unreadable(error: Exception, index: int | None, field: str | None) -> ConversionError:
+def unreadable(error: Exception, index: int | None) -> ConversionError:
     """Return the error for a value whose own methods fail, such as ``items()`` of a dict subclass."""
-    return ConversionError(
-        f"it cannot be read: {type(error).__name__}.",
-        index=index,
-        field=field,
-        fix="pass plain dicts, lists and texts.",
-    )
+    problem = f"it cannot be read: {type(error).__name__}."
+    return ConversionError(problem, index=index, fix="pass plain dicts, lists and texts.")
 
 
 def copy_value(value: Any, depth: int = 0) -> Any:
@@ -94,20 +90,12 @@ def copy_value(value: Any, depth: int = 0) -> Any:
             if item.__class__ is not str:
                 copy[key] = copy_value(item, depth + 1)
         return copy
-    if isinstance(value, list):
-        return [copy_value(item, depth + 1) for item in value]
-    if isinstance(value, tuple):
+    if isinstance(value, (list, tuple)):
         items = [copy_value(item, depth + 1) for item in value]
+        if isinstance(value, list):
+            return items
         return MessageGroup(items) if kind is MessageGroup else tuple(items)
     return bytes(value) if kind is bytearray else value
-
-
-def is_different(one: Any, other: Any) -> bool:
-    """Return whether values differ, also where comparing them is an error."""
-    try:
-        return bool(one != other)
-    except Exception:  # noqa: BLE001 - a caller's values may raise anything
-        return True
 
 
 def key_of_dict(message: Any) -> Hashable:
@@ -141,7 +129,7 @@ def freeze(value: Any, depth: int = 0) -> Hashable:
         try:
             pairs = list(value.items())
         except Exception as error:
-            raise unreadable(error, None, None) from error
+            raise unreadable(error, None) from error
         return (kind, tuple([(freeze(k, depth + 1), freeze(v, depth + 1)) for k, v in pairs]))
     if isinstance(value, (list, tuple)):
         return (kind, tuple([freeze(item, depth + 1) for item in value]))
@@ -164,13 +152,12 @@ class MappingFormat:
 
     def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
         """Return the entries of one message, or of one group."""
-        reading = Reading(index)
         try:
-            return self.read_message(message, reading)
+            return self.read_message(message, Reading(index))
         except HistoryCuratorError:
             raise
         except Exception as error:
-            raise unreadable(error, index, reading.field) from error
+            raise unreadable(error, index) from error
 
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
         """Read a message; an error that is not ours is turned into one."""
@@ -188,13 +175,6 @@ class MappingFormat:
             return copy_value(message)
         return copy_value(dict(message))
 
-    # Aliases until all rooms have landed.
-    def twin(self, message: Any) -> Any:  # noqa: D102
-        return self.snapshot(message)
-
-    def peek(self, messages: Sequence[Any]) -> list[Any]:  # noqa: D102
-        return [m if m.__class__ in (dict, MessageGroup) else dict(m) for m in messages]
-
 
 def count_untouched(entries: Sequence[ConversationEntry], position: int) -> int:
     """Return how many entries from a position on are exactly one untouched source message."""
@@ -207,24 +187,22 @@ def count_untouched(entries: Sequence[ConversationEntry], position: int) -> int:
     run = entries[position : position + count]
     if place or len(run) < count:
         return 0
-    for step, entry in enumerate(run):
-        if entry.source is not first.source or entry.original is not None:
-            return 0
-        if entry.span is None or entry.span[0] != step:
-            return 0
-    return count
+    is_whole = all(
+        entry.source is first.source and entry.original is None and entry.span == (step, count)
+        for step, entry in enumerate(run)
+    )
+    return count if is_whole else 0
 
 
 class Reading:
     """One message being read: where it stands, and what had to be repaired to read it."""
 
-    __slots__ = ("_counts", "field", "index", "repairs")
+    __slots__ = ("counts", "index", "repairs")
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self.field: str | None = None
         self.repairs: list[str] = []
-        self._counts: dict[tuple[str, str], int] = {}
+        self.counts: dict[tuple[str, str], int] = {}  # of calls that have no ids of their own
 
     @property
     def note(self) -> str | None:
@@ -235,12 +213,6 @@ class Reading:
         """Remember that something was read as something else than it is."""
         self.repairs.append(what)
 
-    def count(self, what: str, tool: str) -> int:
-        """Return how many calls, or results, of a tool came before this one in the message."""
-        before = self._counts.get((what, tool), 0)
-        self._counts[what, tool] = before + 1
-        return before
-
     def error(self, problem: str, field: str | None, fix: str) -> ConversionError:
         """Return an error that names the message and the field."""
         return ConversionError(problem, index=self.index, field=field, fix=fix)
@@ -249,12 +221,6 @@ class Reading:
         """Return the error for a value of a type that cannot stand where it does."""
         return self.error(f"{what} is {a_type(value)}.", field, fix)
 
-    def missing(self, value: Any, field: str, fix: str) -> ConversionError:
-        """Return the error for a field that has to be there and is not, or is of another type."""
-        return self.error(
-            f"{field} is {a_type(value) if value is not None else 'missing'}.", field, fix
-        )
-
     def text_of(self, value: Any, field: str, what: str) -> str:
         """Return an id or a name: a text; a number is one too, once it is written as text."""
         if value.__class__ is str:
@@ -262,8 +228,7 @@ class Reading:
         if value is None:
             return ""
         if isinstance(value, (str, int, float)):
-            if not isinstance(value, str):
-                self.repaired(f"{field}: {what} was {a_type(value)}")
+            self.repaired(f"{field}: {what} was {a_type(value)}")
             return str(value)
         raise self.mistyped(what, value, field, "make it a string.")
 
@@ -271,41 +236,22 @@ class Reading:
         """Return a value that has to be an object, such as the body of a block."""
         if isinstance(value, Mapping):
             return value
-        raise self.error(f"it is {_kind(value)}.", field, "make it an object, or leave it out.")
+        raise self.mistyped("it", value, field, "make it an object, or leave it out.")
 
-    def checked(self, value: Any, field: str, *, sent: bool = True) -> Any:
+    def checked(self, value: Any, field: str) -> Any:
         """Return a value that JSON can carry, and bytes: the very value where nothing is wrong.
 
         NaN and the infinities become null; keys, and values of other types, become text.
 
-        Args:
-            value: any value.
-            field: where it stands.
-            sent: whether it is sent at all; else only its numbers and its depth are looked at.
-
         Raises:
             ConversionError: when it is nested deeper than `MAX_DEPTH`, or holds itself.
         """
-        self.field = field
-        wrong: set[str] = set()
-        stack = [iter((value,))]
-        while stack:
-            for item in stack[-1]:
-                if item.__class__ in _PLAIN:
-                    continue
-                inside = _look_into(item, wrong)
-                if inside is not None:
-                    if len(stack) > MAX_DEPTH:
-                        raise too_deep(self.index, field)
-                    stack.append(iter(inside))
-                    break
-            else:
-                stack.pop()
-        if not wrong or (not sent and _NUMBER not in wrong):
+        if value.__class__ in _PLAIN:
             return value
-        what = _NUMBER if _NUMBER in wrong else _OTHER
-        self.repaired(f"{field}: {what}, which JSON has no words for")
-        return _as_json(value)
+        clean = _as_json(value, 0, self.index, field)
+        if clean is not value:
+            self.repaired(f"{field}: a value or a key that JSON has no words for")
+        return clean
 
     def arguments(self, value: Any, field: str) -> str:
         """Return arguments that should have been JSON text as such."""
@@ -340,22 +286,6 @@ class Reading:
         return json.dumps({"input": value}, ensure_ascii=False)
 
 
-def _look_into(item: Any, wrong: set[str]) -> Iterable[Any] | None:
-    """Return the items of a list or a mapping, and note in `wrong` what JSON cannot carry."""
-    if isinstance(item, (list, tuple)):
-        return item
-    if isinstance(item, (dict, Mapping)):
-        if not (_STR.issuperset(map(type, item)) or all(isinstance(key, str) for key in item)):
-            wrong.add(_OTHER)
-        return item.values()
-    if isinstance(item, float):
-        if not math.isfinite(item):
-            wrong.add(_NUMBER)
-    elif not isinstance(item, (str, int)):
-        wrong.add(_OTHER)
-    return None
-
-
 def as_mapping(value: Any) -> Mapping[str, Any]:
     """Return a mapping as it is, anything else as an empty one."""
     return value if isinstance(value, Mapping) else {}
@@ -367,14 +297,22 @@ def type_of(block: Any) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: Any, depth: int, index: int, field: str) -> Any:
+    if value.__class__ in _PLAIN or isinstance(value, (str, int)):
+        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if depth > MAX_DEPTH:
+        raise too_deep(index, field)
     if isinstance(value, Mapping):
-        return {str(key): _as_json(item) for key, item in value.items()}
+        items = [(k, v, _as_json(v, depth + 1, index, field)) for k, v in value.items()]
+        if all(old is new and isinstance(key, str) for key, old, new in items):
+            return value
+        return {str(key): new for key, _, new in items}
     if isinstance(value, (list, tuple)):
-        return [_as_json(item) for item in value]
-    return value if value.__class__ in _PLAIN or isinstance(value, (str, int)) else str(value)
+        copy = [_as_json(item, depth + 1, index, field) for item in value]
+        return value if all(map(is_, copy, value)) else copy
+    return str(value)
 
 
 def _kind(value: Any) -> str:

@@ -6,13 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from history_curator.entries import (
-    ContentPart,
-    ConversationEntry,
-    MessageRole,
-    Reasoning,
-    ToolCall,
-)
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.formats.base import Reading, as_mapping
 from history_curator.formats.blocks import inline_size, join_text, update_text
 from history_curator.formats.gemini import BlockFormat
@@ -54,11 +48,6 @@ class BedrockFormat(BlockFormat):
         "user": MessageRole.USER,
         "assistant": MessageRole.ASSISTANT,
         "system": MessageRole.SYSTEM,
-    }
-    aliases: ClassVar[Mapping[str, MessageRole]] = {
-        "model": MessageRole.ASSISTANT,
-        "tool": MessageRole.USER,
-        "developer": MessageRole.SYSTEM,
     }
 
     def kind_of(self, block: Mapping[str, Any]) -> Literal["call", "result", "reasoning", "part"]:

@@ -33,10 +33,8 @@ _KINDS: dict[str, PartKind] = {
 }
 _TEXT_BLOCK: Mapping[str, Any] = {"type": "text"}
 _TEXT_KEYS = frozenset(("type", "text", "refusal"))
-_UNTYPED = {
-    name: name for name in ("text", "image_url", "input_audio", "file", "refusal", "video_url")
-}
-"""By field, the type of a block that has none."""
+_UNTYPED = ("text", "image_url", "input_audio", "file", "refusal", "video_url")
+"""Fields that tell the type of a block that names none: it is called the same."""
 
 
 def read_part(
@@ -44,7 +42,7 @@ def read_part(
     index: int,
     field: str = "content",
     reading: Reading | None = None,
-    untyped: Mapping[str, str] = _UNTYPED,
+    untyped: Sequence[str] = _UNTYPED,
 ) -> ContentPart:
     """Read one content block in OpenAI's or Anthropic's spelling.
 
@@ -54,51 +52,36 @@ def read_part(
     Raises:
         ConversionError: when the block is neither text nor a mapping with a type.
     """
-    careful = reading is not None
-    reading = reading or Reading(index)
     if isinstance(block, str):
-        if not careful:
+        if reading is None:
             return ContentPart("text", block, block)
         reading.repaired(f"{field}: a bare text among the blocks")
         return ContentPart("text", block, {"type": "text", "text": block})
     if not isinstance(block, Mapping):
         fix = 'use {"type": "text", "text": …} blocks or a plain string.'
-        raise reading.mistyped("a content block", block, field, fix)
-    if careful:
-        block = _add_type(reading.checked(block, field), field, reading, untyped)
+        raise (reading or Reading(index)).mistyped("a content block", block, field, fix)
+    if reading is not None:
+        block = reading.checked(block, field)
+        if not isinstance(block.get("type"), str):
+            kind = next((name for name in untyped if name in block), None)
+            if kind is None:
+                fix = 'add one, such as "type": "text".'
+                raise reading.error("a content block has no type.", field, fix)
+            reading.repaired(f"{field}: a block without a type")
+            block = {"type": kind, **{key: block[key] for key in block if key != "type"}}
         if not isinstance(block.get("annotations", ()), (list, tuple)):
-            reading.repaired(f"{field}.annotations: they were no list")
-            block = {**block, "annotations": []}
-    kind = block.get("type")
-    kind = kind if isinstance(kind, str) else None
-    if kind in _TEXT or (kind is None and isinstance(block.get("text"), str)):
+            fix = "make it a list, or leave it out."
+            raise reading.mistyped("it", block["annotations"], f"{field}.annotations", fix)
+    kind = type_of(block)
+    if kind in _TEXT or (not kind and isinstance(block.get("text"), str)):
         text = block.get("text", block.get("refusal"))
         if text is not None and not isinstance(text, str):
-            raise reading.mistyped("the text of a block", text, field, "make it a string.")
+            fix = "make it a string."
+            where = f"{field}.text"
+            raise (reading or Reading(index)).mistyped("the text of a block", text, where, fix)
         return ContentPart("text", text or "", block)
-    known = _KINDS.get(kind, "other") if kind is not None else "other"
+    known = _KINDS.get(kind, "other")
     return ContentPart(known, None, block, *(image_size(block) if known == "image" else ()))
-
-
-def _add_type(
-    block: Mapping[str, Any], field: str, reading: Reading, untyped: Mapping[str, str]
-) -> Mapping[str, Any]:
-    """Return a block with a type as it is spelt; the very block where it has one."""
-    given = block.get("type")
-    if isinstance(given, str):
-        kind = given.strip().lower()
-        if kind == given or not (kind in _TEXT or kind in _KINDS):
-            return block
-        reading.repaired(f"{field}.type: it is read as {kind}")
-    else:
-        found = next((untyped[name] for name in untyped if name in block), None)
-        if found is None:
-            raise reading.error(
-                "a content block has no type.", field, 'add one, such as "type": "text".'
-            )
-        kind = found
-        reading.repaired(f"{field}: a block without a type")
-    return {"type": kind, **{key: block[key] for key in block if key != "type"}}
 
 
 def write_part(part: ContentPart, new: Mapping[str, Any] = _TEXT_BLOCK) -> Any:
@@ -174,10 +157,10 @@ def restore_order(
 ) -> list[tuple[str, Any, int | None]]:
     """Put the contents of an edited entry where they stood in its message.
 
-    Where there are as many blocks of a kind as there were, each stands in for the one it replaces;
-    else those that are equal keep their place, and the others go where the first of their kind
-    stood, behind reasoning that stood among them. Where there were none of a kind, reasoning goes
-    before parts, and parts before calls.
+    Where there are as many of a kind as there were, each stands in for the one it replaces. Else
+    those that are equal keep their place, and a new one takes the first place of its kind that is
+    free; others follow the last of their kind. Where there were none, reasoning goes before parts,
+    and parts before calls.
 
     Args:
         entry: the entry.
@@ -198,47 +181,27 @@ def restore_order(
     out: list[tuple[str, Any, int | None]] = []
     for place, (kind, item) in enumerate(recorded):
         queue = waiting[kind]
-        if queue and (kind in same or queue[0] == item):
+        if queue and (kind in same or queue[0] == item or _replaces(queue[0], item, recorded)):
             out.append((kind, queue.pop(0), place))
     for kind, items in waiting.items():
         if items:
-            end = _find_end(kind, items[0], recorded, out)
+            before = {kind, "reasoning"} if kind == "part" else {kind}
+            ends = [n for n, (each, _, _) in enumerate(out, 1) if each in before or kind == "call"]
+            end = max(ends, default=0)
             out[end:end] = [(kind, item, None) for item in items]
     return out
 
 
-def _find_end(
-    kind: str, item: Any, recorded: Slots, out: Sequence[tuple[str, Any, int | None]]
-) -> int:
-    """Return where the items of a kind go that have no place of their own."""
-    alike = [
-        n
-        for n, (each, old) in enumerate(recorded)
-        if each == kind and (kind != "part" or old.kind == item.kind)
-    ]
-    first, last = (alike[0], alike[-1]) if alike else (0, 0)
-    end = 0
-    for n, (each, _, place) in enumerate(out, 1):
-        was_before = place is not None and (
-            place < first or (each == "reasoning" and (place < last or not alike))
-        )
-        if each == kind or was_before or (not alike and kind == "call"):
-            end = n
-    return end
+def _replaces(new: Any, item: Any, recorded: Slots) -> bool:
+    """Whether a new item can have the place of one that went: a part of the same kind."""
+    alike = isinstance(item, ContentPart) and item.kind == new.kind
+    return alike and all(new != each for _, each in recorded)
 
 
 _REASONING = frozenset(("thinking", "redacted_thinking", "reasoning"))
-_OWN = frozenset(
-    (
-        "tool_use",
-        "tool_result",
-        "server_tool_use",
-        "mcp_tool_use",
-        "compaction",
-        "container_upload",
-        "search_result",
-    )
-)
+_OWN = {"tool_use", "tool_result", "server_tool_use", "mcp_tool_use", "compaction"}
+_OWN |= {"container_upload", "search_result"}
+"""Blocks that only Anthropic has."""
 _CALL: Mapping[str, Any] = {"anthropic": {}}
 """The `extra` of a call that has nothing beside it: whose call it is."""
 
@@ -278,21 +241,14 @@ class TypedBlocks:
             {"anthropic": extra} if extra else _CALL,
         )
 
-    def read_reasoning(
-        self, block: Mapping[str, Any], reading: Reading, field: str
-    ) -> Reasoning | None:
-        """Read a thinking block; None where it lacks what such blocks hold."""
-        kind, text, signature = block["type"], block.get("thinking"), block.get("signature")
-        if kind == "redacted_thinking":
-            whole = isinstance(block.get("data"), str)
-        else:  # a list of texts is how Mistral writes it
-            whole = kind == "reasoning" or (
-                isinstance(text, (str, list)) and isinstance(signature, (str, type(None)))
-            )
-        if whole:
-            return read_thinking(reading.checked(block, field))
-        reading.repaired(f"{field}: a thought without text, which is left out")
-        return None
+    def read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
+        """Read a thinking block."""
+        kind = block["type"]
+        key = "data" if kind == "redacted_thinking" else "thinking"
+        if kind != "reasoning" and not isinstance(block.get(key), (str, list)):
+            fix = "leave the block out, or pass it on as it came."
+            raise reading.mistyped("it", block.get(key), f"{field}.{key}", fix)
+        return read_thinking(reading.checked(block, field))
 
     def read_part(self, block: Any, reading: Reading, field: str) -> ContentPart:
         """Read anything else."""
@@ -351,9 +307,7 @@ class TypedBlocks:
             if kind == "call" and calls:
                 slots.append(("call", self.read_call(block, reading, field)))
             elif kind == "reasoning" and calls:
-                thought = self.read_reasoning(block, reading, field)
-                if thought is not None:
-                    slots.append(("reasoning", thought))
+                slots.append(("reasoning", self.read_reasoning(block, reading, field)))
             else:
                 slots.append(("part", self.read_part(block, reading, field)))
         return slots

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
-from itertools import groupby
 from typing import Any, ClassVar, Literal
 
 from history_curator.entries import (
@@ -19,7 +17,6 @@ from history_curator.entries import (
 from history_curator.errors import named
 from history_curator.formats.base import (
     MappingFormat,
-    MessageGroup,
     Reading,
     as_mapping,
     copy_value,
@@ -39,7 +36,6 @@ _CALL = ("functionCall", "function_call")
 _RESULT = ("functionResponse", "function_response")
 _SIGNATURE = ("thoughtSignature", "thought_signature")
 _DATA = ("inlineData", "inline_data", "fileData", "file_data")
-_LONGEST_NAME = 40
 _MEDIA: dict[str, PartKind] = {"image": "image", "audio": "audio", "video": "video"}
 
 
@@ -55,9 +51,7 @@ class BlockFormat(TypedBlocks, MappingFormat):
     """The key under which a message keeps its blocks."""
     roles: ClassVar[Mapping[str, MessageRole]]
     """The names this format has for our roles; the first of each is the one that is written."""
-    aliases: ClassVar[Mapping[str, MessageRole]]
-    """Other names that are understood, and reported."""
-    default_role: MessageRole | None = None
+    default_role: str | None = None
 
     def read_result(self, block: Mapping[str, Any], reading: Reading, field: str) -> dict[str, Any]:
         """Read a result: the fields of its entry."""
@@ -73,49 +67,24 @@ class BlockFormat(TypedBlocks, MappingFormat):
         """Write anything else: the block it was read from, patched where the text is another."""
         return write_part(part, {})
 
-    def gather(self, messages: Sequence[Any]) -> Sequence[Any]:
-        """Group results in messages of their own: the API wants them in one."""
-        out: list[Any] = []
-        for answers, run in groupby(messages, self._is_only_results):
-            group = list(run)
-            out += [MessageGroup(group)] if answers and len(group) > 1 else group
-        return messages if len(out) == len(messages) else out
-
-    def _is_only_results(self, message: Any) -> bool:
-        blocks = message.get(self.key) if isinstance(message, Mapping) else None
-        if not isinstance(blocks, (list, tuple)) or not message.keys() <= {"role", self.key}:
-            return False
-        role = message.get("role")
-        if (self.roles.get(role, _USER) if isinstance(role, str) else _USER) is not _USER:
-            return False
-        solid = [each for each in blocks if not isinstance(each, Mapping) or not self.is_mark(each)]
-        return bool(solid) and all(
-            isinstance(block, Mapping) and self.kind_of(block) == "result" for block in solid
-        )
-
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
         """Return the entries of one message."""
-        first = message
-        if message.__class__ is MessageGroup:
-            first = message[0]
-            reading.repaired(f"{self.key}: the results of one turn were in {len(message)} messages")
-        if not isinstance(first, Mapping):
-            raise reading.error(
-                f"expected a mapping, got {type(first).__name__}.",
-                None,
-                f'pass {{"role": …, "{self.key}": […]}}; one list holds one kind of message.',
-            )
-        if "tool_call_id" in first:
-            raise reading.error(
-                "a tool result has no message of its own in this format.",
-                "tool_call_id",
-                f"put it into a block of the {self.key} of a user message.",
-            )
-        role = self._read_role(first, reading)
-        extra = {key: value for key, value in first.items() if key not in ("role", self.key)}
-        reading.checked(extra, "metadata", sent=False)
+        if not isinstance(message, Mapping):
+            fix = f'pass {{"role": …, "{self.key}": […]}}; one list holds one kind of message.'
+            raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
+        if "tool_call_id" in message:
+            fix = f"put it into a block of the {self.key} of a user message."
+            problem = "a tool result has no message of its own in this format."
+            raise reading.error(problem, "tool_call_id", fix)
+        given = message.get("role", self.default_role)
+        role = self.roles.get(given) if isinstance(given, str) else None
+        if role is None:
+            problem = f"unknown role: {named(given)}." if given else "the message has no role."
+            raise reading.error(problem, "role", f"use one of {', '.join(self.roles)}.")
+        extra = {key: value for key, value in message.items() if key not in ("role", self.key)}
+        Reading(reading.index).checked(extra, "metadata")  # for its depth: it is not sent
         entries: list[dict[str, Any]] = []
-        for is_result, start, blocks in self.split(self._read_blocks(message, reading), role):
+        for is_result, start, blocks in self.split(self.read_blocks(message, reading), role):
             if is_result:
                 result = self.read_result(blocks[0], reading, f"{self.key}[{start}]")
                 entries.append({"role": _TOOL, **result})
@@ -123,7 +92,6 @@ class BlockFormat(TypedBlocks, MappingFormat):
                 slots = self.read_slots(blocks, reading, self.key, start, calls=role is _ASSISTANT)
                 entries.append({"role": role, **entry_fields(slots)})
         entries = entries or [{"role": role, **entry_fields([])}]
-        note = reading.note
         return tuple(
             ConversationEntry(
                 sequence=reading.index,
@@ -131,53 +99,32 @@ class BlockFormat(TypedBlocks, MappingFormat):
                 metadata=extra or None,
                 pinned=bool(extra.get("pinned")),
                 span=(k, len(entries)) if len(entries) > 1 or fields["role"] is _TOOL else None,
-                repairs=note,
+                repairs=reading.note,
                 **fields,
             )
             for k, fields in enumerate(entries)
         )
 
-    def _read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
-        given = message.get("role")
-        if given is None and self.default_role is not None:
-            return self.default_role
-        if given.__class__ is str and given in self.roles:
-            return self.roles[given]
-        plain = given.strip().lower() if isinstance(given, str) else ""
-        role = self.aliases.get(plain) or self.roles.get(plain)
-        if role is None:
-            problem = "the message has no role."
-            if given is not None:
-                problem = f"unknown role: {named(given)}."
-            raise reading.error(problem, "role", f"use one of {', '.join(self.roles)}.")
-        reading.repaired(f"role: {given!r} is read as {role.value}")
-        return role
-
-    def _read_blocks(self, message: Any, reading: Reading) -> list[Any]:
-        if message.__class__ is MessageGroup:
-            return [block for each in message for block in self._read_blocks(each, reading)]
+    def read_blocks(self, message: Mapping[str, Any], reading: Reading) -> list[Any]:
+        """Return the blocks of a message, as JSON can carry them."""
         given = message.get(self.key)
         if isinstance(given, str):
             reading.repaired(f"{self.key}: a bare text instead of a list of blocks")
             return [{"text": given}]
         if not isinstance(given, (list, tuple)):
             fix = 'make it a list of blocks, such as [{"text": …}].'
-            raise reading.missing(given, self.key, fix)
+            raise reading.mistyped(self.key, given, self.key, fix)
         return [self.read_block(each, reading, f"{self.key}[{n}]") for n, each in enumerate(given)]
 
     def read_block(self, block: Any, reading: Reading, field: str) -> Any:
         """Return a block as a mapping that JSON can carry."""
-        if isinstance(block, str):
-            reading.repaired(f"{field}: a bare text among the blocks")
-            return {"text": block}
         if not isinstance(block, Mapping):
             raise reading.mistyped("a block", block, field, 'use {"text": …} or another block.')
         block = reading.checked(block, field)
-        text = block.get("text")
-        if text is not None and not isinstance(text, str):
-            raise reading.mistyped(
-                "the text of a block", text, f"{field}.text", "make it a string."
-            )
+        text = block.get("text", "")
+        if not isinstance(text, (str, type(None))):
+            fix = "make it a string."
+            raise reading.mistyped("the text of a block", text, f"{field}.text", fix)
         return block
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
@@ -201,11 +148,17 @@ class BlockFormat(TypedBlocks, MappingFormat):
             if entry.role is _TOOL:
                 blocks: list[Any] = []
                 for result in entries[position:end]:
-                    blocks += self._write_answer(result, calls, last)
-                sources = [each.root.source for each in entries[position:end]]
+                    own = self.own_blocks(result.root, last) if result.root.role is _TOOL else ()
+                    call = calls.get(result.tool_call_id or "")
+                    blocks.append(
+                        self.write_result(result, as_mapping(own[0] if own else {}), call)
+                    )
+                    blocks += own[1:]  # the marks behind it
+                sources = {id(each.root.source) for each in entries[position:end]}
                 # The user's text of the same message stays in it: roles have to alternate.
-                if end < len(entries) and _is_user_text_of(sources, entries[end]):
-                    blocks += self._write_entry(entries[end], last)[self.key]
+                after = entries[end] if end < len(entries) else None
+                if after is not None and after.role is _USER and id(after.root.source) in sources:
+                    blocks += self._write_entry(after, last)[self.key]
                     end += 1
                 message = {"role": self._role_name(_USER, entry), self.key: blocks}
             else:
@@ -214,49 +167,27 @@ class BlockFormat(TypedBlocks, MappingFormat):
             position = end
         return out
 
-    def _write_answer(
-        self, entry: ConversationEntry, calls: Mapping[str, ToolCall], last: list[Any]
-    ) -> list[Any]:
-        """Write the block of a result, and the marks behind it."""
-        own = self.own_blocks(entry.root, last) if entry.root.role is _TOOL else ()
-        call = calls.get(entry.tool_call_id or "")
-        return [self.write_result(entry, as_mapping(own[0]) if own else {}, call), *own[1:]]
-
     def _write_entry(self, entry: ConversationEntry, last: list[Any]) -> dict[str, Any]:
-        root = entry.root
-        fields = {
-            key: value
-            for key, value in as_mapping(root.source).items()
-            if key not in ("role", self.key) and key in (entry.metadata or ())
-        }
-        speaks = root.role is _ASSISTANT
+        root, source = entry.root, as_mapping(entry.root.source)
         own = self.own_blocks(root, last)
-        recorded = self.read_slots(own, Reading(0), self.key, 0, calls=speaks)
+        recorded = self.read_slots(own, Reading(0), self.key, 0, calls=root.role is _ASSISTANT)
         calls = entry.tool_calls if entry.role is _ASSISTANT else None
         blocks = self.write_slots(entry, recorded, calls or (), entry.reasoning or ())
-        return {"role": self._role_name(entry.role, entry), self.key: blocks, **fields}
+        kept = {key: source[key] for key in source if key in (entry.metadata or ())}
+        return {"role": self._role_name(entry.role, entry), self.key: blocks, **kept}
 
     def split_source(self, root: ConversationEntry) -> list[tuple[bool, int, list[Any]]]:
         """Split the blocks of the message an entry was read from, if it has any."""
-        source = root.source
-        if self.key not in as_mapping(_first_of(source)):
+        source = as_mapping(root.source)
+        if self.key not in source:
             return []
-        return self.split(self._read_blocks(source, Reading(0)), root.role)
+        return self.split(self.read_blocks(source, Reading(0)), root.role)
 
     def _role_name(self, role: MessageRole, entry: ConversationEntry) -> str:
-        given = as_mapping(_first_of(entry.root.source)).get("role")
+        given = as_mapping(entry.root.source).get("role")
         if isinstance(given, str) and self.roles.get(given) is role and given != "function":
             return given
         return next(name for name, each in self.roles.items() if each is role)
-
-
-def _first_of(source: Any) -> Any:
-    return source[0] if source.__class__ is MessageGroup else source
-
-
-def _is_user_text_of(sources: Sequence[Any], entry: ConversationEntry) -> bool:
-    source = entry.root.source
-    return entry.role is _USER and source is not None and any(each is source for each in sources)
 
 
 class GeminiFormat(BlockFormat):
@@ -274,17 +205,12 @@ class GeminiFormat(BlockFormat):
 
     name = "gemini"
     key = "parts"
-    default_role = _USER
+    default_role = "user"
     roles: ClassVar[Mapping[str, MessageRole]] = {
         "user": _USER,
         "model": _ASSISTANT,
         "system": MessageRole.SYSTEM,
         "function": _USER,
-    }
-    aliases: ClassVar[Mapping[str, MessageRole]] = {
-        "assistant": _ASSISTANT,
-        "tool": _USER,
-        "developer": MessageRole.SYSTEM,
     }
 
     def kind_of(self, block: Mapping[str, Any]) -> Literal["call", "result", "reasoning", "part"]:
@@ -320,21 +246,17 @@ class GeminiFormat(BlockFormat):
         name = reading.text_of(body.get("name"), f"{field}.{key}.name", "the name of the function")
         call_id = _read_id(body, name, "result", reading, f"{field}.{key}.id")
         given = body.get("response")
-        if given is not None and not isinstance(given, Mapping):
-            reading.repaired(f"{field}.{key}.response: the response was no object")
-            given = {"output": given}
+        if given is not None:
+            given = reading.object_of(given, f"{field}.{key}.response")
         only = next(iter(given)) if given and len(given) == 1 else None
         text = None if given is None else json.dumps(given, ensure_ascii=False, default=str)
         if given and only in ("output", "result", "error") and isinstance(given[only], str):
             text = given[only]
-        media = body.get("parts")
-        parts: tuple[ContentPart, ...] | None = None
-        if isinstance(media, (list, tuple)) and media:
-            shown = [read_media(part) for part in media if isinstance(part, Mapping)]
-            parts = (*((ContentPart("text", text),) if text else ()), *shown)
+        media = [part for part in body.get("parts") or () if isinstance(part, Mapping)]
+        said = (ContentPart("text", text),) if text else ()
         return {
             "content": text,
-            "parts": parts,
+            "parts": (*said, *map(_read_media, media)) if media else None,
             "tool_call_id": call_id,
             "tool_name": name or None,
             "status": "error" if only == "error" else None,
@@ -347,13 +269,13 @@ class GeminiFormat(BlockFormat):
         return Reasoning(text if isinstance(text, str) else None, signed, dict(block))
 
     def read_part(self, block: Mapping[str, Any], reading: Reading, field: str) -> ContentPart:
-        """Read anything else."""
+        """Read anything else; a signature without a text is no text."""
         text = block.get("text")
         if isinstance(text, str) and (text.strip() or not _find_key(block, _SIGNATURE)):
             return ContentPart("text", text, block)
-        if text is None and not block:
+        if not block:
             raise reading.error("a part is empty.", field, 'use {"text": …} or another part.')
-        return read_media(block)
+        return _read_media(block)
 
     def write_call(self, call: ToolCall) -> dict[str, Any]:
         """Write a function call."""
@@ -396,16 +318,13 @@ def _find_key(block: Mapping[str, Any], keys: Sequence[str]) -> str | None:
 
 
 def _read_id(body: Mapping[str, Any], name: str, what: str, reading: Reading, field: str) -> str:
-    before = reading.count(what, name)
+    before = reading.counts[what, name] = reading.counts.get((what, name), 0) + 1
     if body.get("id") is not None:
         return reading.text_of(body["id"], field, "the call id")
-    if len(name) > _LONGEST_NAME:  # short, as it is made up
-        digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-        name = f"{name[:_LONGEST_NAME]}-{digest[:8]}"
-    return f"{name}-{before + 1}" if before else name
+    return f"{name}-{before}" if before > 1 else name
 
 
-def read_media(block: Mapping[str, Any]) -> ContentPart:
+def _read_media(block: Mapping[str, Any]) -> ContentPart:
     """Read a part that is not text, or not text alone."""
     data = as_mapping(block.get(_find_key(block, _DATA) or ""))
     if not data:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from typing import Any
 
@@ -17,7 +18,6 @@ interpreter's stack holds, so that the answer is the same wherever we are called
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)', re.DOTALL)
-_FLAT = re.compile(r"[\[{][^\[\]{}]*[\]}]")
 
 
 def too_deep(index: int | None = None, field: str | None = None) -> ConversionError:
@@ -66,7 +66,7 @@ def parse_json(text: str, on_constant: Callable[[str], None] | None = None) -> A
     try:
         value = decoder.decode(text)
     except RecursionError:
-        return _parse_iteratively(text, decoder)
+        return _parse_apart(text, decoder)
     if text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value):
         raise _too_deep_json()
     return value
@@ -81,35 +81,13 @@ def parse_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _parse_iteratively(text: str, decoder: json.JSONDecoder) -> Any:
-    """Parse without recursion: for texts that are too deep, and callers deep in their stack.
-
-    Every string, and then every innermost list or object, is taken out and its number is put in
-    its place, until one value is left.
-    """
-    values: list[Any] = []
-
-    def take_out(value: Any) -> str:
-        values.append(value)
-        return f'"{len(values) - 1}"'
-
-    def put_back(value: Any) -> Any:
-        return values[int(value)] if isinstance(value, str) else value
-
-    def take_flat(found: re.Match[str]) -> str:
-        flat = decoder.decode(found[0])
-        if isinstance(flat, list):
-            return take_out([put_back(item) for item in flat])
-        return take_out({put_back(key): put_back(item) for key, item in flat.items()})
-
-    text = _STRING.sub(lambda found: take_out(decoder.decode(found[0])), text)
-    steps = (1 if bracket in "[{" else -1 for bracket in text if bracket in "[]{}")
+def _parse_apart(text: str, decoder: json.JSONDecoder) -> Any:
+    """Parse in a thread, which has a stack of its own: the caller is deep in its stack."""
+    steps = (1 if bracket in "[{" else -1 for bracket in _STRING.sub("", text) if bracket in "[]{}")
     if max(accumulate(steps), default=0) > MAX_DEPTH:
         raise _too_deep_json()
-    count = 1
-    while count:
-        text, count = _FLAT.subn(take_flat, text)
-    return put_back(decoder.decode(text))
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(decoder.decode, text).result()
 
 
 def _too_deep_json() -> ValueError:

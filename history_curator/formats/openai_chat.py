@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from history_curator.entries import (
-    ContentPart,
-    ConversationEntry,
-    MessageRole,
-    Reasoning,
-    ToolCall,
-)
-from history_curator.errors import a_type, named
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
+from history_curator.errors import named
 from history_curator.formats.base import Reading, as_mapping
-from history_curator.formats.blocks import (
-    TypedBlocks,
-    read_thinking,
-    update_text,
-    write_part,
-)
+from history_curator.formats.blocks import TypedBlocks, read_thinking, update_text, write_part
 from history_curator.formats.json_text import free_input
 
 ROLES: dict[str, MessageRole] = {
@@ -48,7 +37,7 @@ _BESIDE: dict[str, type | tuple[type, ...]] = {
     "status": str,
     "is_error": bool,
 }
-"""What may stand beside the content, and of which type it is."""
+"""What may stand beside the content, and of which type it is; of another type it is metadata."""
 _PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id", "tool_calls"))
 KNOWN_KEYS = _PLAIN_KEYS | {"function_call"} | _BESIDE.keys()
 """Everything a provider is known to take; other keys are carried as `metadata`."""
@@ -113,13 +102,11 @@ def read_role(message: Mapping[str, Any], reading: Reading) -> MessageRole:
     plain = given.strip().lower() if isinstance(given, str) else None
     role = ROLES.get(plain) if plain is not None else None
     if role is None:
-        raise reading.error(
-            f"unknown role: {named(given)}.", "role", f"use one of {', '.join(ROLES)}."
-        )
-    if plain != given or (plain not in _PLAIN_ROLES and plain not in _ROLE_NAMES):
+        fix = f"use one of {', '.join(ROLES)}."
+        raise reading.error(f"unknown role: {named(given)}.", "role", fix)
+    is_answer = plain == "function" and message.get("tool_call_id") is not None
+    if is_answer or plain != given or plain not in (*_PLAIN_ROLES, *_ROLE_NAMES):
         reading.repaired(f"role: {given!r} is read as {role.value}")
-    if plain == "function" and message.get("tool_call_id") is not None:
-        reading.repaired("role: a function message with a tool_call_id is a tool message")
     return role
 
 
@@ -132,11 +119,8 @@ def read_message(
         fix = "make it a string (json.dumps for data), a list of blocks, or None."
         raise reading.mistyped("content", content, "content", fix)
     if "content" not in message and role in (MessageRole.USER, MessageRole.SYSTEM):
-        raise reading.error(
-            f"a {role} message has no content.",
-            "content",
-            "add the text, or leave the message out.",
-        )
+        fix = "add the text, or leave the message out."
+        raise reading.error(f"a {role} message has no content.", "content", fix)
     return build_entry(message, role, reading, content)
 
 
@@ -157,10 +141,10 @@ def build_entry(
 
     Keys that are not `known`, those a provider takes, become metadata.
     """
+    given, status, call_id = message.get("role"), None, None
     name = message.get("name") if "name" in known else None
     if name is not None and not isinstance(name, str):
         raise reading.mistyped("name", name, "name", "make it a string.")
-    given = message.get("role")
     if role is _ASSISTANT:
         if message.get("tool_calls") or "function_call" in message:
             ids = {call.id for call in tool_calls or () if call.id}
@@ -171,18 +155,16 @@ def build_entry(
         reasoning = reasoning or _read_reasoning(message)
         if name is None and isinstance(given, str) and given.strip().lower() == "orchestrator":
             name = "orchestrator"
-    call_id = message.get("tool_call_id") if role is _TOOL else None
-    if call_id is not None:
-        call_id = reading.text_of(call_id, "tool_call_id", "the call id")
-    if not _BESIDE.keys().isdisjoint(message):
-        _read_beside(message, reading)
-    extra = None
-    if not message.keys() <= known:
-        extra = {key: value for key, value in message.items() if key not in known}
-        reading.checked(extra, "metadata", sent=False)
-    status = message.get("status") if role is _TOOL else None
-    if role is _TOOL and message.get("is_error") is True:
-        status = "error"
+    elif role is _TOOL:
+        call_id, status = message.get("tool_call_id"), message.get("status")
+        if call_id is not None:
+            call_id = reading.text_of(call_id, "tool_call_id", "the call id")
+        if message.get("is_error") is True:
+            status = "error"
+    for key in _BESIDE.keys() & message.keys():
+        reading.checked(message[key], key)
+    extra = {key: value for key, value in message.items() if not _is_known(key, value, known)}
+    Reading(reading.index).checked(extra, "metadata")  # for its depth: it is not sent
     has_role_name = given in _ROLE_NAMES and not (given == "function" and call_id is not None)
     return ConversationEntry(
         role,
@@ -196,8 +178,8 @@ def build_entry(
         parts=parts,
         reasoning=reasoning or None,
         status=status if status in ("error", "success") else None,
-        pinned=barrier or bool(extra and extra.get("pinned")),
-        metadata=extra,
+        pinned=barrier or bool(extra.get("pinned")),
+        metadata=extra or None,
         role_name=given if has_role_name else None,
         barrier=barrier,
         repairs=reading.note,
@@ -205,27 +187,16 @@ def build_entry(
     )
 
 
-def _read_beside(message: Mapping[str, Any], reading: Reading) -> dict[str, Any]:
-    """Read what stands beside the content: left out where it is of another type."""
-    fields = {}
-    for key, kind in _BESIDE.items():
-        value = message.get(key)
-        if value is None:
-            continue
-        if isinstance(value, kind):
-            fields[key] = reading.checked(value, key)
-        else:
-            reading.repaired(f"{key}: it was {a_type(value)}, and is left out")
-    return fields
+def _is_known(key: str, value: Any, known: frozenset[str]) -> bool:
+    return key in known and (key not in _BESIDE or value is None or isinstance(value, _BESIDE[key]))
 
 
 def mend_fields(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message whose fields beside the content are as they can be sent."""
-    fields = _read_beside(message, Reading(0))
+    reading = Reading(0)
     return {
-        key: fields.get(key, value)
+        key: reading.checked(value, key) if key in _BESIDE else value
         for key, value in message.items()
-        if key in fields or key not in _BESIDE
     }
 
 
@@ -257,26 +228,19 @@ def _read_call(call: Any, field: str, reading: Reading) -> ToolCall:
     call = reading.checked(call, field)
     kind = "custom" if call.get("type") == "custom" else "function"
     body = call.get(kind)
-    if call.get("type") != kind:
-        reading.repaired(f"{field}.type: the call had no type that is known")
-    if not isinstance(body, Mapping):
-        body = as_mapping(call.get("function", call.get("custom", call)))
-        reading.repaired(f"{field}.{kind}: the call was not in its place")
+    if call.get("type") != kind or not isinstance(body, Mapping):
+        reading.repaired(f"{field}: the call had no type that is known, or no {kind}")
+    body = body if isinstance(body, Mapping) else call
     call_id = reading.text_of(call.get("id"), f"{field}.id", "the call id")
     name = reading.text_of(body.get("name"), f"{field}.{kind}.name", "the name of the tool")
     if kind == "custom":
         arguments = reading.free_text(body.get("input"), f"{field}.custom.input")
     else:
-        given = body.get("arguments", body.get("args", body.get("input")))
+        given = body.get("arguments", body.get("args"))
         arguments = reading.arguments(given, f"{field}.function.arguments")
-    if body is call:
-        extra, inside = {}, {}
-    else:
-        extra = {key: call[key] for key in call if key not in ("id", "type", kind)}
-        inside = {
-            key: body[key] for key in body if key not in ("name", "arguments", "args", "input")
-        }
-    if kind == "function" and not extra and not inside:
+    extra = {key: call[key] for key in call if key not in ("id", "type", kind)}
+    inside = {key: body[key] for key in body if key not in ("name", "arguments", "args", "input")}
+    if body is call or (kind == "function" and not extra and not inside):
         return ToolCall(call_id, name, arguments)
     return ToolCall(call_id, name, arguments, {"chat": {"type": kind, **extra, "body": inside}})
 
@@ -293,7 +257,8 @@ def _write_call(call: ToolCall) -> dict[str, Any]:
 
 def is_sent(key: str, entry: ConversationEntry, known: frozenset[str]) -> bool:
     """Return whether a key of the source is still sent: an unknown one may be taken away."""
-    return key in known or key in (entry.metadata or ())
+    metadata = entry.root.metadata or ()
+    return key in (entry.metadata or ()) or (key in known and key not in metadata)
 
 
 def write_message(entry: ConversationEntry, *, patch: bool = True) -> dict[str, Any]:
@@ -326,8 +291,15 @@ def write_message(entry: ConversationEntry, *, patch: bool = True) -> dict[str, 
     if not calls:
         message.pop("tool_calls", None)
     is_tool = entry.role is _TOOL
-    _set_or_remove(message, "tool_call_id", entry.tool_call_id if is_tool else None)
-    _set_or_remove(message, "name", entry.tool_name if is_tool else entry.name)
+    names = {
+        "tool_call_id": entry.tool_call_id if is_tool else None,
+        "name": entry.tool_name if is_tool else entry.name,
+    }
+    for key, value in names.items():
+        if value is None:
+            message.pop(key, None)
+        else:
+            message[key] = value
     if entry.reasoning != (root.reasoning if source else None):
         _write_reasoning(message, entry.reasoning or ())
     return message
@@ -353,10 +325,3 @@ def _write_reasoning(message: dict[str, Any], reasoning: Sequence[Reasoning]) ->
     text = "\n".join(each.text for each in reasoning if each.raw is None and each.text)
     if text:
         message["reasoning_content"] = text
-
-
-def _set_or_remove(message: dict[str, Any], key: str, value: Any) -> None:
-    if value is None:
-        message.pop(key, None)
-    else:
-        message[key] = value

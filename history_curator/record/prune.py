@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from history_curator.config import RetentionConfig
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError, HistoryCuratorError
-from history_curator.formats import adapters, detect, parse_json
+from history_curator.formats import adapters, find_format, parse_json
 from history_curator.record.retention import apply_retention, latest_turns
 
 logger = logging.getLogger("history_curator.retention")
@@ -231,7 +231,7 @@ def _read_rows(
             text = payload if isinstance(payload, str) else json.dumps(payload)
             try:
                 message = adapter.load(parse_json(text))
-                entries = detect([message]).read(message, 0)
+                entries = find_format([message]).read(message, 0)
             except Exception:  # noqa: BLE001 - a row of somebody else's, which is left alone
                 entries = ()
             yield StoredRow(row["id"], payload, text, entries)
@@ -244,7 +244,7 @@ def _edit_data(row: StoredRow, after: Sequence[ConversationEntry], adapter: Any)
     """Return the data of a row with these entries in it."""
     data = parse_json(row.text)
     if len(row.entries) == 1:
-        message = detect([row.entries[0].source]).write(after)[0]
+        message = find_format([row.entries[0].source]).write(after)[0]
         return {**data, **adapter.dump(message)}
     # Several results in one message: each is edited where it is.
     left = {one.tool_call_id: one for one in after}

@@ -16,14 +16,14 @@ from history_curator.errors import ConfigurationError, ConversionError, a_type
 from history_curator.events import ConversationRecorded, EventBus
 from history_curator.formats import (
     DictFormat,
-    Gathered,
     MessageFormat,
+    MessageGroup,
     adapter_of,
     adapters,
-    detect,
+    find_format,
     parse_json,
     read_entries,
-    scattered,
+    ungroup_items,
 )
 
 K = TypeVar("K")
@@ -84,7 +84,7 @@ class HistorySession:
         """Every message as the object that was recorded; dicts where formats were mixed."""
         entries = self.entries
         writer = _common_format([entry.source for entry in entries]) or DictFormat()
-        return scattered(writer.write(entries))
+        return ungroup_items(writer.write(entries))
 
     def append(self, message: Any, *, evaluation_id: UUID | None = None) -> ConversationEntry:
         """Record one message or entry and return it as recorded."""
@@ -188,7 +188,7 @@ class HistorySession:
         return cls.from_dict(data, bus=bus)
 
     def _read(self, messages: Sequence[Any]) -> list[ConversationEntry]:
-        return read_entries(messages, detect(messages), start=len(self._entries))
+        return read_entries(messages, find_format(messages), start=len(self._entries))
 
     def _add(
         self, entries: Sequence[ConversationEntry], evaluation_id: UUID | None
@@ -272,15 +272,15 @@ def _common_format(sources: Sequence[Any]) -> MessageFormat | None:
     """Return the one format that reads and writes all these messages, or None."""
     if not sources or any(source is None for source in sources):
         return None
-    flat = scattered(sources)
+    flat = ungroup_items(sources)
     if all(isinstance(message, Mapping) for message in flat):
-        return detect(flat)
-    formats = {found.name: found for found in (detect([message]) for message in flat)}
+        return find_format(flat)
+    formats = {found.name: found for found in (find_format([message]) for message in flat)}
     return next(iter(formats.values())) if len(formats) == 1 else None
 
 
 def _dump_message(source: Any) -> dict[str, Any] | None:
-    if isinstance(source, Gathered):
+    if isinstance(source, MessageGroup):
         return {"format": "gathered", "data": encoded(list(source))}
     if isinstance(source, Mapping):
         return {"format": "dicts", "data": encoded(dict(source))}
@@ -295,7 +295,7 @@ def _load_message(message: Mapping[str, Any]) -> Any:
     if kind == "dicts":
         return decoded(data)
     if kind == "gathered":
-        return Gathered(map(decoded, data))
+        return MessageGroup(map(decoded, data))
     try:
         adapter = next(one for one in adapters().values() if _package_of(one) == kind).load()
     except (StopIteration, ImportError) as error:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from history_curator.formats import MessageFormat, detect, read_placed, scattered
+from history_curator.formats import MessageFormat, find_format, read_placed, ungroup_items
 from history_curator.rules.base import Rule, Violation
 from history_curator.rules.profiles import PROVIDERS, ProviderProfile, Tail, get_profile
 from history_curator.rules.reasoning import ReasoningBoundError, ReasoningMode
@@ -49,7 +49,7 @@ def check_conversation(
         (1, 'P6', "the result of 'c9' follows no call")
     """
     profile = get_profile(provider)
-    placed = read_placed(messages, format or detect(messages, profile.name))
+    placed = read_placed(messages, format or find_format(messages, profile.name))
     return [
         each if each.index is None else replace(each, index=placed[each.index][0])
         for each in profile.find([entry for _, entry in placed], tail)
@@ -79,7 +79,7 @@ def repair_conversation(
         '[No result: the call was not answered, and it may have run.]'
     """
     profile = get_profile(provider, reasoning=reasoning)
-    found = format or detect(messages, profile.name)
+    found = format or find_format(messages, profile.name)
     entries = [entry for _, entry in read_placed(messages, found)]
     repaired = profile.repair(entries, tail)
-    return list(messages) if repaired is entries else scattered(found.write(repaired))
+    return list(messages) if repaired is entries else ungroup_items(found.write(repaired))

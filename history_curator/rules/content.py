@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole
-from history_curator.formats import ANONYMOUS, Gathered, sendable, sent_parts, wire_of
+from history_curator.formats import ANONYMOUS, MessageGroup, mend_fields, parts_as_written, wire_of
 from history_curator.rules.base import (
     ASSISTANT,
     TOOL,
@@ -148,7 +148,7 @@ class MessagesAreWellFormed(Rule):
             found += self._check_calls(entry, entry.tool_calls)
         if entry.metadata and (unknown := _find_unknown_keys(entry)):
             found.append(("keys", f"unknown keys: {', '.join(unknown)}"))
-        if entry.parts is not None and sent_parts(entry) is not entry.parts:
+        if entry.parts is not None and parts_as_written(entry) is not entry.parts:
             found.append(("notes", "annotations of a text that is written without them"))
         return found
 
@@ -195,7 +195,7 @@ def _form(entry: ConversationEntry, kinds: set[str]) -> list[ConversationEntry]:
 
 
 def _without_extras(entry: ConversationEntry, kinds: set[str]) -> ConversationEntry:
-    source, parts, metadata = entry.source, sent_parts(entry), entry.metadata or {}
+    source, parts, metadata = entry.source, parts_as_written(entry), entry.metadata or {}
     if isinstance(source, Mapping):
         unknown = set(metadata)
         if _is_empty_list(source) or "misplaced" in kinds:
@@ -203,7 +203,7 @@ def _without_extras(entry: ConversationEntry, kinds: set[str]) -> ConversationEn
         if unknown & source.keys():
             source = {key: value for key, value in source.items() if key not in unknown}
         if entry.repairs and "annotations" in source:
-            source = sendable(source)  # as they are counted
+            source = mend_fields(source)  # as they are counted
     if parts and entry.tool_calls:
         parts = tuple(part for part in parts if not _is_call_block(part)) or None
     calls = () if "misplaced" in kinds else entry.tool_calls or ()
@@ -222,7 +222,7 @@ def _without_extras(entry: ConversationEntry, kinds: set[str]) -> ConversationEn
 
 def _find_unknown_keys(entry: ConversationEntry) -> list[str]:
     """Return the keys of the message that no provider knows; the readers put them in metadata."""
-    messages = entry.source if isinstance(entry.source, Gathered) else (entry.source,)
+    messages = entry.source if isinstance(entry.source, MessageGroup) else (entry.source,)
     known = [message for message in messages if isinstance(message, Mapping)]
     return [str(key) for key in entry.metadata or () if any(key in message for message in known)]
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from history_curator.config import check_options
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
-from history_curator.formats import takes_later_system
 from history_curator.rules.base import (
     ASSISTANT,
     TOOL,
@@ -50,6 +49,7 @@ from history_curator.rules.tool_fields import (
     ToolNamesAreAccepted,
 )
 from history_curator.rules.tool_pairing import ResultsFollowTheirCalls, ServerToolsStayWhole
+from history_curator.tokens.models import takes_later_system
 
 Tail = Literal["request", "history"]
 

@@ -10,11 +10,9 @@ from history_curator.entries import ConversationEntry, Reasoning
 from history_curator.errors import HistoryCuratorError
 from history_curator.formats import (
     ANONYMOUS,
-    is_same_model,
+    count_trailing_reasoning,
     item_ids,
-    model_of,
-    sent_parts,
-    unfollowed,
+    parts_as_written,
 )
 from history_curator.rules.base import (
     ASSISTANT,
@@ -26,6 +24,7 @@ from history_curator.rules.base import (
     copy_edited,
     copy_repaired,
 )
+from history_curator.tokens.models import is_same_model, model_of
 
 ReasoningMode = Literal["strip", "keep", "refuse"]
 Family = Literal["anthropic", "openai", "gemini", "mistral"]
@@ -71,7 +70,7 @@ class ReasoningStaysBound(Rule):
     code = "P13"
     errors: ClassVar = {
         "foreign": "Invalid `signature` in `thinking` block",
-        "unfollowed": "Item of type 'reasoning' was provided without its required following item.",
+        "count_trailing_reasoning": "Item of type 'reasoning' was provided without its required following item.",
         "misplaced": "thinking blocks may only be in `assistant` messages",
         "unsigned": "Function call is missing a thought_signature in functionCall parts",
     }
@@ -88,8 +87,8 @@ class ReasoningStaysBound(Rule):
         message = "unsigned reasoning, or reasoning of another provider or model"
         accepted = (self._is_accepted(block, entry) for block in entry.reasoning)
         found = [("foreign", message) for is_accepted in accepted if not is_accepted]
-        if unfollowed(entry):
-            found.append(("unfollowed", "reasoning that nothing follows"))
+        if count_trailing_reasoning(entry):
+            found.append(("count_trailing_reasoning", "reasoning that nothing follows"))
         return found
 
     def check_view(self, entries: Entries) -> list[Finding]:
@@ -155,7 +154,7 @@ class ReasoningStaysBound(Rule):
     def _without_foreign(self, entry: ConversationEntry) -> ConversationEntry:
         own: tuple[Reasoning, ...] = ()
         if entry.role is ASSISTANT and (thoughts := entry.reasoning):
-            followed = thoughts[: len(thoughts) - unfollowed(entry)]
+            followed = thoughts[: len(thoughts) - count_trailing_reasoning(entry)]
             own = tuple(block for block in followed if self._is_accepted(block, entry))
         return copy_repaired(
             entry,
@@ -235,7 +234,7 @@ def strip_reasoning(entry: ConversationEntry) -> ConversationEntry:
         entry,
         "reasoning stripped: an earlier message was edited or left out",
         reasoning=None,
-        parts=sent_parts(copy_edited(entry, reasoning=None)),
+        parts=parts_as_written(copy_edited(entry, reasoning=None)),
         source=_source_with(entry, ()),
     )
 

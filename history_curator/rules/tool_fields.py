@@ -10,7 +10,7 @@ from itertools import count
 from typing import ClassVar, Literal
 
 from history_curator.entries import ConversationEntry, ToolCall
-from history_curator.formats import keeps_objects, names_its_calls, parse_object, wire_of
+from history_curator.formats import has_object_arguments, has_call_ids, parse_object, wire_of
 from history_curator.rules.base import TOOL, Entries, Finding, Rule, copy_repaired
 
 PORTABLE_ID = r"[A-Za-z0-9_-]{1,40}"
@@ -69,7 +69,7 @@ class CallIdsAreUnique(Rule):
     bare: bool = False
 
     def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
-        ids = [call.id for call in entry.tool_calls or () if names_its_calls(call)]
+        ids = [call.id for call in entry.tool_calls or () if has_call_ids(call)]
         answered = entry.tool_call_id
         if answered is not None and entry.role is TOOL and wire_of(entry) != "gemini":
             ids.append(answered)  # for Gemini, the call says whether it has an id
@@ -89,7 +89,7 @@ class CallIdsAreUnique(Rule):
             if entry.tool_calls and self.scope == "message":
                 seen = set()
             for call in entry.tool_calls or ():
-                if names_its_calls(call):
+                if has_call_ids(call):
                     if call.id in seen:
                         found.append((index, "reused", f"the call id {call.id!r} is used again"))
                     seen.add(call.id)
@@ -108,7 +108,7 @@ class CallIdsAreUnique(Rule):
             for call in calls:
                 times[call.id] += 1
                 new = call.id
-                if names_its_calls(call):
+                if has_call_ids(call):
                     if new in seen or not re.fullmatch(self.pattern, new):
                         new = self._hash_id(call.id, times[call.id], seen)
                     seen.add(new)
@@ -157,7 +157,7 @@ class ArgumentsAreObjects(Rule):
         ]
 
     def _accepts(self, call: ToolCall) -> bool:
-        if call.arguments == "{}" or not (self.texts or keeps_objects(call)):
+        if call.arguments == "{}" or not (self.texts or has_object_arguments(call)):
             return True
         return parse_object(call.arguments) is not None
 

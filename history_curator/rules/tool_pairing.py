@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from history_curator.entries import ContentPart, ConversationEntry, ToolCall
-from history_curator.formats import answers_in_kind, spoken
+from history_curator.formats import fit_call, is_answered_in_kind
 from history_curator.rules.base import (
     ASSISTANT,
     SYSTEM,
@@ -115,7 +115,7 @@ class ResultsFollowTheirCalls(Rule):
                     edit = _MOVED
                 elif result.tool_call_id != call.id:
                     edit = _NAMED
-                elif not answers_in_kind(call, result):
+                elif not is_answered_in_kind(call, result):
                     edit = _CONVERTED
                 if edit:
                     changed[id(result)] = copy_edited(
@@ -136,13 +136,13 @@ def _are_answered(calls: Sequence[ToolCall], results: Entries) -> bool:
 
 
 def _fits_call(call: ToolCall, result: ConversationEntry) -> bool:
-    return answers_in_kind(call, result) and spoken(call, result) is call
+    return is_answered_in_kind(call, result) and fit_call(call, result) is call
 
 
 def _convert_calls(head: ConversationEntry, results: Entries) -> ConversationEntry:
     """Return an entry whose calls its results can answer; other calls become function calls."""
     calls = head.tool_calls or ()
-    converted = tuple(map(spoken, calls, results))
+    converted = tuple(map(fit_call, calls, results))
     if all(new is old for new, old in zip(converted, calls, strict=True)):
         return head
     action, reason = _CONVERTED
@@ -252,7 +252,7 @@ def _caller_of(raw: Any) -> str:
 def _without_blocks(entry: ConversationEntry, names: Collection[str]) -> ConversationEntry:
     """Return an answer without lone blocks; a call of a missing program becomes direct."""
     blocks = [
-        (part, {name, _caller_of(part.raw)}) for part, _, name in _iterate_server_blocks(entry)
+        (part, {name, _caller_of(part.raw) or name}) for part, _, name in _iterate_server_blocks(entry)
     ]
     dropped = {id(part) for part, its_names in blocks if not its_names.isdisjoint(names)}
     changes: dict[str, Any] = {}

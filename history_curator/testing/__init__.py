@@ -16,7 +16,7 @@ from typing import Any
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import HistoryCuratorError
-from history_curator.formats import detect, read_entries
+from history_curator.formats import find_format, read_entries
 from history_curator.rules import ProviderProfile, Tail, Violation, check_conversation
 
 __all__ = [
@@ -124,7 +124,7 @@ def parse_entries(text: str) -> list[ConversationEntry]:
         >>> [entry.role.value for entry in parse_entries("U A")]
         ['user', 'assistant']
     """
-    return read_entries(messages := parse(text), detect(messages))
+    return read_entries(messages := parse(text), find_format(messages))
 
 
 def show(messages: Sequence[Any]) -> str:
@@ -137,7 +137,7 @@ def show(messages: Sequence[Any]) -> str:
         'S U A(c1) T(c1) A~'
     """
     labels: dict[str, str] = {}
-    return " ".join(_show_entry(each, labels) for each in read_entries(messages, detect(messages)))
+    return " ".join(_show_entry(each, labels) for each in read_entries(messages, find_format(messages)))
 
 
 def _parse_word(word: str, index: int) -> dict[str, Any]:

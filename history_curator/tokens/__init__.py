@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from history_curator.errors import ConfigurationError
-from history_curator.formats import detect, read_entries
+from history_curator.formats import find_format, read_entries
 from history_curator.tokens.base import MessageCounter, TokenCounter
 from history_curator.tokens.estimate import (
     UsageAnchor,
@@ -82,5 +82,5 @@ def count_tokens(
         True
     """
     resolved = get_counter(counter)
-    total = sum(map(resolved.count_entry, read_entries(messages, detect(messages))))
+    total = sum(map(resolved.count_entry, read_entries(messages, find_format(messages))))
     return total + resolved.count_tools(tools) + resolved.priming

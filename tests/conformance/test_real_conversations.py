@@ -8,7 +8,7 @@ import pytest
 
 from history_curator.curator import Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConversionError
-from history_curator.formats import detect, read_entries
+from history_curator.formats import find_format, read_entries
 from history_curator.rules import PROVIDERS, check_conversation
 from tests.support import data
 
@@ -20,7 +20,7 @@ STEP = 5
 
 def said(messages):
     """Every line of text the user said."""
-    format = detect(messages)
+    format = find_format(messages)
     return Counter(
         line
         for index, message in enumerate(messages)

@@ -166,7 +166,7 @@ def test_a_mapping_that_fails_is_an_error_that_names_the_message(format):
     with pytest.raises(ConversionError, match="cannot be read: KeyError"):
         format.key_of(whole)
     inside = {"role": "user", key: [Broken({"type": "image", "text": "hi", "x": 1})]}
-    with pytest.raises(ConversionError, match=rf"messages\[3\]\.{key}\[0\].*KeyError"):
+    with pytest.raises(ConversionError, match=r"messages\[3\].*KeyError"):
         format.read(inside, 3)
 
 

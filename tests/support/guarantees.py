@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from history_curator import BudgetUnsatisfiableError, Curation, Curator, check_conversation
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.formats import detect
+from history_curator.formats import find_format
 from history_curator.tokens import count_tokens
 
 Tail = Literal["request", "history"]
@@ -84,7 +84,7 @@ def assert_guarantees(
 
 
 def _read(messages: Sequence[Any]) -> list[ConversationEntry]:
-    format = detect(messages)
+    format = find_format(messages)
     return [entry for at, message in enumerate(messages) for entry in format.read(message, at)]
 
 

@@ -272,8 +272,8 @@ def responses(rng: Random) -> list[Message]:
     ids, out = Ids(rng), []
     if rng.random() < 0.6:
         out.append({"role": rng.choice(("system", "developer")), "content": text(rng)})
-    kinds = ("function", "function", "function", "custom", "computer", "shell", "patch", "mcp")
-    for step in steps(rng, (*kinds, "search", "compaction")):
+    kinds = ("function", "function", "function", "custom", "computer", "search", "compaction")
+    for step in steps(rng, kinds):
         if step == "user":
             said = {"type": "input_text", "text": text(rng)}
             shown = {"type": "input_image", "image_url": PNG, "detail": "auto"}
@@ -340,21 +340,7 @@ def _responses_exchange(rng: Random, ids: Ids, kind: str) -> list[Message]:
             call |= {"pending_safety_checks": rng.choice(([], [check])), "status": "completed"}
             seen = {"type": "computer_screenshot", "image_url": PNG}
             output = {"type": "computer_call_output", "call_id": name, "output": seen}
-        elif kind == "shell":
-            call = {"type": "shell_call", "call_id": name, "action": {"commands": ["ls"]}}
-            done = {"stdout": text(rng), "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
-            output = {"type": "shell_call_output", "call_id": name, "output": [done]}
-        elif kind == "patch":
-            made = {"type": "create_file", "path": "a", "diff": text(rng)}
-            call = {"type": "apply_patch_call", "call_id": name, "operation": made}
-            call["status"] = "completed"
-            output = {"type": "apply_patch_call_output", "call_id": name, "status": "completed"}
-            output["output"] = text(rng)
-        elif kind == "mcp":
-            call = {"type": "mcp_approval_request", "id": name, "name": "look", "server_label": "s"}
-            call["arguments"] = "{}"
-            output = {"type": "mcp_approval_response", "approval_request_id": name, "approve": True}
-        if kind == "computer" or (kind != "mcp" and rng.random() < 0.5):
+        if kind == "computer" or rng.random() < 0.5:
             call["id"] = ids("fc_")
         called.append(call)
         answered.append(output)

@@ -9,7 +9,7 @@ import pytest
 from history_curator import Curator, check_conversation, count_tokens
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.errors import ConversionError
-from history_curator.formats import BedrockFormat, detect, read_entries
+from history_curator.formats import BedrockFormat, find_format, read_entries
 from history_curator.rules import PROVIDERS, repair_conversation
 from tests.support.messages import call, result
 
@@ -128,8 +128,8 @@ class TestKeysOfOneStyleOnMessagesOfTheOther:
 
     def test_an_edited_message_keeps_no_key_of_the_other(self):
         odd = use() | {"refusal": None, "name": "ann"}
-        (entry,) = detect([USER]).read(odd, 0)
-        (message,) = detect([USER]).write([entry.evolve(content="hm", metadata=None)])
+        (entry,) = find_format([USER]).read(odd, 0)
+        (message,) = find_format([USER]).write([entry.evolve(content="hm", metadata=None)])
         assert message.keys() == {"role", "content"}
 
 
@@ -261,7 +261,7 @@ class TestBedrockOrNot:
 
     def test_alone_they_are_bedrocks(self):
         for provider in (None, "core", "portable", "gemini", "bedrock"):
-            assert detect(self.ALONE, provider).name == "bedrock"
+            assert find_format(self.ALONE, provider).name == "bedrock"
 
     @pytest.mark.parametrize("provider", OTHERS)
     def test_for_a_provider_of_another_format_they_lack_their_type_which_is_reported(
@@ -279,8 +279,8 @@ class TestBedrockOrNot:
         assert curator.curate(given, format=format).messages[0] is given[0]
 
     def test_beside_a_plain_text_bedrock_is_the_one_that_says_so(self):
-        assert detect(self.MIXED).name == detect(self.MIXED, "core").name == "dicts"
-        assert detect(self.MIXED, "bedrock").name == "bedrock"
+        assert find_format(self.MIXED).name == find_format(self.MIXED, "core").name == "dicts"
+        assert find_format(self.MIXED, "bedrock").name == "bedrock"
         view = repaired(list(self.MIXED), "bedrock")
         assert [message["content"] for message in view] == [
             [{"text": "hi"}],
@@ -291,13 +291,13 @@ class TestBedrockOrNot:
     @pytest.mark.parametrize("provider", [*PROVIDERS, None])
     @pytest.mark.parametrize("kind", ["image", "document", "video", "json", "toolUse"])
     def test_other_blocks_without_a_type_are_bedrocks_for_everybody(self, provider, kind):
-        assert detect([{"role": "user", "content": [{kind: {}}]}], provider).name == "bedrock"
+        assert find_format([{"role": "user", "content": [{kind: {}}]}], provider).name == "bedrock"
 
     @pytest.mark.parametrize("provider", OTHERS)
     def test_a_view_that_lost_its_blocks_says_the_same_in_either_format(self, provider):
         view = repair_conversation([*self.USED, *self.ALONE], provider)
         told = [entry.content for entry in read_entries(view, BedrockFormat())]
-        assert [entry.content for entry in read_entries(view, detect(view, provider))] == told
+        assert [entry.content for entry in read_entries(view, find_format(view, provider))] == told
 
 
 @pytest.mark.parametrize("provider", ["portable", "anthropic", "gemini", "bedrock", "mistral"])

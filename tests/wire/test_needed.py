@@ -6,7 +6,7 @@ import pytest
 
 from history_curator import BudgetUnsatisfiableError, Curator
 from history_curator.errors import ConversionError
-from history_curator.formats import detect
+from history_curator.formats import find_format
 from tests.wire.generators import FORMATS, draw
 from tests.wire.promises import PROVIDERS
 
@@ -18,7 +18,9 @@ def curate(messages, provider, budget, number):
     """Curate as a caller would, every other time with tools and a reserve."""
     beside = {"tools": TOOLS, "reserve": 17} if number % 2 else {}
     curator = Curator(provider=provider, max_tokens=budget)
-    return curator.curate(messages, format=detect(messages, provider), tail="request", **beside)
+    return curator.curate(
+        messages, format=find_format(messages, provider), tail="request", **beside
+    )
 
 
 def check(wire, number):

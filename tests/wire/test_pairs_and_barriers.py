@@ -8,7 +8,7 @@ import pytest
 
 from history_curator import BudgetUnsatisfiableError, Curator, check_conversation
 from history_curator.errors import ConversionError
-from history_curator.formats import detect, read_entries
+from history_curator.formats import find_format, read_entries
 from history_curator.managers import SlidingWindowManager
 from history_curator.rules import get_profile, repair_conversation
 
@@ -122,30 +122,6 @@ KINDS = {
             "output": {"type": "computer_screenshot", "image_url": "https://x.y/z.png"},
         },
     ),
-    "local shell": (
-        {
-            "type": "local_shell_call",
-            "id": "l1",
-            "call_id": "c1",
-            "action": {},
-            "status": "completed",
-        },
-        {"type": "local_shell_call_output", "id": "c1", "output": "42"},
-    ),
-    "patch": (
-        {"type": "apply_patch_call", "call_id": "c1", "operation": {}, "status": "completed"},
-        {"type": "apply_patch_call_output", "call_id": "c1", "status": "completed", "output": "42"},
-    ),
-    "approval": (
-        {
-            "type": "mcp_approval_request",
-            "id": "c1",
-            "name": "f",
-            "server_label": "s",
-            "arguments": "{}",
-        },
-        {"type": "mcp_approval_response", "approval_request_id": "c1", "approve": True},
-    ),
 }
 
 
@@ -158,7 +134,9 @@ class TestResponsesItems:
     def test_an_output_without_its_call_goes(self, kind):
         given = [USER, KINDS[kind][1], {"role": "user", "content": "go on"}]
         view = (
-            Curator(provider="openai-responses").curate(given, format=detect([FUNCTION])).messages
+            Curator(provider="openai-responses")
+            .curate(given, format=find_format([FUNCTION]))
+            .messages
         )
         assert view == [given[0], given[2]]
 
@@ -214,7 +192,7 @@ class TestReasoningItems:
     def test_where_the_reasoning_goes_the_ids_behind_it_go(self):
         given = [USER, self.THOUGHT, self.SAID, {"role": "user", "content": "and?"}]
         profile = get_profile("openai-responses", reasoning="strip")
-        format = detect(given)
+        format = find_format(given)
         entries = read_entries(given, format)
         view = format.write(profile.repair(entries, edited=True))
         assert view[1] == {"type": "message", "role": "assistant", "content": "yes"}

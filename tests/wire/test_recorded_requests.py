@@ -13,9 +13,9 @@ from history_curator.formats import (
     DictFormat,
     GeminiFormat,
     ResponsesFormat,
-    detect,
+    find_format,
     read_entries,
-    scattered,
+    ungroup_items,
 )
 from history_curator.rules import get_profile
 from tests.support import data
@@ -55,13 +55,13 @@ def rewritten(messages, wire):
     """A conversation in another format, with whatever is wrong with its order."""
     entries = [
         said_anew(entry, wire)
-        for entry in read_entries(messages, detect(messages))
+        for entry in read_entries(messages, find_format(messages))
         if entry.content or entry.tool_calls or entry.role is MessageRole.TOOL
     ]
     if wire != "chat":  # only there arguments are any text
         rules = get_profile("core").rules
         entries = next(rule for rule in rules if rule.code == "P9").repair(entries)
-    return scattered(WRITERS[wire].write(entries))
+    return ungroup_items(WRITERS[wire].write(entries))
 
 
 @pytest.mark.parametrize(("name", "wire"), EDGES)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from history_curator import Curator, check_conversation, count_tokens
-from history_curator.formats import detect
-from history_curator.rules import repair_conversation
+from history_curator import Curator, count_tokens
+from history_curator.formats import find_format
 from tests.wire.promises import hold
 from tests.wire.test_pairs_and_barriers import asked, says, text
 
@@ -88,28 +87,6 @@ class TestAnswersOfResponses:
             assert curation.tokens == count_tokens(curation.messages)
             assert hold(given, "openai-responses", budget, "moved") is None
 
-    @pytest.mark.parametrize("kind", [" ", "MESSAGE", "text", None])
-    def test_an_item_with_a_role_is_a_message_whatever_its_type_says(self, kind):
-        said = [{"type": "output_text", "text": "yes", "annotations": []}]
-        odd = {"type": kind, "role": "assistant", "content": said}
-        given = [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]}, odd, USER]
-        assert check_conversation(given, "openai-responses")
-        view = repair_conversation(given, "openai-responses")
-        assert view[1].get("type", "message") == "message"
-        assert check_conversation(view, "openai-responses") == []
-
-    def test_a_message_of_repaired_blocks_is_written_once(self):
-        said = ["bare", {"type": "refusal", "refusal": "no"}]
-        odd = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
-        given = [
-            {"type": "message", "role": "user", "content": "hi"},
-            odd | {"content": said},
-            USER,
-        ]
-        view = repair_conversation(given, "openai-responses")
-        assert [message.get("id") for message in view] == [None, "msg_1", None]
-        assert check_conversation(view, "openai-responses") == []
-
 
 def test_a_server_tool_use_without_an_id_or_a_result_goes() -> None:
     use = {"type": "server_tool_use", "id": "", "name": "code_execution", "input": {}}
@@ -167,16 +144,6 @@ class TestWhatIsNotWrittenIsNotCounted:
             assert "yyy" not in str(self.held(given, budget).messages)
 
 
-def test_a_capped_output_of_a_shell_whose_call_is_renamed_is_counted_whole():
-    call = {"type": "shell_call", "call_id": "c1", "action": {"commands": ["ls"]}}
-    done = {"stdout": "word " * 900, "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
-    output = {"type": "shell_call_output", "call_id": "c1", "output": [done]}
-    other = {"type": "custom_tool_call", "call_id": "c0", "name": "look", "input": "x"}
-    seen = {"type": "custom_tool_call_output", "call_id": "c0", "output": "seen"}
-    given = [USER, other, call, seen, call | {"id": "sh_1"}, output]
-    assert hold(given, "core", 2_000, "renamed") is None
-
-
 def test_thinking_stays_where_everything_fits_to_the_last_token():
     thought = {"type": "thinking", "thinking": "hm " * 700, "signature": "c2ln"}
     given = [USER, says(thought, text("yes")), {"role": "user", "content": "and? " * 230}]
@@ -189,20 +156,17 @@ class TestWhoseFormatItIs:
 
     @pytest.mark.parametrize("provider", ["core", "openai-responses", "portable"])
     def test_an_item_of_responses_with_a_block_without_a_type_is_not_bedrocks(self, provider):
-        assert detect([self.UNTYPED], provider).name == "responses"
+        assert find_format([self.UNTYPED], provider).name == "responses"
 
     def test_a_block_whose_type_is_no_text_is_not_a_block_without_one(self):
-        assert detect([{"role": "user", "content": [{"type": [1], "text": "x"}]}]).name == "dicts"
+        assert (
+            find_format([{"role": "user", "content": [{"type": [1], "text": "x"}]}]).name == "dicts"
+        )
 
     def test_a_block_of_a_new_type_in_an_item_of_the_user(self):
         odd = {"type": "message", "role": "user", "content": [{"type": "hologram", "x": 1}]}
-        assert detect([odd]).name == "responses"
+        assert find_format([odd]).name == "responses"
 
     def test_answers_of_anthropic_have_the_same_type(self):
         thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
-        assert detect([says(thought) | {"type": "message", "id": "msg_1"}]).name == "dicts"
-
-    def test_an_image_without_a_type_is_one_of_this_format(self):
-        given = [self.UNTYPED, {"role": "user", "content": [{"image_url": "https://a.b/c.png"}]}]
-        view = repair_conversation(given, "openai-responses")
-        assert view[1]["content"][0]["type"] == "input_image"
+        assert find_format([says(thought) | {"type": "message", "id": "msg_1"}]).name == "dicts"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from history_curator.formats import provider_for
 from history_curator.rules import get_profile
+from history_curator.tokens.models import provider_for
 
 
 @pytest.mark.parametrize(
