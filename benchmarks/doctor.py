@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks._logs import logs
 from history_curator.doctor import Diagnosis, diagnose
 from history_curator.doctor.diagnose import percentile
-from history_curator.doctor.logs import find_logs
+from history_curator.lab.conversations import find_files
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "generated" / "doctor.md"
 
@@ -26,8 +26,8 @@ def reported(folder: Path) -> dict[str, int]:
     import json
 
     last: dict[str, Any] = {}
-    for file in find_logs([folder]):
-        for line in file.read_text(encoding="utf-8").split("\n"):
+    for file in find_files([folder]):
+        for line in Path(file).read_text(encoding="utf-8").split("\n"):
             row = json.loads(line) if line else {}
             message = row.get("message") or {}
             if row.get("type") == "assistant" and message.get("model") != "<synthetic>":

@@ -42,8 +42,7 @@ class Contents:
     """The contents of the prompts of one session, in the provider's tokens.
 
     Attributes:
-        kinds: tokens sent over all calls, by kind of content. They add up to the prompts.
-        tools: tokens sent over all calls, by tool: its calls and its results.
+        kinds, tools: tokens sent over all calls, by kind of content and by tool.
         idle_tools: of those, tokens of results that no later call used any more.
         errors: for each call but the first, the error of the predicted prompt, as a share of it.
         exceeded: calls whose prompt was above the stated bound.
@@ -132,12 +131,17 @@ def _needed_after(
     window: _Window, dependencies: Mapping[int, Sequence[Dependency]]
 ) -> dict[str, None]:
     return {
-        each.label: None
+        _label(each): None
         for answer in window.answers
         for each in dependencies.get(answer, ())
         if each.sources[-1] < window.start
         and (each.kind == "repeat" or each.value not in window.summary)
     }
+
+
+def _label(needed: Dependency) -> str:
+    is_identifier = needed.kind == "identifier"
+    return needed.value if is_identifier else f"the same {needed.value} call"
 
 
 def _predict_prompts(

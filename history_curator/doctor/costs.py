@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from history_curator.curator import Curator
 from history_curator.doctor.contents import Contents
 from history_curator.doctor.logs import LoggedCall, Session
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.lab import CuratorPolicy, LabConversation, Policy, replay
+from history_curator.lab import LabConversation, Policy, replay
 from history_curator.lab.conversations import ReadConversation
 from history_curator.lab.metrics import PriceSheet, cached_tokens, find_sheet, get_prices
 from history_curator.lab.policies import View, named_policy
@@ -227,16 +226,6 @@ class _AsItWas:
         return view
 
 
-@dataclass(frozen=True, slots=True)
-class _BuildCurator:
-    """Builds the default curator in whichever process replays."""
-
-    max_tokens: int
-
-    def __call__(self) -> Curator:
-        return Curator(max_tokens=self.max_tokens, calibration=False)
-
-
 def what_if(
     sessions: Sequence[Session],
     contents: Sequence[Contents],
@@ -272,7 +261,7 @@ def what_if(
     rows: dict[str, tuple[str, int | None]] = {AS_IT_WAS: (AS_IT_WAS, None)}
     for budget in budgets:
         rows[f"curator {budget}"] = ("curator", budget)
-        policies[f"curator {budget}"] = CuratorPolicy(_BuildCurator(budget), budget)
+        policies[f"curator {budget}"] = named_policy("curator", budget)
     for peer in peers if budgets else ():
         rows[peer] = (peer, min(budgets))
         policies[peer] = named_policy(peer, min(budgets))

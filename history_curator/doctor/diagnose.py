@@ -12,11 +12,11 @@ from typing import Any
 
 from history_curator.doctor.contents import Contents, Loss, measure_contents
 from history_curator.doctor.costs import Bust, WhatIf, cost_of, simulate_cache, what_if
-from history_curator.doctor.logs import Session, find_logs, read_logs
+from history_curator.doctor.logs import Session, read_logs
 from history_curator.entries import write_private
 from history_curator.errors import ConversionError
-from history_curator.lab.results import write_if_named
-from history_curator.lab.tables import Bar, Table, count_of, render_page
+from history_curator.lab.conversations import find_files
+from history_curator.lab.results import Bar, Table, count_of, render_page, write_if_named
 from history_curator.tokens import get_counter
 
 BUDGETS = (32_000, 64_000, 128_000)
@@ -257,7 +257,7 @@ def diagnose(
     Raises:
         ConversionError: when a path is not there, or no log under them holds usage.
     """
-    files = find_logs(paths)
+    files = find_files(paths)
     bar: Progress = progress or (lambda _title, _total: nullcontext(lambda _done: None))
     with bar("reading", len(files)) as advance:
         sessions, problems = read_logs(files, advance)

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from history_curator.doctor.exports import Row, is_span, langsmith_requests, span_requests
 from history_curator.errors import ConversionError
 from history_curator.formats import parse_json
-from history_curator.lab.files import read_text
+from history_curator.lab.conversations import read_text
 from history_curator.tokens import Usage, parse_time, read_usage
 
-_ENDINGS = (".jsonl", ".json", ".ndjson", ".jsonl.gz", ".json.gz", ".ndjson.gz")
 _SPACE = re.compile(r"\s*")
+_LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "aimessagechunk": "assistant"}
+_MODEL_OPERATIONS = ("chat", "generate_content", "text_completion")
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +65,9 @@ class HostSummary:
 
 @dataclass(slots=True)
 class Session:
-    """One conversation of one agent; a side chain is a session of its own.
+    """One conversation of one agent, or of a helper agent (``side``) that another one started.
 
-    Attributes:
-        id: its name in the log.
-        messages: all messages, without the summaries of the host.
-        times: when each message was written.
-        calls: the requests, in order.
-        summaries: the places where the host summarised.
-        side: whether another session started it as a helper agent.
-        tools: tool schemas, where the log has them.
+    ``messages`` has everything but the summaries of the host, with the ``times`` they were written.
     """
 
     id: str
@@ -90,30 +84,8 @@ class Session:
         self.times.append(time)
 
 
-def find_logs(paths: Iterable[str | Path]) -> list[Path]:
-    """Return the files to read: those named, and the JSON and JSON lines files under folders.
-
-    Raises:
-        ConversionError: naming a path that is not there, or a folder with no log in it.
-    """
-    found: list[Path] = []
-    for path in map(Path, paths):
-        if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.name.endswith(_ENDINGS))
-            if not inside:
-                raise ConversionError(
-                    f"{path} holds no logs.", fix=f"look for files that end in {_ENDINGS[0]}."
-                )
-            found.extend(inside)
-        elif path.exists():
-            found.append(path)
-        else:
-            raise ConversionError(f"{path} is not there.", fix="pass a log or a folder of logs.")
-    return list(dict.fromkeys(found))
-
-
 def read_logs(
-    files: Iterable[Path], done: Callable[[int], None] = lambda _count: None
+    files: Iterable[str | Path], done: Callable[[int], None] = lambda _count: None
 ) -> tuple[list[Session], list[str]]:
     """Return the sessions of all files, oldest first, and a line for everything unreadable.
 
@@ -326,3 +298,184 @@ def _add_sent(
     for message in new:
         session.add_message(message, time)
     return rewrote
+
+
+def langsmith_requests(rows: Iterable[Row]) -> Iterator[Row]:
+    """Turn LangSmith runs of type ``llm`` into requests; a thread, or else a trace, is a session."""
+    for row in sorted(rows, key=lambda each: str(each.get("start_time") or "")):
+        if row.get("run_type") != "llm":
+            continue
+        inputs, outputs, extra = (_object(row.get(key)) for key in ("inputs", "outputs", "extra"))
+        metadata = _object(extra.get("metadata"))
+        invocation = _object(extra.get("invocation_params"))
+        answer = _langsmith_answer(outputs)
+        yield {
+            "session": metadata.get("thread_id")
+            or metadata.get("session_id")
+            or row.get("trace_id"),
+            "id": row.get("id"),
+            "time": row.get("start_time"),
+            "end": row.get("end_time"),
+            "model": metadata.get("ls_model_name") or invocation.get("model"),
+            "tools": invocation.get("tools") or inputs.get("tools"),
+            "messages": list(map(_langchain_message, _first_batch(inputs.get("messages")))),
+            "response": _langchain_message(answer) if answer else None,
+            "usage": outputs.get("usage_metadata")
+            or _object(answer.get("kwargs") or answer).get("usage_metadata")
+            or metadata.get("usage_metadata")
+            or {
+                "input_tokens": row.get("prompt_tokens"),
+                "output_tokens": row.get("completion_tokens"),
+            },
+        }
+
+
+def _first_batch(messages: Any) -> list[Any]:
+    """Return the messages of a run: a list of them, or a batch that holds one list."""
+    found = messages if isinstance(messages, list) else []
+    return list(found[0]) if found and isinstance(found[0], list) else found
+
+
+def _langsmith_answer(outputs: Row) -> dict[str, Any]:
+    """Return the answer of a chat model of LangChain, or of a wrapped client."""
+    if "role" in outputs:  # Anthropic's client: the outputs are the message
+        names = ("role", "content", "tool_calls")
+        return {name: outputs[name] for name in names if outputs.get(name)}
+    found: Any = outputs.get("generations") or outputs.get("choices")
+    while isinstance(found, list) and found:
+        found = found[0]
+    return _object(_object(found).get("message"))
+
+
+def _langchain_message(message: Any) -> dict[str, Any]:
+    """Turn a serialised LangChain message into a dict with a role; others stay as they are."""
+    given = _object(message)
+    if "role" in given:
+        return given
+    fields = _object(given.get("kwargs") or given.get("data") or given)
+    kind = str(fields.get("type") or given.get("type") or "human").lower()
+    said = {"role": _LANGCHAIN_ROLES.get(kind, kind), "content": fields.get("content") or ""}
+    if fields.get("tool_call_id"):
+        said["tool_call_id"] = fields["tool_call_id"]
+    if calls := fields.get("tool_calls"):
+        said["tool_calls"] = [_chat_call(c.get("id"), c.get("name"), c.get("args")) for c in calls]
+        if isinstance(said["content"], list):  # its blocks repeat the calls
+            said["content"] = "".join(str(block.get("text", "")) for block in said["content"])
+    return said
+
+
+def _chat_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def is_span(row: Row) -> bool:
+    """Return whether an object is an OTLP export, or one span with attributes."""
+    has_attributes = isinstance(row.get("attributes"), (Mapping, list)) and "usage" not in row
+    return "resourceSpans" in row or has_attributes
+
+
+def span_requests(rows: Iterable[Row]) -> Iterator[Row]:
+    """Turn OpenTelemetry spans of model requests into requests; a span of an agent only sums them."""
+    spans: list[Row] = []
+    for row in rows:
+        scopes = (
+            s for each in row.get("resourceSpans") or () for s in each.get("scopeSpans") or ()
+        )
+        spans += [span for s in scopes for span in s.get("spans") or ()]
+        spans += [] if "resourceSpans" in row else [row]
+    requests = filter(None, map(_span_request, spans))
+    yield from sorted(requests, key=lambda each: parse_time(each["time"]) or 0.0)
+
+
+def _span_request(span: Row) -> Row | None:
+    values = _attributes(span.get("attributes"))
+    usage = {
+        key.removeprefix("gen_ai.usage."): int(value)
+        for key, value in values.items()
+        if key.startswith("gen_ai.usage.") and value is not None
+    }
+    operation = values.get("gen_ai.operation.name", "chat")
+    if "input_tokens" not in usage or operation not in _MODEL_OPERATIONS:
+        return None
+    context = _object(span.get("context"))
+    trace = span.get("traceId") or context.get("trace_id")
+    span_id = span.get("spanId") or context.get("span_id")
+    sent, said = (
+        [one for each in _list(values.get(f"gen_ai.{side}.messages")) for one in _split_parts(each)]
+        for side in ("input", "output")
+    )
+    return {
+        "session": values.get("gen_ai.conversation.id") or trace,
+        "id": values.get("gen_ai.response.id") or span_id,
+        "time": _time_of(span, "start"),
+        "end": _time_of(span, "end"),
+        "model": values.get("gen_ai.response.model") or values.get("gen_ai.request.model"),
+        "system": values.get("gen_ai.system_instructions"),
+        "tools": _list(values.get("gen_ai.tool.definitions")),
+        "messages": sent,
+        "response": next(iter(said), None),
+        "usage": {
+            "input_tokens": usage["input_tokens"],  # by convention the cached part is in it
+            "output_tokens": usage.get("output_tokens", 0),
+            "input_token_details": {
+                "cache_read": usage.get("cache_read.input_tokens", 0),
+                "cache_creation": usage.get("cache_creation.input_tokens", 0),
+            },
+        },
+    }
+
+
+def _attributes(given: Any) -> dict[str, Any]:
+    if isinstance(given, Mapping):
+        return dict(given)
+    pairs = (each for each in given or () if isinstance(each, Mapping))
+    return {str(each.get("key")): _unwrap(each.get("value")) for each in pairs}
+
+
+def _unwrap(given: Any) -> Any:
+    """Return the value that OTLP wraps in the name of its type."""
+    kind, value = next(iter(_object(given).items()), ("", None))
+    if kind == "arrayValue":
+        return [_unwrap(each) for each in _object(value).get("values") or ()]
+    return _attributes(_object(value).get("values")) if kind == "kvlistValue" else value
+
+
+def _split_parts(message: Any) -> Iterator[dict[str, Any]]:
+    """Yield the chat messages of one message of the conventions, which has a role and parts."""
+    if not isinstance(message, Mapping):
+        return
+    texts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    for part in message.get("parts") or ():
+        kind = part.get("type")
+        if kind == "text":
+            texts.append(str(part.get("content") or ""))
+        elif kind == "tool_call":
+            calls.append(_chat_call(part.get("id"), part.get("name"), part.get("arguments")))
+        elif kind == "tool_call_response":
+            result = part.get("response", part.get("result"))
+            text = result if isinstance(result, str) else json.dumps(result, default=str)
+            yield {"role": "tool", "tool_call_id": part.get("id"), "content": text}
+    if texts or calls or not message.get("parts"):
+        said: dict[str, Any] = {"role": message.get("role"), "content": "\n".join(texts)}
+        yield {**said, "tool_calls": calls} if calls else said
+
+
+def _decode(value: Any) -> Any:
+    """Return a value that may be stored as JSON text."""
+    return _parse_line(value) if isinstance(value, str) else value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    decoded = _decode(value)
+    return decoded if isinstance(decoded, list) else []
+
+
+def _time_of(span: Row, end: str) -> Any:
+    nanoseconds = span.get(f"{end}TimeUnixNano")
+    return span.get(f"{end}_time") if nanoseconds is None else int(nanoseconds)

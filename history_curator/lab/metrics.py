@@ -1,12 +1,8 @@
 """The cost of a view under a prompt cache, and the parts of the record that later calls depended on.
 
-The record shows what the agent did next. When a call repeats an earlier one, or names an identifier
-that only an earlier message holds, the view it was made from should have shown that message. Replay
-cannot know what a model would have done with another view; it counts the moments at which the model
-would have had less than it used.
-
-To replace lines of a file, a model has to quote them. The view should hold every line that an edit
-call replaced and that had been shown before.
+When a recorded call repeats an earlier one, or names an identifier that only an earlier message
+holds, the view it was made from should have shown that message. To replace lines of a file, a model
+has to quote them, so the view should hold every line that an edit call replaced.
 """
 
 from __future__ import annotations
@@ -40,15 +36,12 @@ class PriceSheet:
         0.3
 
     Attributes:
-        name: its name in tables.
-        read: factor for tokens read from the cache.
-        write: factor for tokens written to the cache.
+        read, write: factors for tokens read from the cache, and written to it.
         minimum: a shorter prefix is not cached.
         step: the cached prefix is a multiple of this many tokens.
         ttl: seconds of idleness a cached prefix survives; None where none is promised.
-        input_per_million: price of a million plain input tokens. At 1.0 a cost reads as "millions
-            of tokens at full price", which compares policies without naming a model.
-        about: one line for people.
+        input_per_million: price of a million plain input tokens; at 1.0 a cost reads as "millions
+            of tokens at full price".
     """
 
     name: str
@@ -115,7 +108,7 @@ _FAMILIES = (
 
 
 def price_sheets() -> Mapping[str, PriceSheet]:
-    """Return the sheets that ship with the library, by name."""
+    """Return the sheets of the library by name."""
     return dict(_SHEETS)
 
 
@@ -162,11 +155,6 @@ class Dependency:
     kind: Literal["identifier", "repeat"]
     value: str
     sources: tuple[int, ...]
-
-    @property
-    def label(self) -> str:
-        """Its name in a list of what was missing."""
-        return self.value if self.kind == "identifier" else f"the same {self.value} call"
 
 
 def find_dependencies(record: ReadConversation) -> dict[int, tuple[Dependency, ...]]:

@@ -26,10 +26,7 @@ from history_curator.tokens import TokenCounter, get_counter
 class SessionPage:
     """Every call of a recorded conversation, as the policies would have made it, on one page.
 
-    At the end of a notebook cell it shows itself; `to_html` writes it. The page has a slider over
-    the calls, marks where the cutoff moved, cached and new tokens, the cost so far, the changes
-    between two calls, a second policy beside the first, and messages that left the view and were
-    needed later.
+    At the end of a notebook cell it shows itself; `to_html` writes it.
 
     Examples:
         >>> from history_curator import Curator
@@ -57,12 +54,7 @@ class SessionPage:
                 "Fix: leave some out, or compare them all with replay."
             )
         record = LabConversation("session", messages, tools=tools).read()
-        counting, sheet = get_counter(counter), get_prices(pricing)
-        shared: dict[str, Any] = {
-            "counter": counting,
-            "sheet": sheet,
-            "profile": get_profile(provider),
-        }
+        counting, sheet, profile = get_counter(counter), get_prices(pricing), get_profile(provider)
         calls = list(record.calls)
         if not calls or calls[-1] != len(record.entries) - 1:
             calls.append(len(record.entries))  # the call that is still to be made
@@ -75,7 +67,7 @@ class SessionPage:
             "entries": [_entry_data(entry, counting, tools_of) for entry in record.entries],
             "calls": calls,
             "policies": [
-                {"name": name, **_policy_data(record, calls, policy, **shared)}
+                {"name": name, **_policy_data(record, calls, policy, counting, sheet, profile)}
                 for name, policy in chosen.items()
             ],
         }
@@ -112,7 +104,6 @@ def _policy_data(
     record: ReadConversation,
     calls: Sequence[int],
     policy: Policy,
-    *,
     counter: TokenCounter,
     sheet: PriceSheet,
     profile: ProviderProfile,
@@ -156,6 +147,6 @@ def _policy_data(
         views.append(view)
         lost += [
             {"call": number, "kind": each.kind, "value": each.value, "sources": each.sources}
-            for each in missing_dependencies(dependencies.get(call.at, ()), call.sent, record)
+            for each in missing_dependencies(dependencies.get(call.index, ()), call.sent, record)
         ]
     return {"max_tokens": policy.max_tokens, "forms": forms, "views": views, "lost": lost}
