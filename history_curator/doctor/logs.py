@@ -27,12 +27,9 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LoggedCall:
-    """One request and its answer.
+    """One request and its answer, by whose ``id`` it is counted once.
 
     Attributes:
-        id: the provider's name of the answer; a request is counted once by it.
-        model: the model that answered.
-        usage: the reported token counts.
         start, end: when it was sent and answered, in seconds since 1970, where known.
         position: how many messages of the session stood before the answer.
         frame: the tools and the system prompt as text, where the log has them.
@@ -93,24 +90,21 @@ def read_logs(
     has it. ``done`` is called with 1 after every file.
     """
     problems: list[str] = []
-    loaded = []
-    for file in files:
+    loaded: list[tuple[str, str, list[Row]]] = []
+    for file in map(str, files):
         try:
-            rows, problem = _parse_rows(read_text(str(file)))
+            rows, problem = _parse_rows(read_text(file))
         except (OSError, ConversionError) as error:
             rows, problem = [], str(error)
-        if problem:
-            problems.append(f"{file}: {problem}")
-        if rows:
-            loaded.append((_first_time(rows), str(file), rows))
+        problems += [f"{file}: {problem}"] if problem else []
+        loaded += [(_first_time(rows), file, rows)] if rows else []
         done(1)
     sessions: list[Session] = []
     counted: set[str] = set()
-    for _, name, rows in sorted(loaded, key=lambda each: each[:2]):
-        found = _read_rows(rows, counted, Path(name).name.partition(".")[0])
-        if not found:
-            problems.append(f"{name}: no request with usage in it")
-        sessions.extend(found)
+    for _, file, rows in sorted(loaded, key=lambda each: each[:2]):
+        found = _read_rows(rows, counted, Path(file).name.partition(".")[0])
+        problems += [] if found else [f"{file}: no request with usage in it"]
+        sessions += found
     return sessions, problems
 
 
@@ -127,19 +121,16 @@ def _read_rows(rows: list[Row], counted: set[str], name: str) -> list[Session]:
 
 def _parse_rows(text: str) -> tuple[list[Row], str]:
     """Return the objects in JSON lines, in a JSON list, or in JSON texts in a row; and a problem."""
-    start = len(text) - len(text.lstrip())
-    if text[start : start + 1] == "[" or _parse_line(text[start:].partition("\n")[0]) is None:
-        values, end = _parse_texts(text, start)
-        if values:
-            whole = values[0] if len(values) == 1 and isinstance(values[0], list) else values
-            rest = len(text) - end
-            problem = f"its last {rest:,} characters are not JSON, passed over" if rest else ""
-            return [row for row in whole if isinstance(row, Mapping)], problem
     lines = [line for line in text.split("\n") if line.strip()]  # JSON may hold other line ends
-    parsed = list(map(_parse_line, lines))
-    broken = parsed.count(None)
-    problem = f"{broken} line{'s' if broken > 1 else ''} not JSON, passed over" if broken else ""
-    return [row for row in parsed if isinstance(row, Mapping)], problem
+    values, problem = list(map(_parse_line, lines)), ""
+    if values[:1] == [None] or isinstance(values[0] if values else None, list):
+        values, rest = _parse_texts(text.lstrip())
+        problem = f"its last {rest:,} characters are not JSON, passed over" if rest else ""
+        if len(values) == 1 and isinstance(values[0], list):
+            values = values[0]
+    elif broken := values.count(None):
+        problem = f"{broken} line{'s' if broken > 1 else ''} not JSON, passed over"
+    return [row for row in values if isinstance(row, Mapping)], problem
 
 
 def _parse_line(text: str) -> Any:
@@ -149,17 +140,17 @@ def _parse_line(text: str) -> Any:
         return None
 
 
-def _parse_texts(text: str, start: int) -> tuple[list[Any], int]:
-    """Return JSON texts that follow each other, and the index behind the last one."""
-    values: list[Any] = []
+def _parse_texts(text: str) -> tuple[list[Any], int]:
+    """Return JSON texts that follow each other, and how many characters behind them are not JSON."""
+    values, start = [], 0
     try:
         while start < len(text):
             _, end = json.JSONDecoder().raw_decode(text, start)
             values.append(parse_json(text[start:end]))
             start = _SPACE.match(text, end).end()  # type: ignore[union-attr]
     except (ValueError, RecursionError):
-        return values, start
-    return values, start
+        return values, len(text) - start
+    return values, 0
 
 
 def _first_time(rows: list[Row]) -> str:
@@ -194,7 +185,13 @@ def read_claude_code(rows: Iterable[Row], counted: set[str]) -> list[Session]:
             continue
         elif row.get("type") == "user":
             sent_at[name] = time
-            _add_user_line(session, row, message, time)
+            content, position = message.get("content") or "", len(session.messages)
+            if not row.get("isCompactSummary"):
+                session.add_message({"role": "user", "content": content}, time)
+                continue
+            if session.summaries and session.summaries[-1].position == position:
+                session.summaries.pop()  # the boundary that stands before its summary
+            session.summaries.append(HostSummary(position, str(content)))
         elif row.get("type") == "assistant":
             answer = str(message.get("id") or row.get("requestId") or row.get("uuid"))
             content, usage = message.get("content"), read_usage(message.get("usage")) or Usage(0)
@@ -226,16 +223,6 @@ def _session_name(row: Row, chains: dict[str, str]) -> str:
     uuid = str(row.get("uuid"))
     chains[uuid] = str(row.get("agentId") or chains.get(str(row.get("parentUuid"))) or uuid)
     return f"{name} side {chains[uuid]}"
-
-
-def _add_user_line(session: Session, row: Row, message: Row, time: float | None) -> None:
-    content, position = message.get("content") or "", len(session.messages)
-    if not row.get("isCompactSummary"):
-        session.add_message({"role": "user", "content": content}, time)
-        return
-    if session.summaries and session.summaries[-1].position == position:
-        session.summaries.pop()  # the boundary that stands before its summary
-    session.summaries.append(HostSummary(position, str(content)))
 
 
 def read_requests(rows: Iterable[Row], counted: set[str], name: str) -> list[Session]:

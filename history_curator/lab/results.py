@@ -21,27 +21,13 @@ from history_curator.lab.conversations import import_extra
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-_BAR_WIDTH = 24
-
-
-class Bar(NamedTuple):
-    """A share of one, drawn as a bar."""
-
-    share: float
-    colour: str = "blue"
-
-    @property
-    def percent(self) -> float:
-        """The share in per cent, from 0 to 100."""
-        return 100 * max(0.0, min(1.0, self.share))
-
 
 class Table(NamedTuple):
     """A first column of text, columns of numbers, a last one of text where ``text_last`` says so."""
 
     title: str
     heads: Sequence[str]
-    rows: Sequence[Sequence[str | Bar]]
+    rows: Sequence[Sequence[str]]
     text_last: bool = False
     faded: frozenset[int] = frozenset()
 
@@ -59,15 +45,8 @@ class Table(NamedTuple):
             else:
                 drawn.add_column(head, justify="right", no_wrap=True)
         for number, row in enumerate(self.rows):
-            cells = []
-            for cell in row:
-                full = 0 if isinstance(cell, str) else round(cell.percent / 100 * _BAR_WIDTH)
-                cells.append(
-                    Text(cell)
-                    if isinstance(cell, str)
-                    else Text("█" * full, cell.colour).append("░" * (_BAR_WIDTH - full), "grey50")
-                )
-            drawn.add_row(*cells, style="bright_black" if number in self.faded else None)
+            style = "bright_black" if number in self.faded else None
+            drawn.add_row(*map(Text, row), style=style)
         return drawn
 
     def to_text(self) -> str:
