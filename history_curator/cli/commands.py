@@ -94,11 +94,11 @@ def _build_curator(
     max_tokens: int | None, provider: str | None, counter: str | None, config: Path | None
 ) -> Curator:
     """Return the curator; a provider or counter that was asked for wins over the file's."""
-    asked = {"provider": provider, "counter": counter}
-    options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    if config is not None:
-        return Curator.from_config(config, **options)
-    return Curator(max_tokens=max_tokens, **options)
+    asked = (("provider", provider), ("counter", counter))
+    options: dict[str, Any] = {name: value for name, value in asked if value is not None}
+    if config is None:
+        return Curator(max_tokens=max_tokens, **options)
+    return Curator.from_config(config, **options)
 
 
 def _build_policies(

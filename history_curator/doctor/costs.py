@@ -18,7 +18,7 @@ from history_curator.lab import LabConversation, Policy, PriceSheet, get_prices,
 from history_curator.lab.conversations import ReadConversation
 from history_curator.lab.metrics import Dependency, cached_tokens, find_dependencies, find_sheet
 from history_curator.lab.policies import View, named_policy
-from history_curator.lab.results import Tally
+from history_curator.lab.results import PolicyResult
 from history_curator.tokens import TokenCounter, UsageAnchor
 
 _MIN_RATIO, _MAX_RATIO = 0.7, 2.5
@@ -27,13 +27,9 @@ _MIN_RATIO, _MAX_RATIO = 0.7, 2.5
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Messages that left the context at once, and what later calls still needed of them.
+    """Messages that left the context at ``call``, and what later calls still ``needed`` of them.
 
-    Attributes:
-        call: the first call without the messages.
-        messages, tokens: how many left, and their size.
-        needed: identifiers that later calls used, that only those messages held and the summary
-            does not name, and calls that were made again; in the order of their use.
+    These are identifiers that the summary does not name, and calls that were made again.
     """
 
     session: str
@@ -54,7 +50,6 @@ class Contents:
         exceeded: calls whose prompt was above the stated bound.
         ratio: the provider's tokens over ours.
         hidden: tokens in every prompt that the log does not show.
-        losses: messages that left the context where the host summarised.
         problem: why the messages could not be read, when they could not.
     """
 
@@ -71,10 +66,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """Calls that begin with the same message: from one summary of the host to the next.
-
-    ``start`` and ``answers`` are indexes of entries, ``calls`` numbers of calls.
-    """
+    """Calls between two summaries of the host; ``start`` and ``answers`` are indexes of entries."""
 
     start: int
     calls: Sequence[int]
@@ -84,10 +76,7 @@ class _Window:
 
 
 def measure_contents(session: Session, counter: TokenCounter, ratios: dict[str, float]) -> Contents:
-    """Return the contents of a session's prompts, as far as the log shows them.
-
-    ``ratios`` remembers, by model, the ratio of the provider's tokens to ours.
-    """
+    """Return the contents of a session's prompts; ``ratios`` holds provider's over our tokens."""
     found = Contents()
     try:
         record = LabConversation(session.id, session.messages).read() if session.messages else None
@@ -300,11 +289,7 @@ def cost_of(calls: Sequence[LoggedCall]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Bust:
-    """A call (numbered from 0) that paid again for tokens the cache had held.
-
-    ``cost`` is the price of writing the tokens, or of sending them in full, beyond that of reading
-    them from the cache.
-    """
+    """A call (numbered from 0) that paid ``cost`` again for tokens the cache had held."""
 
     session: str
     call: int
@@ -324,9 +309,8 @@ class SimulatedCall:
 def simulate_cache(session: Session) -> list[SimulatedCall]:
     """Return what each call of a session should have read from the cache.
 
-    The last request is read again while it is warm, the model is the same and the prompt did not
-    shrink (`cached_tokens`). A prompt that shrank reads the part in front, tools and system prompt:
-    as much as was read the last time something was lost.
+    See `cached_tokens`. A prompt that shrank reads the part in front, tools and system prompt: as
+    much as was read the last time something was lost.
     """
     found: list[SimulatedCall] = []
     before: LoggedCall | None = None
@@ -397,15 +381,7 @@ Pairs = Sequence[tuple[Session, Contents]]
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """One policy on all sessions.
-
-    Attributes:
-        budget: tokens it may use for messages; None where it has none.
-        cost: the cost of all calls, answers included.
-        missed, lost: share and number of identifiers and earlier results that later calls used and
-            that were no longer in view.
-        note: why a policy could not be measured, or failed.
-    """
+    """One policy on all sessions: its cost, and the share and number of what later calls missed."""
 
     policy: str
     budget: int | None
@@ -448,10 +424,8 @@ def what_if(
 ) -> list[WhatIf]:
     """Return one row for each policy: as it was, the default at several budgets, and peers.
 
-    Every call of the logs is made again with the policy's view. System prompt and tools that the
-    log does not show are added to every request; times and answers are those of the log. The
-    host's own views are replayed as well, and the reported cost of a session is multiplied by the
-    cost of a policy's replay over theirs: errors that the replay makes for both cancel out.
+    The host's own views are replayed as well, and the reported cost of a session is multiplied by
+    the cost of a policy's replay over theirs: errors that the replay makes for both cancel out.
     """
     pairs = [
         (session, inside)
@@ -491,7 +465,7 @@ def what_if(
     return found
 
 
-def _replayed_costs(pairs: Pairs, tallies: Sequence[Tally]) -> list[float]:
+def _replayed_costs(pairs: Pairs, tallies: Sequence[PolicyResult]) -> list[float]:
     """Return the cost of each session's replay, at the prices of the models that answered."""
     costs = []
     for (session, inside), tally in zip(pairs, tallies, strict=True):

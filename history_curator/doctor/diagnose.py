@@ -20,7 +20,7 @@ from history_curator.doctor.costs import (
     simulate_cache,
     what_if,
 )
-from history_curator.doctor.logs import Session, read_logs
+from history_curator.doctor.logs import read_logs
 from history_curator.entries import write_private
 from history_curator.errors import ConversionError
 from history_curator.lab.conversations import find_files
@@ -234,9 +234,7 @@ def diagnose(
     progress: Progress | None = None,
     executor: Any = None,
 ) -> Diagnosis:
-    """Read logs and say what was spent, on what, and what was lost.
-
-    Nothing is sent anywhere. The same logs give the same diagnosis.
+    """Read logs and say what was spent, on what, and what was lost; nothing is sent anywhere.
 
     Args:
         paths: Claude Code logs, JSON lines of requests with usage, LangSmith runs or OpenTelemetry
@@ -249,7 +247,7 @@ def diagnose(
         executor: where ``what_if`` runs, as in `history_curator.lab.replay`.
 
     Raises:
-        ConversionError: when a path is not there, or no log under them holds usage.
+        ConversionError: when no log holds usage.
     """
     files = find_files(paths)
     bar: Progress = progress or (lambda _title, _total: nullcontext(lambda _done: None))
@@ -273,15 +271,6 @@ def diagnose(
         sessions, contents, budgets=budgets, peers=peers, counter=counter,
         progress=progress is not None, executor=executor,
     ) if budgets else []  # fmt: skip
-    return _build_diagnosis(sessions, contents, policies, problems)
-
-
-def _build_diagnosis(
-    sessions: Sequence[Session],
-    contents: Sequence[Contents],
-    policies: Sequence[WhatIf],
-    problems: Sequence[str],
-) -> Diagnosis:
     busts: list[Bust] = []
     read_errors: list[float] = []
     simulated_read = 0
@@ -304,10 +293,13 @@ def _build_diagnosis(
         side_sessions=sum(session.side for session in sessions),
         calls=len(calls),
         usage={
-            "input": sum(call.usage.uncached for call in calls),
-            "cache_read": sum(call.usage.cache_read for call in calls),
-            "cache_write": sum(call.usage.cache_write for call in calls),
-            "output": sum(call.usage.output for call in calls),
+            key: sum(getattr(call.usage, name) for call in calls)
+            for key, name in (
+                ("input", "uncached"),
+                ("cache_read", "cache_read"),
+                ("cache_write", "cache_write"),
+                ("output", "output"),
+            )
         },
         cost=cost_of(calls),
         simulated_read=simulated_read,

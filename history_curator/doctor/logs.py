@@ -167,9 +167,8 @@ def _is_claude_code(row: Row) -> bool:
 def read_claude_code(rows: Iterable[Row], counted: set[str]) -> list[Session]:
     """Return the sessions of a Claude Code log; lines of a side chain are a session of their own.
 
-    An answer spans several lines that share a message id and repeat the usage: it becomes one
-    message and one call, with the usage of its last line. A resumed session repeats earlier
-    answers: the usage of an id in ``counted`` does not count again. New ids are added to it.
+    An answer spans several lines with one message id: it becomes one call, with the usage of its
+    last line. A resumed session repeats answers: an id in ``counted`` does not count again.
     """
     sessions: dict[str, Session] = {}
     chains: dict[str, str] = {}
@@ -226,10 +225,9 @@ def _session_name(row: Row, chains: dict[str, str]) -> str:
 
 
 def read_requests(rows: Iterable[Row], counted: set[str], name: str) -> list[Session]:
-    """Return the sessions that plain requests belong to, in the order of their first requests.
+    """Return the sessions of plain requests; one without a session belongs to ``name``.
 
-    Answers whose id is in ``counted`` were charged already; new ids are added to it. A request
-    without a session belongs to one called ``name``.
+    Answers whose id is in ``counted`` were charged already; new ids are added to it.
     """
     sessions: dict[str, Session] = {}
     last_sent: dict[str, list[Any]] = {}

@@ -68,16 +68,8 @@ class PriceSheet:
 def cached_tokens(held: int, prompt: int, idle: float | None, ttl: float | None) -> int:
     """Return the tokens of a prompt that are read from the cache.
 
-    A prompt reads everything the last request left in the cache, as long as less than the
-    lifetime has passed and the prompt did not shrink. On recorded sessions of Claude Code this
-    rule gives 1.006 of the reported reads.
-
-    Examples:
-        >>> (
-        ...     cached_tokens(900, 1_000, idle=60, ttl=300),
-        ...     cached_tokens(900, 1_000, idle=600, ttl=300),
-        ... )
-        (900, 0)
+    A prompt reads everything the last request left there, unless the lifetime has passed or the
+    prompt shrank. On recorded sessions of Claude Code this gives 1.006 of the reported reads.
     """
     is_warm = idle is None or ttl is None or idle < ttl
     return min(held, prompt) if is_warm and prompt >= (1 - _SHRUNK) * held else 0
@@ -113,22 +105,13 @@ def price_sheets() -> Mapping[str, PriceSheet]:
 
 
 def find_sheet(model: str) -> PriceSheet | None:
-    """Return the sheet of a model's family; None for a model of no known family.
-
-    Examples:
-        >>> find_sheet("us.anthropic.claude-sonnet-4-5-20250929-v1:0").name
-        'anthropic'
-    """
+    """Return the sheet of a model's family; None for a model of no known family."""
     name = model.lower()
     return next((_SHEETS[sheet] for family, sheet in _FAMILIES if family in name), None)
 
 
 def get_prices(pricing: str | PriceSheet) -> PriceSheet:
-    """Return a sheet from its name, from a model's name, or as it is.
-
-    Raises:
-        ConfigurationError: naming the sheets there are.
-    """
+    """Return a sheet from its name, from a model's name, or as it is."""
     if isinstance(pricing, PriceSheet):
         return pricing
     sheet = _SHEETS.get(pricing) or find_sheet(pricing)
@@ -142,13 +125,9 @@ def get_prices(pricing: str | PriceSheet) -> PriceSheet:
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """Something that a call used and an earlier entry held.
+    """An argument value, or a call made before, that a ``call`` used and earlier entries held.
 
-    Attributes:
-        call: index of the entry that made the call.
-        kind: ``identifier`` for an argument value, ``repeat`` for a call made before.
-        value: the identifier, or the tool's name.
-        sources: indexes of the earlier entries that hold it; one of them in the view is enough.
+    ``value`` is the identifier or the tool's name; one of the ``sources`` in view is enough.
     """
 
     call: int
@@ -162,42 +141,24 @@ def find_dependencies(record: ReadConversation) -> dict[int, tuple[Dependency, .
     dependencies: dict[int, tuple[Dependency, ...]] = {}
     results: dict[tuple[str, str], list[int]] = {}
     holders: dict[str, tuple[int, list[int]]] = {}
-    for call in record.calls:
-        entry = record.entries[call]
-        if not entry.tool_calls:
-            continue
-        found = [*_find_identifiers(record, call, holders), *_find_repeats(entry, call, results)]
+    for index in record.calls:
+        found: list[Dependency] = []
+        calls = record.entries[index].tool_calls or ()
+        values = {v.strip() for each in calls for v in argument_values(each.arguments)}
+        for value in sorted(v for v in values if _MIN_IDENTIFIER <= len(v) <= _MAX_IDENTIFIER):
+            searched, indexes = holders.get(value, (0, []))
+            indexes.extend(i for i in range(searched, index) if value in record.texts[i])
+            holders[value] = (index, indexes)
+            if indexes:
+                found.append(Dependency(index, "identifier", value, tuple(indexes)))
+        for each in calls:
+            if earlier := results.get(_signature(each.name, each.arguments)):
+                found.append(Dependency(index, "repeat", each.name, tuple(earlier)))
         if found:
-            dependencies[call] = tuple(found)
-        for signature, result in _results_of(record, call):
+            dependencies[index] = tuple(found)
+        for signature, result in _results_of(record, index):
             results.setdefault(signature, []).append(result)
     return dependencies
-
-
-def _find_identifiers(
-    record: ReadConversation, call: int, holders: dict[str, tuple[int, list[int]]]
-) -> Iterator[Dependency]:
-    values = {
-        value.strip()
-        for each in record.entries[call].tool_calls or ()
-        for value in argument_values(each.arguments)
-        if _MIN_IDENTIFIER <= len(value.strip()) <= _MAX_IDENTIFIER
-    }
-    for value in sorted(values):
-        searched, indexes = holders.get(value, (0, []))
-        indexes.extend(i for i in range(searched, call) if value in record.texts[i])
-        holders[value] = (call, indexes)
-        if indexes:
-            yield Dependency(call, "identifier", value, tuple(indexes))
-
-
-def _find_repeats(
-    entry: ConversationEntry, call: int, results: Mapping[tuple[str, str], list[int]]
-) -> Iterator[Dependency]:
-    for each in entry.tool_calls or ():
-        earlier = results.get(_signature(each.name, each.arguments))
-        if earlier:
-            yield Dependency(call, "repeat", each.name, tuple(earlier))
 
 
 def _signature(name: str, arguments: str) -> tuple[str, str]:

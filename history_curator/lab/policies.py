@@ -62,12 +62,7 @@ class NoCuration:
 
 @dataclass(frozen=True)
 class CuratorPolicy:
-    """A `Curator` as a policy.
-
-    Attributes:
-        curator: a curator, or a function without arguments that builds one in the worker.
-        max_tokens: its budget.
-    """
+    """A `Curator`, or a function that builds one in the worker, as a policy."""
 
     curator: Any
     max_tokens: int | None = None
@@ -78,22 +73,14 @@ class CuratorPolicy:
         given = self.curator
         curator = copy(given) if isinstance(given, Curator) else given()
         entries, tools = conversation.entries, conversation.tools
-
-        def view(upto: int) -> Sequence[ConversationEntry]:
-            sent: Sequence[ConversationEntry] = curator.curate(entries[:upto], tools=tools).entries
-            return sent
-
-        return view
+        return lambda upto: curator.curate(entries[:upto], tools=tools).entries
 
 
 @dataclass(frozen=True, slots=True)
 class NewestThatFit:
     """The system message and the newest messages that fit, from a user message on.
 
-    LangChain's ``trim_messages`` returns the same with the options its documentation shows
-    (``strategy="last"``, ``start_on="human"``, ``end_on=("human", "tool")``,
-    ``include_system=True``). The demo uses this class where LangChain is not installed; a test
-    compares both. The policy ``trim_messages`` runs the original.
+    The demo uses it, since LangChain may be absent; ``trim_messages`` returns the same.
     """
 
     max_tokens: int | None
@@ -288,11 +275,7 @@ def peer_names() -> tuple[str, ...]:
 
 
 def named_policy(name: str, max_tokens: int | None) -> Policy:
-    """Return a known policy by name.
-
-    Raises:
-        ConfigurationError: naming the policies there are, or the missing budget.
-    """
+    """Return a known policy by name."""
     if name not in peer_names():
         known = ", ".join(peer_names())
         raise ConfigurationError(f"there is no policy named {name!r}. Fix: one of {known}.")
@@ -310,11 +293,7 @@ def named_policy(name: str, max_tokens: int | None) -> Policy:
 def as_policies(
     policies: Mapping[str, Any] | Sequence[str], max_tokens: int | None
 ) -> dict[str, Policy]:
-    """Return policies by name from curators, policies, builders and names of known ones.
-
-    Raises:
-        ConfigurationError: naming the entry that is none of these.
-    """
+    """Return policies by name from curators, policies, builders and names of known ones."""
     if not isinstance(policies, Mapping):
         policies = {name: name for name in policies}
     chosen: dict[str, Policy] = {}

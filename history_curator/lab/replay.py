@@ -31,7 +31,7 @@ from history_curator.lab.metrics import (
     shown_entries,
 )
 from history_curator.lab.policies import Policy, PolicyUnavailableError, as_policies
-from history_curator.lab.results import ReplayResults, Tally, sum_tallies
+from history_curator.lab.results import PolicyResult, ReplayResults
 from history_curator.report._html import as_frame, render_session
 from history_curator.rules import ProviderProfile, Violation, get_profile
 from history_curator.tokens import TokenCounter, get_counter
@@ -111,8 +111,9 @@ class Measurement:
     counter: TokenCounter
     provider: str | None = "core"
     prices: tuple[PriceSheet, ...] = ()
+    pricing: str = "none"
 
-    def run(self, conversation: LabConversation) -> list[Tally]:
+    def run(self, conversation: LabConversation) -> list[PolicyResult]:
         """Return one tally for each policy."""
         record, counter = conversation.read(), self.counter
         dependencies, edits = find_dependencies(record), find_edits(record)
@@ -123,8 +124,9 @@ class Measurement:
         for entry in record.entries:  # so that the time of no policy includes first counts
             counter.count_entry(entry)
         tallies = []
-        for policy in self.policies.values():
-            tally = Tally(record.id, *counts)
+        for name, policy in self.policies.items():
+            limit = policy.max_tokens
+            tally = PolicyResult(name, record.id, limit, self.pricing, 1, *counts)
             tallies.append(tally)
             try:
                 for call in replay_calls(record, policy, counter, record.calls, profile):
@@ -140,17 +142,15 @@ class Measurement:
                     tally.edits_seen += count_visible_edits(replaced, call.sent, record)
             except PolicyUnavailableError as error:
                 tally.note = str(error)
-            if policy.max_tokens:
-                sent = tally.tokens_sent - tally.measured * record.hidden
-                tally.budget_use = sent / policy.max_tokens
+            tally.hidden = tally.views * record.hidden
         return tallies
 
-    def _add_call(self, tally: Tally, call: ReplayedCall) -> None:
+    def _add_call(self, tally: PolicyResult, call: ReplayedCall) -> None:
         if call.failure is not None:
             tally.failed += 1
             tally.note = f"{type(call.failure).__name__}: {call.failure}"[:200]
             return
-        tally.measured += 1
+        tally.views += 1
         tally.seconds += call.seconds
         tally.tokens_sent += call.tokens
         tally.peak = max(tally.peak, call.tokens)
@@ -206,21 +206,27 @@ def replay(
     started, sheet = perf_counter(), get_prices(pricing)
     talks, chosen = as_conversations(conversations), as_policies(policies, max_tokens)
     prices = {**price_sheets(), sheet.name: sheet}
-    measurement = Measurement(chosen, get_counter(counter), provider, tuple(prices.values()))
+    measurement = Measurement(
+        chosen, get_counter(counter), provider, tuple(prices.values()), sheet.name
+    )
     bar: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda _done: None)
     if progress and find_spec("rich"):
         bar = progress_bar("conversations", len(talks))
-    found: dict[int, list[Tally]] = {}
+    found: dict[int, list[PolicyResult]] = {}
     with bar as advance, _open_pool(executor, measurement, len(talks)) as pool:
         for number, tallies in _run_all(measurement, talks, pool):
             found[number] = tallies
             advance(1)
-    by_policy = {
-        name: [found[number][column] for number in range(len(talks))]
-        for column, name in enumerate(chosen)
-    }
+    by_policy: dict[str, list[PolicyResult]] = {}
+    totals: dict[str, PolicyResult] = {}
+    for column, (name, policy) in enumerate(chosen.items()):
+        by_policy[name] = [found[number][column] for number in range(len(talks))]
+        limit = policy.max_tokens
+        totals[name] = PolicyResult(name, "", limit, sheet.name, conversations=len(talks))
+        for each in by_policy[name]:
+            totals[name].add(each)
     return ReplayResults(
-        policies={name: sum_tallies(name, each, sheet.name) for name, each in by_policy.items()},
+        policies=totals,
         tallies=by_policy,
         pricing=sheet.name,
         provider=provider or "no",
@@ -230,7 +236,7 @@ def replay(
 
 def _run_all(
     measurement: Measurement, talks: Sequence[LabConversation], pool: Executor | None
-) -> Iterator[tuple[int, list[Tally]]]:
+) -> Iterator[tuple[int, list[PolicyResult]]]:
     if pool is None:
         yield from enumerate(map(measurement.run, talks))
         return

@@ -6,9 +6,8 @@ import base64
 import hashlib
 import html
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from importlib.resources import files
 from math import hypot
 from pathlib import Path
@@ -86,26 +85,40 @@ def render_page(title: str, values: Mapping[str, Any]) -> str:
 
 
 @dataclass(slots=True)
-class Tally:
-    """The sums of one policy on one conversation, by the names of `PolicyResult`.
+class PolicyResult:
+    """The sums of one policy over one conversation, or over all.
 
-    ``used_before``, ``made_again`` and ``edited`` describe the conversation, whatever the policy
-    did: identifiers that an earlier message held, calls made again, edits of lines shown before.
+    Attributes:
+        used_before, made_again, edited: what the conversations hold, whatever the policy did:
+            identifiers that an earlier message held, calls made again, edits of lines shown before.
+        views: calls for which the policy gave a view; for the others it ``failed``.
+        hidden: tokens sent that the record lacks; they use no budget.
+        costs: by price sheet; ``cost`` is that of the sheet named ``pricing``.
+        invalid, over_budget: requests that the provider's rules refuse, or above the budget.
+        lost_identifiers, identifiers: argument values that were visible only in messages left
+            out, of all that an earlier message held.
+        repeated_calls, repeats: calls made again whose earlier result was left out, of all.
+        edits_seen, edits: edit calls whose old lines were all in the view, of all whose old lines
+            had been shown.
     """
 
-    conversation: str
+    name: str
+    conversation: str = ""
+    max_tokens: int | None = None
+    pricing: str = "none"
+    conversations: int = 1
     calls: int = 0
     used_before: int = 0
     made_again: int = 0
     edited: int = 0
-    measured: int = 0
+    views: int = 0
     failed: int = 0
     tokens_sent: int = 0
+    hidden: int = 0
     peak: int = 0
     cached: int = 0
     costs: dict[str, float] = field(default_factory=dict)
     over_budget: int = 0
-    budget_use: float = 0.0
     invalid: int = 0
     identifiers: int = 0
     lost_identifiers: int = 0
@@ -116,45 +129,41 @@ class Tally:
     seconds: float = 0.0
     note: str = ""
 
+    def add(self, other: PolicyResult) -> None:
+        """Add the sums of another conversation."""
+        for name in _SUMMED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.peak = max(self.peak, other.peak)
+        self.note = other.note or self.note
+        for sheet, cost in other.costs.items():
+            self.costs[sheet] = self.costs.get(sheet, 0.0) + cost
 
-@dataclass(frozen=True, slots=True)
-class PolicyResult:
-    """One policy over all conversations.
+    @property
+    def measured(self) -> bool:
+        """Whether the policy could be run at all."""
+        return self.views + self.failed > 0
 
-    Attributes:
-        budget_use: mean request over the budget, or None without one.
-        cached_share: tokens that repeat the start of the request before, over tokens sent.
-        cost, costs: by the chosen price sheet, and by every sheet.
-        invalid, over_budget, failed: requests that the provider's rules refuse, requests above
-            the budget, and calls for which the policy gave no view.
-        lost_identifiers, identifiers: argument values that were visible only in messages left
-            out, of all that an earlier message held.
-        repeated_calls, repeats: calls made again whose earlier result was left out, of all.
-        edits_seen, edits: edit calls whose old lines were all in the view, of all whose old lines
-            had been shown.
-    """
+    @property
+    def cost(self) -> float:
+        """The cost by the chosen price sheet."""
+        return self.costs.get(self.pricing, 0.0)
 
-    name: str
-    conversations: int = 1
-    calls: int = 0
-    measured: bool = True
-    tokens_sent: int = 0
-    peak: int = 0
-    budget_use: float | None = None
-    cached_share: float = 0.0
-    cost: float = 0.0
-    costs: Mapping[str, float] = field(default_factory=dict)
-    invalid: int = 0
-    over_budget: int = 0
-    failed: int = 0
-    lost_identifiers: int = 0
-    identifiers: int = 0
-    repeated_calls: int = 0
-    repeats: int = 0
-    edits: int = 0
-    edits_seen: int = 0
-    ms_per_view: float = 0.0
-    note: str = ""
+    @property
+    def budget_use(self) -> float | None:
+        """The mean request over the budget, or None without one."""
+        if not self.max_tokens or not self.views:
+            return None
+        return (self.tokens_sent - self.hidden) / self.views / self.max_tokens
+
+    @property
+    def cached_share(self) -> float:
+        """Tokens that repeat the start of the request before, over tokens sent."""
+        return self.cached / self.tokens_sent if self.tokens_sent else 0.0
+
+    @property
+    def ms_per_view(self) -> float:
+        """The mean time to make a view."""
+        return 1000 * self.seconds / self.views if self.views else 0.0
 
     @property
     def missed(self) -> float:
@@ -174,36 +183,15 @@ class PolicyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return {**asdict(self), "missed": self.missed, "edits_share": self.edits_share}
+        return {**asdict(self), **{name: getattr(self, name) for name in _DERIVED}}
 
 
-_SUMMED = ("calls", "tokens_sent", "over_budget", "invalid", "failed", "lost_identifiers",
-           "identifiers", "repeated_calls", "repeats", "edits", "edits_seen")  # fmt: skip
-
-
-def sum_tallies(name: str, tallies: Sequence[Tally], pricing: str) -> PolicyResult:
-    """Return the result of one policy from its tallies."""
-    sums = {key: sum(getattr(tally, key) for tally in tallies) for key in _SUMMED}
-    measured, budget_use, seconds, cached = (
-        sum(getattr(tally, key) for tally in tallies)
-        for key in ("measured", "budget_use", "seconds", "cached")
-    )
-    costs: Counter[str] = Counter()
-    for tally in tallies:
-        costs.update(tally.costs)
-    return PolicyResult(
-        name=name,
-        conversations=len(tallies),
-        measured=measured + sums["failed"] > 0,
-        peak=max((tally.peak for tally in tallies), default=0),
-        budget_use=budget_use / measured if budget_use and measured else None,
-        cached_share=cached / sums["tokens_sent"] if sums["tokens_sent"] else 0.0,
-        cost=costs.get(pricing, 0.0),
-        costs=dict(costs),
-        ms_per_view=1000 * seconds / measured if measured else 0.0,
-        note=next((tally.note for tally in reversed(tallies) if tally.note), ""),
-        **sums,
-    )
+_SUMMED = [
+    each.name
+    for each in fields(PolicyResult)
+    if each.type in ("int", "float") and each.name not in ("conversations", "peak")
+]
+_DERIVED = ("cost", "budget_use", "cached_share", "ms_per_view", "missed", "edits_share")
 
 
 def _percent(value: float | None, digits: int = 0) -> str:
@@ -244,14 +232,14 @@ class ReplayResults:
 
     Attributes:
         policies: results by policy name.
-        tallies: for each policy, one `Tally` for each conversation.
+        tallies: for each policy its results on each conversation.
         pricing: the price sheet behind ``cost``.
         provider: the rules behind ``invalid``.
         seconds: how long the replay took.
     """
 
     policies: Mapping[str, PolicyResult]
-    tallies: Mapping[str, Sequence[Tally]] = field(repr=False)
+    tallies: Mapping[str, Sequence[PolicyResult]] = field(repr=False)
     pricing: str
     provider: str
     seconds: float
@@ -343,7 +331,7 @@ class ReplayResults:
     def to_parquet(self, path: str | Path) -> None:
         """Write one row for each policy and conversation as a Parquet file."""
         import_extra("pyarrow", "scale")
-        rows = [{"policy": name, **asdict(t)} for name, some in self.tallies.items() for t in some]
+        rows = [each.to_dict() for some in self.tallies.values() for each in some]
         import_extra("pandas").json_normalize(rows).to_parquet(str(path))
 
     def frontier(self) -> list[str]:

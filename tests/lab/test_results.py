@@ -59,7 +59,7 @@ class TestOutput:
         parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is absent")
         found.to_parquet(tmp_path / "results.parquet")
         rows = parquet.read_table(tmp_path / "results.parquet").to_pylist()
-        assert [row["policy"] for row in rows] == ["mine"] * 2 + ["all"] * 2 + ["trim"] * 2
+        assert [row["name"] for row in rows] == ["mine"] * 2 + ["all"] * 2 + ["trim"] * 2
         assert rows[2]["tokens_sent"] == found.tallies["all"][0].tokens_sent
         assert rows[0]["costs.anthropic"] == pytest.approx(
             found.tallies["mine"][0].costs["anthropic"]
@@ -95,8 +95,8 @@ class TestPlots:
 
 
 def policy(name: str, cost: float, lost: int, **changes: Any) -> PolicyResult:
-    values = {"calls": 10, "tokens_sent": 100, "cost": cost, "lost_identifiers": lost,
-              "identifiers": 100}  # fmt: skip
+    values = {"calls": 10, "views": 10, "tokens_sent": 100, "costs": {"none": cost},
+              "lost_identifiers": lost, "identifiers": 100}  # fmt: skip
     return PolicyResult(name, **{**values, **changes})
 
 
@@ -142,8 +142,11 @@ class TestRecommend:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"calls": 0, "measured": False, "tokens_sent": 0}, "No message answers"),
-            ({"failed": 10, "tokens_sent": 0, "note": "the budget is 20"}, "a: the budget is 20"),
+            ({"calls": 0, "views": 0, "tokens_sent": 0}, "No message answers"),
+            (
+                {"failed": 10, "views": 0, "tokens_sent": 0, "note": "the budget is 20"},
+                "a: the budget is 20",
+            ),
         ],
     )
     def test_results_without_a_measurement_are_an_error(
