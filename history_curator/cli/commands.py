@@ -121,14 +121,11 @@ def _name_errors(talk: LabConversation, among: Sequence[Any]) -> AbstractContext
 
 
 def _read_one(file: str, which: int) -> LabConversation:
-    """Return one conversation of a file, by its number."""
     conversations = read_file(file).conversations
-    if which >= len(conversations):
-        held = count_of(len(conversations), "conversation")
-        raise typer.BadParameter(
-            f"there is no number {which}; the file holds {held}.", param_hint="'--which' / '-w'"
-        )
-    return conversations[which]
+    if which < len(conversations):
+        return conversations[which]
+    held = count_of(len(conversations), "conversation")
+    raise typer.BadParameter(f"there is no number {which} ({held}).", param_hint="--which")
 
 
 def _check_folders(*paths: Path | None) -> None:
@@ -209,14 +206,13 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say what happens to each message of a conversation and why."""
-    curator = _build_curator(max_tokens, provider, counter, config)
-    found = _curate_one(file, which, curator, max_tokens)
+    found = _curate_one(file, which, max_tokens, provider, counter, config)
     sys.stdout.write((found.to_json(indent=2) if as_json else found.explain()) + "\n")
 
 
-def _curate_one(file: str, which: int, curator: Curator, budget: int | None) -> CurationReport:
-    talk = _read_one(file, which)
-    return curator.curate(talk.messages, tools=talk.tools, max_tokens=budget).report
+def _curate_one(file: str, which: int, max_tokens: int | None, *options: Any) -> CurationReport:
+    talk, curator = _read_one(file, which), _build_curator(max_tokens, *options)
+    return curator.curate(talk.messages, tools=talk.tools, max_tokens=max_tokens).report
 
 
 @app.command(epilog="Example: history-curator report talk.json -n 16000 -o page.html")
@@ -232,8 +228,7 @@ def report(
     which: Which = 0,
 ) -> None:
     """Write one self-contained page that shows the conversation as a timeline."""
-    curator = _build_curator(max_tokens, provider, counter, config)
-    found = _curate_one(file, which, curator, max_tokens)
+    found = _curate_one(file, which, max_tokens, provider, counter, config)
     say_written(found.to_html(output or Path("curation.html")))
 
 
@@ -271,9 +266,8 @@ def count(files: Files, *, counter: Counter = None, as_json: AsJson = False) -> 
     conversations = load_conversations(*files)
     for each in conversations:
         with _name_errors(each, conversations):
-            rows.append(
-                (each.id, len(each.messages), count_tokens(each.messages, name, tools=each.tools))
-            )
+            tokens = count_tokens(each.messages, name, tools=each.tools)
+        rows.append((each.id, len(each.messages), tokens))
     if as_json:
         for talk, messages, tokens in rows:
             row = {"id": talk, "messages": messages, "tokens": tokens}

@@ -124,9 +124,11 @@ def _last_request(report: CurationReport) -> RichTable:
         if found:
             gone = sum(each.tokens_before - each.tokens_after for each in found)
             lines.append(f"{count_of(len(found), 'message')} {where}: {gone:,} tokens less")
-    for each in report.decisions:
-        if each.action == "inserted":
-            lines.append(f"in their place a note, {each.tokens_after:,} tokens: {each.reason}")
+    lines += [
+        f"in their place a note, {each.tokens_after:,} tokens: {each.reason}"
+        for each in report.decisions
+        if each.action == "inserted"
+    ]
     for number, line in enumerate(lines or ["nothing"]):
         table.add_row("" if number else "left out", Text(line))
     return table

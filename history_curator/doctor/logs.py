@@ -274,10 +274,8 @@ def _add_sent(
     if rewrote:  # the new messages follow the last one that is known
         known = (i for i in range(len(sent), 0, -1) if sent[i - 1 : i] == session.messages[-1:])
         start = next(known, 0)
-    new, answered = (
-        sent[start:],
-        bool(session.calls) and len(session.messages) > session.calls[-1].position,
-    )
+    new = sent[start:]
+    answered = bool(session.calls) and len(session.messages) > session.calls[-1].position
     if answered and not rewrote and new and new[0].get("role") == "assistant":
         session.messages[-1] = new.pop(0)  # the answer, in the form in which it is sent back
     for message in new:
@@ -375,13 +373,11 @@ def span_requests(rows: Iterable[Row]) -> Iterator[Row]:
 
 def _span_request(span: Row) -> Row | None:
     values = _attributes(span.get("attributes"))
-    usage = {
-        key.removeprefix("gen_ai.usage."): int(value)
-        for key, value in values.items()
-        if key.startswith("gen_ai.usage.") and value is not None
-    }
+    counts = ("input_tokens", "output_tokens", "cache_read.input_tokens",
+              "cache_creation.input_tokens")  # fmt: skip
+    sent_tokens, output, read, write = (values.get(f"gen_ai.usage.{each}") for each in counts)
     operation = values.get("gen_ai.operation.name", "chat")
-    if "input_tokens" not in usage or operation not in _MODEL_OPERATIONS:
+    if sent_tokens is None or operation not in _MODEL_OPERATIONS:
         return None
     context = _object(span.get("context"))
     trace = span.get("traceId") or context.get("trace_id")
@@ -400,12 +396,12 @@ def _span_request(span: Row) -> Row | None:
         "tools": _list(values.get("gen_ai.tool.definitions")),
         "messages": sent,
         "response": next(iter(said), None),
-        "usage": {
-            "input_tokens": usage["input_tokens"],  # by convention the cached part is in it
-            "output_tokens": usage.get("output_tokens", 0),
+        "usage": {  # by convention the cached part is in the input
+            "input_tokens": int(sent_tokens),
+            "output_tokens": int(output or 0),
             "input_token_details": {
-                "cache_read": usage.get("cache_read.input_tokens", 0),
-                "cache_creation": usage.get("cache_creation.input_tokens", 0),
+                "cache_read": int(read or 0),
+                "cache_creation": int(write or 0),
             },
         },
     }
@@ -447,17 +443,12 @@ def _split_parts(message: Any) -> Iterator[dict[str, Any]]:
         yield {**said, "tool_calls": calls} if calls else said
 
 
-def _decode(value: Any) -> Any:
-    """Return a value that may be stored as JSON text."""
-    return _parse_line(value) if isinstance(value, str) else value
-
-
 def _object(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _list(value: Any) -> list[Any]:
-    decoded = _decode(value)
+    decoded = _parse_line(value) if isinstance(value, str) else value
     return decoded if isinstance(decoded, list) else []
 
 

@@ -320,15 +320,15 @@ def naming(name: str) -> Iterator[None]:
 
 
 def _parse_lines(path: str, text: str) -> list[Any]:
-    rows = []
-    for number, line in enumerate(text.split("\n"), 1):  # JSON text may hold other line ends
-        try:
+    rows, number = [], 0
+    try:
+        for number, line in enumerate(text.split("\n"), 1):  # JSON text may hold other line ends
             rows += [parse_json(line)] if line.strip() else []
-        except ValueError as error:
-            raise ConversionError(
-                f"{path}, line {number}: not JSON ({error}).",
-                fix="the file must be one JSON document, or one JSON object per line.",
-            ) from error
+    except ValueError as error:
+        raise ConversionError(
+            f"{path}, line {number}: not JSON ({error}).",
+            fix="the file must be one JSON document, or one JSON object per line.",
+        ) from error
     return rows
 
 

@@ -309,7 +309,8 @@ class SessionPage:
                 "Fix: leave some out, or compare them all with replay."
             )
         record = LabConversation("session", messages, tools=tools).read()
-        counting, sheet, profile = get_counter(counter), get_prices(pricing), get_profile(provider)
+        counting, sheet = get_counter(counter), get_prices(pricing)
+        measurement = Measurement(chosen, counting, provider, (sheet,))
         calls = list(record.calls)
         if not calls or calls[-1] != len(record.entries) - 1:
             calls.append(len(record.entries))  # the call that is still to be made
@@ -322,7 +323,7 @@ class SessionPage:
             "entries": [_entry_data(entry, counting, tools_of) for entry in record.entries],
             "calls": calls,
             "policies": [
-                {"name": name, **_policy_data(record, calls, policy, counting, sheet, profile)}
+                {"name": name, **_policy_data(record, calls, policy, measurement)}
                 for name, policy in chosen.items()
             ],
         }
@@ -359,11 +360,10 @@ def _policy_data(
     record: ReadConversation,
     calls: Sequence[int],
     policy: Policy,
-    counter: TokenCounter,
-    sheet: PriceSheet,
-    profile: ProviderProfile,
+    measurement: Measurement,
 ) -> dict[str, Any]:
     """Return each view as the entries it keeps and adds: recorded ones, or -1, -2, … of ``forms``."""
+    counter, profile = measurement.counter, get_profile(measurement.provider or "core")
     forms: list[dict[str, Any]] = []
     form_numbers: dict[tuple[Any, ...], int] = {}
 
@@ -391,7 +391,7 @@ def _policy_data(
             "add": [reference(entry) for entry in call.sent[call.repeated :]],
             "tokens": call.tokens,
             "cached": call.cached,
-            "cost": round(sheet.cost(call.tokens, call.cached, call.idle), 7),
+            "cost": round(measurement.prices[0].cost(call.tokens, call.cached, call.idle), 7),
             "compacted": not shown_entries(call.before, record).keys() <= shown,
         }
         faults = ["over the budget"] * call.is_over + [v.message for v in call.violations[:3]]
