@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from statistics import median
 from typing import Any, Literal
@@ -14,9 +12,9 @@ from typing import Any, Literal
 from history_curator.doctor.logs import LoggedCall, Session
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConversionError
-from history_curator.lab import LabConversation, Policy, PriceSheet, get_prices, replay
+from history_curator.lab import LabConversation, Policy, replay
 from history_curator.lab.conversations import ReadConversation
-from history_curator.lab.metrics import Dependency, cached_tokens, find_dependencies, find_sheet
+from history_curator.lab.metrics import Dependency, cached_tokens, find_dependencies, rates_of
 from history_curator.lab.policies import View, named_policy
 from history_curator.lab.results import PolicyResult
 from history_curator.tokens import TokenCounter, UsageAnchor
@@ -219,55 +217,11 @@ def _add_unlogged(session: Session, found: Contents) -> None:
 
 Reason = Literal["idle", "compaction", "prefix changed", "tools changed", "too small"]
 
-_VENDOR = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic\.|^[\w.-]*/|-v\d(?::\d)?$")
 _HOUR = 3600.0
 _GRACE_SECONDS = 15.0
 """In real logs a prefix was still found for so long after its lifetime."""
 _NOTICED = 0.02
 """A call lost the cache when more than this share of the held tokens, and the minimum, is gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Prices of one token in dollars; without a list price, in millionths of the input price."""
-
-    input: float
-    cache_read: float
-    cache_write: float
-    cache_write_1h: float
-    output: float
-    has_list_price: bool
-    sheet: PriceSheet
-
-
-@lru_cache(maxsize=256)
-def rates_of(model: str) -> Rates:
-    """Return the prices of a model's tokens: genai-prices knows the list price of most models."""
-    sheet = find_sheet(model) or get_prices("none")
-    listed = _list_price(model)
-
-    def rate(name: str, factor: float) -> float:
-        price = getattr(listed, f"{name}_mtok", None)
-        return factor * base if price is None else float(getattr(price, "base", price)) / 1e6
-
-    base = 1e-6
-    base = rate("input", 1.0)
-    hour = 2.0 if sheet.name == "anthropic" else sheet.write
-    output = rate("output", 0.0)
-    return Rates(
-        base, rate("cache_read", sheet.read), rate("cache_write", sheet.write),
-        rate("cache_write_1h", hour), output, listed is not None, sheet,
-    )  # fmt: skip
-
-
-def _list_price(model: str) -> Any:
-    try:
-        from genai_prices import Usage, calc_price
-
-        name = _VENDOR.sub("", model.removeprefix("us.").removeprefix("eu."))
-        return calc_price(Usage(input_tokens=1), name).model_price
-    except (ImportError, LookupError):
-        return None
 
 
 def cost_of(calls: Sequence[LoggedCall]) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """Read logs of Claude Code, LangSmith, OpenTelemetry, and plain JSON lines of requests.
 
-A plain request is ``{"session", "id", "time", "end", "model", "system", "tools", "messages",
-"response", "usage"}``, of which only ``usage`` is required. LangSmith runs and OpenTelemetry spans are
-turned into plain requests.
+LangSmith runs and OpenTelemetry spans are turned into plain requests; see docs/howto/doctor.md.
 """
 
 from __future__ import annotations
@@ -293,9 +291,7 @@ def langsmith_requests(rows: Iterable[Row]) -> Iterator[Row]:
         invocation = _object(extra.get("invocation_params"))
         answer = _langsmith_answer(outputs)
         yield {
-            "session": metadata.get("thread_id")
-            or metadata.get("session_id")
-            or row.get("trace_id"),
+            "session": metadata.get("thread_id") or row.get("trace_id"),
             "id": row.get("id"),
             "time": row.get("start_time"),
             "end": row.get("end_time"),
@@ -306,10 +302,7 @@ def langsmith_requests(rows: Iterable[Row]) -> Iterator[Row]:
             "usage": outputs.get("usage_metadata")
             or _object(answer.get("kwargs") or answer).get("usage_metadata")
             or metadata.get("usage_metadata")
-            or {
-                "input_tokens": row.get("prompt_tokens"),
-                "output_tokens": row.get("completion_tokens"),
-            },
+            or {key: row.get(key) for key in ("prompt_tokens", "completion_tokens")},
         }
 
 
@@ -362,10 +355,8 @@ def span_requests(rows: Iterable[Row]) -> Iterator[Row]:
     """Turn OpenTelemetry spans of model requests into requests; a span of an agent only sums them."""
     spans: list[Row] = []
     for row in rows:
-        scopes = (
-            s for each in row.get("resourceSpans") or () for s in each.get("scopeSpans") or ()
-        )
-        spans += [span for s in scopes for span in s.get("spans") or ()]
+        for each in row.get("resourceSpans") or ():
+            spans += [s for scope in each.get("scopeSpans") or () for s in scope.get("spans") or ()]
         spans += [] if "resourceSpans" in row else [row]
     requests = filter(None, map(_span_request, spans))
     yield from sorted(requests, key=lambda each: parse_time(each["time"]) or 0.0)

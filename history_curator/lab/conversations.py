@@ -322,7 +322,8 @@ def naming(name: str) -> Iterator[None]:
 def _parse_lines(path: str, text: str) -> list[Any]:
     rows, number = [], 0
     try:
-        for number, line in enumerate(text.split("\n"), 1):  # JSON text may hold other line ends
+        for line in text.split("\n"):  # JSON text may hold other line ends
+            number += 1
             rows += [parse_json(line)] if line.strip() else []
     except ValueError as error:
         raise ConversionError(

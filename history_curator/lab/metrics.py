@@ -7,9 +7,11 @@ has to quote them, so the view should hold every line that an edit call replaced
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
@@ -20,6 +22,7 @@ _MIN_IDENTIFIER, _MAX_IDENTIFIER = 5, 400
 _MIN_LINE = 12
 _REPLACED = ("old_string", "old_str", "oldText")
 """The names under which editing tools take the text they replace."""
+_VENDOR = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic\.|^[\w.-]*/|-v\d(?::\d)?$")
 _SHRUNK = 0.1
 """A prompt that is smaller by less than this share still begins with the last one."""
 
@@ -124,6 +127,49 @@ def get_prices(pricing: str | PriceSheet) -> PriceSheet:
 
 
 @dataclass(frozen=True, slots=True)
+class Rates:
+    """Prices of one token in dollars; without a list price, in millionths of the input price."""
+
+    input: float
+    cache_read: float
+    cache_write: float
+    cache_write_1h: float
+    output: float
+    has_list_price: bool
+    sheet: PriceSheet
+
+
+@lru_cache(maxsize=256)
+def rates_of(model: str) -> Rates:
+    """Return the prices of a model's tokens: genai-prices knows the list price of most models."""
+    sheet = find_sheet(model) or get_prices("none")
+    listed = _list_price(model)
+
+    def rate(name: str, factor: float) -> float:
+        price = getattr(listed, f"{name}_mtok", None)
+        return factor * base if price is None else float(getattr(price, "base", price)) / 1e6
+
+    base = 1e-6
+    base = rate("input", 1.0)
+    hour = 2.0 if sheet.name == "anthropic" else sheet.write
+    output = rate("output", 0.0)
+    return Rates(
+        base, rate("cache_read", sheet.read), rate("cache_write", sheet.write),
+        rate("cache_write_1h", hour), output, listed is not None, sheet,
+    )  # fmt: skip
+
+
+def _list_price(model: str) -> Any:
+    try:
+        from genai_prices import Usage, calc_price
+
+        name = _VENDOR.sub("", model.removeprefix("us.").removeprefix("eu."))
+        return calc_price(Usage(input_tokens=1), name).model_price
+    except (ImportError, LookupError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class Dependency:
     """An argument value, or a call made before, that a ``call`` used and earlier entries held.
 
@@ -151,9 +197,11 @@ def find_dependencies(record: ReadConversation) -> dict[int, tuple[Dependency, .
             holders[value] = (index, indexes)
             if indexes:
                 found.append(Dependency(index, "identifier", value, tuple(indexes)))
-        for each in calls:
-            if earlier := results.get(_signature(each.name, each.arguments)):
-                found.append(Dependency(index, "repeat", each.name, tuple(earlier)))
+        found += [
+            Dependency(index, "repeat", each.name, tuple(earlier))
+            for each in calls
+            if (earlier := results.get(_signature(each.name, each.arguments)))
+        ]
         if found:
             dependencies[index] = tuple(found)
         for signature, result in _results_of(record, index):

@@ -44,8 +44,8 @@ class Table(NamedTuple):
             else:
                 drawn.add_column(head, justify="right", no_wrap=True)
         for number, row in enumerate(self.rows):
-            style = "bright_black" if number in self.faded else None
-            drawn.add_row(*map(Text, row), style=style)
+            colour = "bright_black" if number in self.faded else None
+            drawn.add_row(*map(Text, row), style=colour)
         return drawn
 
     def to_text(self) -> str:
