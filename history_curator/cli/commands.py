@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -16,67 +18,49 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from history_curator import __version__
-from history_curator.cli.terminal import (
-    NARROW,
-    Apply,
-    AsJson,
-    Budget,
-    Budgets,
-    Config,
-    Counter,
-    File,
-    Files,
-    Finished,
-    Full,
-    History,
-    Html,
-    InPlace,
-    Limit,
-    Logs,
-    Output,
-    Peers,
-    Policies,
-    Policy,
-    Pricing,
-    Provider,
-    ReplayBudget,
-    Replayed,
-    ResultFile,
-    SessionId,
-    Sources,
-    Store,
-    TableName,
-    Tail,
-    Which,
-    build_curator,
-    build_policies,
-    check_folders,
-    console,
-    curate_one,
-    decision_table,
-    friendly,
-    name_errors,
-    read_all,
-    read_one,
-    run_demo,
-    say_written,
-    summary_panel,
-)
+from history_curator.cli.terminal import console, friendly, run_demo, say_written
 from history_curator.config import RetentionConfig
+from history_curator.curator import Curator
 from history_curator.doctor import BUDGETS, PEERS, Diagnosis, diagnose
-from history_curator.formats import find_format, read_entries
+from history_curator.entries import check_folder
+from history_curator.formats import detect, read_entries
 from history_curator.lab import (
+    LabConversation,
     ReplayResults,
     SessionPage,
     load_conversations,
     peer_names,
     replay,
 )
-from history_curator.lab.files import read_file, write_text
+from history_curator.lab.conversations import naming, read_file, write_text
 from history_curator.lab.replay import progress_bar
-from history_curator.lab.tables import Table, count_of
+from history_curator.lab.results import Table, count_of
+from history_curator.report import CurationReport
 from history_curator.rules import check_conversation
 from history_curator.tokens import count_tokens, get_counter
+
+# fmt: off
+_FILE = typer.Argument(metavar="FILE", help="JSON, JSON lines or gzip; - is standard input.")
+_BUDGET = typer.Option("--max-tokens", "-n", min=1, help="The budget.")
+File = Annotated[str, _FILE]
+Files = Annotated[list[str], _FILE]
+Budget = Annotated[int | None, _BUDGET]
+ReplayBudget = Annotated[int, _BUDGET]
+Provider = Annotated[str | None, typer.Option(
+    "--provider", "-p", help="Whose rules hold.", show_default="core, or --config")]
+Counter = Annotated[str | None, typer.Option(
+    "--counter", help="An encoding or a model name.", show_default="o200k_base, or --config")]
+Pricing = Annotated[str, typer.Option(help="Price sheet behind the cost.")]
+Policies = Annotated[list[str] | None, typer.Option(
+    "--policy", help=f"One of {', '.join(peer_names())}, or NAME=config.yaml; may be repeated.")]
+Config = Annotated[Path | None, typer.Option(
+    "--config", "-c", help="YAML or TOML of a whole curator.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write.")]
+Html = Annotated[Path | None, typer.Option("--html", help="Write a page.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON, to standard output.")]
+Which = Annotated[int, typer.Option("--which", "-w", min=0, help="Which conversation of the file.")]
+Full = Annotated[bool, typer.Option("--full", help="Everything: every column, every decision.")]
+# fmt: on
 
 app = typer.Typer(
     name="history-curator",
@@ -106,6 +90,50 @@ def _prepare(
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def _build_curator(
+    max_tokens: int | None, provider: str | None, counter: str | None, config: Path | None
+) -> Curator:
+    """Return the curator; a provider or counter that was asked for wins over the file's."""
+    asked = (("provider", provider), ("counter", counter))
+    options: dict[str, Any] = {name: value for name, value in asked if value is not None}
+    if config is None:
+        return Curator(max_tokens=max_tokens, **options)
+    return Curator.from_config(config, **options)
+
+
+def _build_policies(
+    names: Sequence[str], max_tokens: int, provider: str | None, counter: str | None
+) -> dict[str, Any]:
+    """Return policies by name; ``NAME=config.yaml`` is a curator of one's own."""
+    policies: dict[str, Any] = {}
+    for name in names:
+        label, _, path = name.partition("=")
+        if path and not label:
+            raise typer.BadParameter(f"{name!r} has no name. Write NAME={path}.")
+        own = _build_curator(max_tokens, provider, counter, Path(path)) if path else label
+        policies[label] = own
+    return policies
+
+
+def _name_errors(talk: LabConversation, among: Sequence[Any]) -> AbstractContextManager[None]:
+    """Name the conversation in errors when there are several."""
+    return naming(talk.id) if len(among) > 1 else nullcontext()
+
+
+def _read_one(file: str, which: int) -> LabConversation:
+    conversations = read_file(file).conversations
+    if which < len(conversations):
+        return conversations[which]
+    held = count_of(len(conversations), "conversation")
+    raise typer.BadParameter(f"there is no number {which} ({held}).", param_hint="--which")
+
+
+def _check_folders(*paths: Path | None) -> None:
+    """Refuse a path that cannot be written before the work, not after it."""
+    for path in filter(None, paths):
+        check_folder(path)
+
+
 @app.command(epilog="Example: history-curator curate talk.json -n 16000 -o view.json")
 @friendly
 def curate(
@@ -116,22 +144,17 @@ def curate(
     counter: Counter = None,
     config: Config = None,
     output: Output = None,
-    history: Tail = None,
 ) -> None:
     """Write the view of every conversation in FILE, in the format it came in."""
     source = read_file(file)
-    curator = build_curator(max_tokens, provider, counter, config)
-    tails: dict[bool | None, Literal["history", "request"] | None]
-    tails = {None: None, True: "history", False: "request"}
+    curator = _build_curator(max_tokens, provider, counter, config)
     views = []
     for each in source.conversations:
-        with name_errors(each, source.conversations):
-            curation = curator.curate(
-                each.messages, tools=each.tools, tail=tails[history], max_tokens=max_tokens
-            )
+        with _name_errors(each, source.conversations):
+            curation = curator.curate(each.messages, tools=each.tools, max_tokens=max_tokens)
         views.append(curation.messages)
-        if len(source.conversations) == 1:
-            console(stderr=True).print(summary_panel(curation.report, each.id))
+        first_line = curation.report.explain().partition("\n")[0]
+        console(stderr=True).print(escape(f"{each.id}: {first_line}"), soft_wrap=True)
     write_text(source.dumps(views), output)
 
 
@@ -141,16 +164,16 @@ def check(
     files: Files,
     *,
     provider: Provider = None,
-    history: History = False,
+    history: Annotated[bool, typer.Option(help="It may end on an answer.")] = False,
 ) -> None:
     """List what PROVIDER would refuse; exit code 1 when there is anything."""
-    conversations, name = read_all(files), provider or "core"
+    conversations, name = load_conversations(*files), provider or "core"
     table = RichTable(title=f"Refused by {name}", title_justify="left", header_style="bold")
     for head in ("conversation", "message", "rule", "what is wrong"):
         table.add_column(head, overflow="fold")
     refused = set()
     for each in conversations:
-        with name_errors(each, conversations):
+        with _name_errors(each, conversations):
             violations = check_conversation(
                 each.messages, name, tail="history" if history else "request"
             )
@@ -183,13 +206,13 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say what happens to each message of a conversation and why."""
-    curator = build_curator(max_tokens, provider, counter, config)
-    name, found = curate_one(file, which, curator, max_tokens)
-    if as_json:
-        sys.stdout.write(found.to_json(indent=2) + "\n")
-        return
-    console().print(summary_panel(found, name))
-    console().print(decision_table(found, narrow=console().width < NARROW))
+    found = _curate_one(file, which, max_tokens, provider, counter, config)
+    sys.stdout.write((found.to_json(indent=2) if as_json else found.explain()) + "\n")
+
+
+def _curate_one(file: str, which: int, max_tokens: int | None, *options: Any) -> CurationReport:
+    talk, curator = _read_one(file, which), _build_curator(max_tokens, *options)
+    return curator.curate(talk.messages, tools=talk.tools, max_tokens=max_tokens).report
 
 
 @app.command(epilog="Example: history-curator report talk.json -n 16000 -o page.html")
@@ -205,8 +228,7 @@ def report(
     which: Which = 0,
 ) -> None:
     """Write one self-contained page that shows the conversation as a timeline."""
-    curator = build_curator(max_tokens, provider, counter, config)
-    _, found = curate_one(file, which, curator, max_tokens)
+    found = _curate_one(file, which, max_tokens, provider, counter, config)
     say_written(found.to_html(output or Path("curation.html")))
 
 
@@ -217,7 +239,7 @@ def session(
     *,
     output: Output = Path("session.html"),
     max_tokens: ReplayBudget = 32_000,
-    policy: Policy = None,
+    policy: Policies = None,
     provider: Provider = None,
     counter: Counter = None,
     config: Config = None,
@@ -225,10 +247,10 @@ def session(
     which: Which = 0,
 ) -> None:
     """Write one page with every call of a conversation: a slider, compactions, cached tokens, cost."""
-    check_folders(output)
-    stored = read_one(file, which)
-    policies: dict[str, Any] = {"curator": build_curator(max_tokens, provider, counter, config)}
-    policies |= build_policies([policy] if policy else [], max_tokens, provider, counter)
+    _check_folders(output)
+    stored = _read_one(file, which)
+    policies: dict[str, Any] = {"curator": _build_curator(max_tokens, provider, counter, config)}
+    policies |= _build_policies(policy or (), max_tokens, provider, counter)
     page = SessionPage(
         stored.messages, policies, max_tokens=max_tokens, tools=stored.tools, pricing=pricing,
         provider=provider or "core", counter=counter or "o200k_base",
@@ -241,12 +263,11 @@ def session(
 def count(files: Files, *, counter: Counter = None, as_json: AsJson = False) -> None:
     """Count tokens exactly as the budget does."""
     rows, name = [], counter or "o200k_base"
-    conversations = read_all(files)
+    conversations = load_conversations(*files)
     for each in conversations:
-        with name_errors(each, conversations):
-            rows.append(
-                (each.id, len(each.messages), count_tokens(each.messages, name, tools=each.tools))
-            )
+        with _name_errors(each, conversations):
+            tokens = count_tokens(each.messages, name, tools=each.tools)
+        rows.append((each.id, len(each.messages), tokens))
     if as_json:
         for talk, messages, tokens in rows:
             row = {"id": talk, "messages": messages, "tokens": tokens}
@@ -261,26 +282,26 @@ def count(files: Files, *, counter: Counter = None, as_json: AsJson = False) -> 
 @app.command(epilog="Example: history-curator compare logs/ -n 32000 --html page.html")
 @friendly
 def compare(
-    sources: Sources,
+    sources: Annotated[list[str], typer.Argument(help="Files, folders or patterns.")],
     *,
     policy: Policies = None,
     max_tokens: ReplayBudget = 32_000,
     provider: Provider = None,
     pricing: Pricing = "anthropic",
     counter: Counter = None,
-    limit: Limit = None,
-    finished: Finished = None,
     full: Full = False,
     html: Html = None,
-    output: ResultFile = None,
+    output: Output = None,
 ) -> None:
-    """Replay recorded conversations under several policies and compare them."""
-    check_folders(output, html)
+    """Replay recorded conversations under several policies and compare them.
+
+    --output writes .json, .md or .parquet.
+    """
+    _check_folders(output, html)
     results = replay(
-        load_conversations(*sources)[:limit],
-        build_policies(policy or peer_names(), max_tokens, provider, counter), pricing=pricing,
+        load_conversations(*sources),
+        _build_policies(policy or peer_names(), max_tokens, provider, counter), pricing=pricing,
         provider=provider or "core", max_tokens=max_tokens, counter=counter or "o200k_base",
-        finished=finished,
     )  # fmt: skip
     _print_results(results, full=full)
     if output is not None:
@@ -292,25 +313,20 @@ def compare(
 
 
 def _print_results(results: ReplayResults, *, full: bool) -> None:
-    screen = console()
-    advice = results.recommend()  # where there is nothing to compare, it says why
+    screen, advice = console(), results.recommend()
     table = results.table(full=full).to_rich(
         title=results.about(), box=SIMPLE_HEAD, pad_edge=True, padding=(0, 1, 0, 0)
     )
-    if screen.width < NARROW and not full:
-        table.columns = [each for each in table.columns if each.header not in ("sent", "cached")]
     screen.print(table)
     legend = RichTable.grid(padding=(0, 1))
-    shown = {column.header for column in table.columns}
     for head, meaning in results.legend(full=full).items():
-        if head in shown:
-            legend.add_row("", head, meaning, style="bright_black")
+        legend.add_row("", head, meaning, style="bright_black")
     screen.print(legend)
     screen.print(Text(" grey rows are not sound, and not on the frontier", "bright_black"))
     for note in results.notes():
         screen.print(Padding(Text(note, "bright_black"), (0, 0, 0, 1)))
     screen.print(f"\nOn the cost/missed frontier: {escape(', '.join(results.frontier()))}.")
-    screen.print(escape(advice.why))
+    screen.print(f"Use {escape(advice)}.")
 
 
 @app.command(epilog="Example: history-curator demo --full")
@@ -321,22 +337,22 @@ def demo(
     full: Full = False,
 ) -> None:
     """Curate an agent's session in front of you and write its page."""
-    check_folders(output)
+    _check_folders(output)
     run_demo(max_tokens, output, full=full)
 
 
 @app.command(epilog="Example: history-curator prune sqlite:///chat.db --apply")
 @friendly
 def prune(
-    store: Store,
+    store: Annotated[str, typer.Argument(help="A URL such as sqlite:///chat.db, or a file.")],
     *,
     config: Config = None,
     output: Output = None,
-    table: TableName = None,
-    session: SessionId = None,
-    apply: Apply = False,
+    table: Annotated[str | None, typer.Option(help="Of a database: the table.")] = None,
+    session: Annotated[str | None, typer.Option(help="Of a database: one conversation.")] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Write it.")] = False,
     as_json: AsJson = False,
-    in_place: InPlace = False,
+    in_place: Annotated[bool, typer.Option("--in-place", help="Overwrite the file.")] = False,
 ) -> None:
     """Say what the retention rules would remove from what is stored; with --apply, do it.
 
@@ -373,8 +389,8 @@ def _prune_file(path: str, rules: RetentionConfig, output: Path | None, *, apply
     source, counter = read_file(path), get_counter(None)
     rows, pruned = [], []
     for each in source.conversations:
-        with name_errors(each, source.conversations):
-            reader = find_format(each.messages)
+        with _name_errors(each, source.conversations):
+            reader = detect(each.messages)
             entries = read_entries(each.messages, reader)
             left = apply_retention(entries, rules)
             pruned.append(reader.write(left))
@@ -390,17 +406,17 @@ def _prune_file(path: str, rules: RetentionConfig, output: Path | None, *, apply
 @app.command(epilog="Example: history-curator doctor ~/.claude/projects --html cost.html")
 @friendly
 def doctor(
-    paths: Logs,
+    paths: Annotated[list[str], typer.Argument(help="Logs: files or folders.")],
     *,
-    budget: Budgets = None,
-    peer: Peers = None,
-    what_if: Replayed = True,
+    budget: Annotated[list[int] | None, typer.Option("--budget", "-b", min=1)] = None,
+    peer: Annotated[list[str] | None, typer.Option(help="Another policy for what-if.")] = None,
+    what_if: Annotated[bool, typer.Option(help="Replay the sessions under policies.")] = True,
     html: Html = None,
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:
     """Say what recorded sessions cost and on what, where the cache was lost, and what if."""
-    check_folders(html, output)
+    _check_folders(html, output)
     found = diagnose(
         paths,
         budgets=(budget or BUDGETS) if what_if else (),

@@ -5,8 +5,7 @@ Reads logs people already have; sends nothing anywhere.
 
 from __future__ import annotations
 
-from history_curator.doctor.contents import Loss
-from history_curator.doctor.costs import Bust, WhatIf
+from history_curator.doctor.costs import Bust, Loss, WhatIf
 from history_curator.doctor.diagnose import BUDGETS, PEERS, Diagnosis, ToolShare, diagnose
 
 __all__ = ["BUDGETS", "PEERS", "Bust", "Diagnosis", "Loss", "ToolShare", "WhatIf", "diagnose"]

@@ -1,75 +1,227 @@
-"""Costs of logged calls: prices, calls that lost the cache, and the same under other policies."""
+"""Contents and costs of logged calls: prompts, prices, lost caches, and other policies."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from statistics import median
 from typing import Any, Literal
 
-from history_curator.curator import Curator
-from history_curator.doctor.contents import Contents
 from history_curator.doctor.logs import LoggedCall, Session
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.lab import CuratorPolicy, LabConversation, Policy, replay
+from history_curator.errors import ConversionError
+from history_curator.lab import LabConversation, Policy, replay
 from history_curator.lab.conversations import ReadConversation
-from history_curator.lab.metrics import PriceSheet, cached_tokens, find_sheet, get_prices
+from history_curator.lab.metrics import Dependency, cached_tokens, find_dependencies, rates_of
 from history_curator.lab.policies import View, named_policy
-from history_curator.lab.results import Tally
-from history_curator.tokens import TokenCounter
+from history_curator.lab.results import PolicyResult
+from history_curator.tokens import TokenCounter, UsageAnchor
+
+_MIN_RATIO, _MAX_RATIO = 0.7, 2.5
+"""The provider's tokens over ours lie within these, whatever a log says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Messages that left the context at ``call``, and what later calls still ``needed`` of them.
+
+    These are identifiers that the summary does not name, and calls that were made again.
+    """
+
+    session: str
+    call: int
+    messages: int
+    tokens: int
+    needed: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Contents:
+    """The contents of the prompts of one session, in the provider's tokens.
+
+    Attributes:
+        kinds, tools: tokens sent over all calls, by kind of content and by tool.
+        idle_tools: of those, tokens of results that no later call used any more.
+        errors: for each call but the first, the error of the predicted prompt, as a share of it.
+        exceeded: calls whose prompt was above the stated bound.
+        ratio: the provider's tokens over ours.
+        hidden: tokens in every prompt that the log does not show.
+        problem: why the messages could not be read, when they could not.
+    """
+
+    kinds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    tools: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    idle_tools: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    errors: list[float] = field(default_factory=list)
+    exceeded: int = 0
+    ratio: float = 1.0
+    hidden: int = 0
+    losses: list[Loss] = field(default_factory=list)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Calls between two summaries of the host; ``start`` and ``answers`` are indexes of entries."""
+
+    start: int
+    calls: Sequence[int]
+    answers: Sequence[int]
+    summary: str
+    summary_tokens: int
+
+
+def measure_contents(session: Session, counter: TokenCounter, ratios: dict[str, float]) -> Contents:
+    """Return the contents of a session's prompts; ``ratios`` holds provider's over our tokens."""
+    found = Contents()
+    try:
+        record = LabConversation(session.id, session.messages).read() if session.messages else None
+    except ConversionError as error:
+        record, found.problem = None, str(error)
+    if record is None:
+        found.kinds["not in the log"] = sum(call.usage.input for call in session.calls)
+        return found
+    sizes = [counter.count_entry(entry) for entry in record.entries]
+    homes = Counter(record.homes)
+    counts = (homes[position] for position in range(len(session.messages)))
+    entry_at = list(accumulate(counts, initial=0))
+    windows = list(_find_windows(session, entry_at, counter))
+    answers = [entry_at[call.position] for call in session.calls]
+    upto = list(accumulate(sizes, initial=0))
+    counted = [0] * len(answers)
+    for window in windows:
+        for number in window.calls:
+            counted[number] = upto[answers[number]] - upto[window.start] + window.summary_tokens
+    _predict_prompts(session, counted, ratios, found)
+    _find_ratio(session, counted, found)
+    dependencies = find_dependencies(record)
+    scaled = [size * found.ratio for size in sizes]
+    _attribute_tokens(record, scaled, windows, dependencies, found)
+    _add_unlogged(session, found)
+    for previous, window in pairwise(windows):
+        messages = entry_at.index(window.start) - entry_at.index(previous.start)
+        tokens = round((upto[window.start] - upto[previous.start]) * found.ratio)
+        needed = tuple(_needed_after(window, dependencies))
+        found.losses.append(Loss(session.id, window.calls[0], messages, tokens, needed))
+    return found
+
+
+def _find_windows(
+    session: Session, entry_at: Sequence[int], counter: TokenCounter
+) -> Iterator[_Window]:
+    starts = [(0, ""), *((each.position, each.text) for each in session.summaries)]
+    ends = [*(position for position, _ in starts[1:]), len(session.messages) + 1]
+    for (start, text), end in zip(starts, ends, strict=True):
+        calls = [n for n, call in enumerate(session.calls) if start <= call.position < end]
+        if calls:
+            answers = [entry_at[session.calls[number].position] for number in calls]
+            yield _Window(entry_at[start], calls, answers, text, counter.count(text))
+
+
+def _needed_after(
+    window: _Window, dependencies: Mapping[int, Sequence[Dependency]]
+) -> dict[str, None]:
+    return {
+        _label(each): None
+        for answer in window.answers
+        for each in dependencies.get(answer, ())
+        if each.sources[-1] < window.start
+        and (each.kind == "repeat" or each.value not in window.summary)
+    }
+
+
+def _label(needed: Dependency) -> str:
+    is_identifier = needed.kind == "identifier"
+    return needed.value if is_identifier else f"the same {needed.value} call"
+
+
+def _predict_prompts(
+    session: Session, counted: Sequence[int], ratios: dict[str, float], found: Contents
+) -> None:
+    """Predict each prompt from the reports on the prompts before it."""
+    anchor: UsageAnchor | None = None
+    for call, count in zip(session.calls, counted, strict=True):
+        reported = call.usage.input
+        if not reported:
+            continue
+        if anchor is None:
+            anchor = UsageAnchor(count, reported, ratios.get(call.model, 1.0))
+        else:
+            found.errors.append(abs(anchor.predict(count) - reported) / reported)
+            found.exceeded += reported > anchor.upper_bound(count)
+            anchor = anchor.after(count, reported)
+        ratios[call.model] = anchor.ratio
+
+
+def _find_ratio(session: Session, counted: Sequence[int], found: Contents) -> None:
+    """Find the ratio of the provider's tokens to ours, and the tokens the log does not show."""
+    inputs = [call.usage.input for call in session.calls]
+    grown = reported = 0
+    for number in range(1, len(inputs)):
+        growth, real = counted[number] - counted[number - 1], inputs[number] - inputs[number - 1]
+        if growth > 0 and _MIN_RATIO / 2 < real / growth < 2 * _MAX_RATIO:
+            grown, reported = grown + growth, reported + real
+    found.ratio = min(max(reported / grown, _MIN_RATIO), _MAX_RATIO) if grown else 1.0
+    rest = [real - found.ratio * count for real, count in zip(inputs, counted, strict=True)]
+    found.hidden = max(0, round(median(rest))) if rest else 0
+
+
+def _attribute_tokens(
+    record: ReadConversation,
+    sizes: Sequence[float],
+    windows: Sequence[_Window],
+    dependencies: Mapping[int, Sequence[Dependency]],
+    found: Contents,
+) -> None:
+    """Charge every entry for each call that carried it."""
+    last_use: dict[int, int] = defaultdict(lambda: -1)
+    for answer, needed in dependencies.items():
+        for each in needed:
+            last_use[each.sources[-1]] = max(last_use[each.sources[-1]], answer)
+    names = {call.id: call.name for entry in record.entries for call in entry.tool_calls or ()}
+    for window in windows:
+        found.kinds["summaries"] += window.summary_tokens * len(window.answers) * found.ratio
+        first = 0
+        for index in range(window.start, window.answers[-1]):
+            while window.answers[first] <= index:
+                first += 1
+            entry, later = record.entries[index], window.answers[first:]
+            tokens = sizes[index] * len(later)
+            if entry.role is MessageRole.TOOL:
+                tool = entry.tool_name or names.get(entry.tool_call_id or "", "tool")
+                found.kinds["tool results"] += tokens
+                found.tools[tool] += tokens
+                # The call right after a result reads it, whatever it uses.
+                idle = sum(answer > last_use[index] for answer in later)
+                found.idle_tools[tool] += sizes[index] * min(idle, len(later) - 1)
+                continue
+            calls = entry.tool_calls or ()
+            found.kinds["tool calls" if calls else f"{entry.role.value} text"] += tokens
+            for call in calls:
+                found.tools[call.name] += tokens / len(calls)
+
+
+def _add_unlogged(session: Session, found: Contents) -> None:
+    """Charge the rest of the prompts to content that the log does not show."""
+    total = sum(call.usage.input for call in session.calls)
+    shown = sum(found.kinds.values())
+    if shown <= total:
+        found.kinds["not in the log"] = total - shown
+        return
+    for tokens in (found.kinds, found.tools, found.idle_tools):
+        for key in tokens:
+            tokens[key] *= total / shown
+
 
 Reason = Literal["idle", "compaction", "prefix changed", "tools changed", "too small"]
 
-_VENDOR = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic\.|^[\w.-]*/|-v\d(?::\d)?$")
 _HOUR = 3600.0
 _GRACE_SECONDS = 15.0
 """In real logs a prefix was still found for so long after its lifetime."""
 _NOTICED = 0.02
 """A call lost the cache when more than this share of the held tokens, and the minimum, is gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Prices of one token in dollars; without a list price, in millionths of the input price."""
-
-    input: float
-    cache_read: float
-    cache_write: float
-    cache_write_1h: float
-    output: float
-    has_list_price: bool
-    sheet: PriceSheet
-
-
-@lru_cache(maxsize=256)
-def rates_of(model: str) -> Rates:
-    """Return the prices of a model's tokens: genai-prices knows the list price of most models."""
-    sheet = find_sheet(model) or get_prices("none")
-    listed = _list_price(model)
-
-    def rate(name: str, factor: float) -> float:
-        price = getattr(listed, f"{name}_mtok", None)
-        return factor * base if price is None else float(getattr(price, "base", price)) / 1e6
-
-    base = 1e-6
-    base = rate("input", 1.0)
-    hour = 2.0 if sheet.name == "anthropic" else sheet.write
-    output = rate("output", 0.0)
-    return Rates(
-        base, rate("cache_read", sheet.read), rate("cache_write", sheet.write),
-        rate("cache_write_1h", hour), output, listed is not None, sheet,
-    )  # fmt: skip
-
-
-def _list_price(model: str) -> Any:
-    try:
-        from genai_prices import Usage, calc_price
-
-        name = _VENDOR.sub("", model.removeprefix("us.").removeprefix("eu."))
-        return calc_price(Usage(input_tokens=1), name).model_price
-    except (ImportError, LookupError):
-        return None
 
 
 def cost_of(calls: Sequence[LoggedCall]) -> dict[str, Any]:
@@ -91,11 +243,7 @@ def cost_of(calls: Sequence[LoggedCall]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Bust:
-    """A call (numbered from 0) that paid again for tokens the cache had held.
-
-    ``cost`` is the price of writing the tokens, or of sending them in full, beyond that of reading
-    them from the cache.
-    """
+    """A call (numbered from 0) that paid ``cost`` again for tokens the cache had held."""
 
     session: str
     call: int
@@ -115,9 +263,8 @@ class SimulatedCall:
 def simulate_cache(session: Session) -> list[SimulatedCall]:
     """Return what each call of a session should have read from the cache.
 
-    The last request is read again while it is warm, the model is the same and the prompt did not
-    shrink (`cached_tokens`). A prompt that shrank reads the part in front, tools and system prompt:
-    as much as was read the last time something was lost.
+    See `cached_tokens`. A prompt that shrank reads the part in front, tools and system prompt: as
+    much as was read the last time something was lost.
     """
     found: list[SimulatedCall] = []
     before: LoggedCall | None = None
@@ -188,15 +335,7 @@ Pairs = Sequence[tuple[Session, Contents]]
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """One policy on all sessions.
-
-    Attributes:
-        budget: tokens it may use for messages; None where it has none.
-        cost: the cost of all calls, answers included.
-        missed, lost: share and number of identifiers and earlier results that later calls used and
-            that were no longer in view.
-        note: why a policy could not be measured, or failed.
-    """
+    """One policy on all sessions: its cost, and the share and number of what later calls missed."""
 
     policy: str
     budget: int | None
@@ -227,16 +366,6 @@ class _AsItWas:
         return view
 
 
-@dataclass(frozen=True, slots=True)
-class _BuildCurator:
-    """Builds the default curator in whichever process replays."""
-
-    max_tokens: int
-
-    def __call__(self) -> Curator:
-        return Curator(max_tokens=self.max_tokens, calibration=False)
-
-
 def what_if(
     sessions: Sequence[Session],
     contents: Sequence[Contents],
@@ -249,10 +378,8 @@ def what_if(
 ) -> list[WhatIf]:
     """Return one row for each policy: as it was, the default at several budgets, and peers.
 
-    Every call of the logs is made again with the policy's view. System prompt and tools that the
-    log does not show are added to every request; times and answers are those of the log. The
-    host's own views are replayed as well, and the reported cost of a session is multiplied by the
-    cost of a policy's replay over theirs: errors that the replay makes for both cancel out.
+    The host's own views are replayed as well, and the reported cost of a session is multiplied by
+    the cost of a policy's replay over theirs: errors that the replay makes for both cancel out.
     """
     pairs = [
         (session, inside)
@@ -272,7 +399,7 @@ def what_if(
     rows: dict[str, tuple[str, int | None]] = {AS_IT_WAS: (AS_IT_WAS, None)}
     for budget in budgets:
         rows[f"curator {budget}"] = ("curator", budget)
-        policies[f"curator {budget}"] = CuratorPolicy(_BuildCurator(budget), budget)
+        policies[f"curator {budget}"] = named_policy("curator", budget)
     for peer in peers if budgets else ():
         rows[peer] = (peer, min(budgets))
         policies[peer] = named_policy(peer, min(budgets))
@@ -292,7 +419,7 @@ def what_if(
     return found
 
 
-def _replayed_costs(pairs: Pairs, tallies: Sequence[Tally]) -> list[float]:
+def _replayed_costs(pairs: Pairs, tallies: Sequence[PolicyResult]) -> list[float]:
     """Return the cost of each session's replay, at the prices of the models that answered."""
     costs = []
     for (session, inside), tally in zip(pairs, tallies, strict=True):

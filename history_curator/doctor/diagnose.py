@@ -6,17 +6,25 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from history_curator.doctor.contents import Contents, Loss, measure_contents
-from history_curator.doctor.costs import Bust, WhatIf, cost_of, simulate_cache, what_if
-from history_curator.doctor.logs import Session, find_logs, read_logs
+from history_curator.doctor.costs import (
+    Bust,
+    Contents,
+    Loss,
+    WhatIf,
+    cost_of,
+    measure_contents,
+    simulate_cache,
+    what_if,
+)
+from history_curator.doctor.logs import read_logs
 from history_curator.entries import write_private
 from history_curator.errors import ConversionError
-from history_curator.lab.results import write_if_named
-from history_curator.lab.tables import Bar, Table, count_of, render_page
+from history_curator.lab.conversations import find_files
+from history_curator.lab.results import Table, count_of, render_page, write_if_named
 from history_curator.tokens import get_counter
 
 BUDGETS = (32_000, 64_000, 128_000)
@@ -24,10 +32,10 @@ PEERS = ("trim_messages", "clear-tool-uses")
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 _USAGE_NAMES = {
-    "cache_read": ("read from the cache", "green"),
-    "cache_write": ("written to the cache", "yellow"),
-    "input": ("input at the plain price", "red"),
-    "output": ("answers", "cyan"),
+    "cache_read": "read from the cache",
+    "cache_write": "written to the cache",
+    "input": "input at the plain price",
+    "output": "answers",
 }
 
 
@@ -50,12 +58,10 @@ class Diagnosis:
             ``output``.
         cost: the same in money, with their ``total`` and the ``unit``: ``USD`` when every model
             has a list price, otherwise millions of tokens at the plain input price.
-        simulated_read, read_errors: tokens that the simulator expects to be read from the cache,
-            and for each call its error as a share of the prompt.
-        prediction_errors: for each call the error of the predicted prompt, as a share of it.
+        read_errors, prediction_errors: for each call the errors of the simulated cache read and
+            of the predicted prompt, as shares of the prompt.
         bound_kept: share of the calls whose prompt was within the stated 99 % bound.
         busts: the calls that lost the cache, dearest first.
-        kinds, tools, models: tokens sent by kind of content and by tool, calls by model.
         losses: messages that left the context where a host summarised.
         policies: the cost and the losses of other policies.
         problems: everything that could not be read.
@@ -80,6 +86,10 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, in the documented shape."""
+
+        def rows(items: Sequence[Any], *names: str) -> list[dict[str, Any]]:
+            return [{name: getattr(each, name) for name in names} for each in items]
+
         errors = self.prediction_errors
         return {
             "sessions": self.sessions,
@@ -88,17 +98,10 @@ class Diagnosis:
             "cost": dict(self.cost),
             "simulated": {"cache_read": self.simulated_read},
             "prediction": {"p50": percentile(errors, 0.5), "p95": percentile(errors, 0.95)},
-            "busts": [asdict(each) for each in self.busts],
-            "tools": [
-                {"name": each.name, "tokens": each.tokens, "share": each.share}
-                for each in self.tools
-            ],
-            "what_if": [
-                {"policy": each.policy, "budget": each.budget, "cost": each.cost,
-                 "missed": each.missed}
-                for each in self.policies
-            ],
-        }  # fmt: skip
+            "busts": rows(self.busts, "session", "call", "reason", "tokens", "cost"),
+            "tools": rows(self.tools, "name", "tokens", "share"),
+            "what_if": rows(self.policies, "policy", "budget", "cost", "missed"),
+        }
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return `to_dict` as JSON text, and write it to ``path`` when one is given."""
@@ -130,12 +133,6 @@ class Diagnosis:
             found.append(
                 f"{count_of(len(self.busts), 'call')} lost the cache, which took {share:.0%} of "
                 f"the cost; most of it: {reason} ({count_of(calls, 'call')})."
-            )
-        if self.tools and self.tools[0].tokens:
-            most = self.tools[0]
-            found.append(
-                f"{most.name} fills {most.share:.0%} of the prompts; "
-                f"{most.unused / most.tokens:.0%} of that was sent after its last use."
             )
         if self.losses:
             needed = sum(len(each.needed) for each in self.losses)
@@ -184,29 +181,28 @@ class Diagnosis:
         """Return the tables that have rows, the long ones with their first ``most`` rows."""
         total, sent = self.cost["total"] or 1.0, sum(self.kinds.values()) or 1
         spent = [
-            (name, f"{self.usage[key]:,}", money(self.cost[key]), f"{self.cost[key] / total:.0%}",
-             Bar(self.cost[key] / total, colour))
-            for key, (name, colour) in _USAGE_NAMES.items()
-        ]  # fmt: skip
-        kinds = [
-            (name, f"{tokens:,}", f"{tokens / sent:.1%}", Bar(tokens / sent))
-            for name, tokens in self.kinds.items()
-            if tokens
+            (name, f"{self.usage[key]:,}", money(self.cost[key]), f"{self.cost[key] / total:.0%}")
+            for key, name in _USAGE_NAMES.items()
         ]
+        kinds = [(kind, f"{n:,}", f"{n / sent:.1%}") for kind, n in self.kinds.items() if n]
         tools = [
-            (each.name, f"{each.tokens:,}", f"{each.share:.1%}", Bar(each.share),
+            (each.name, f"{each.tokens:,}", f"{each.share:.1%}",
              f"{each.unused / each.tokens:.0%}" if each.tokens else "")
             for each in self.tools[:most]
         ]  # fmt: skip
         reasons = [
-            (reason, f"{calls:,}", f"{tokens:,}", money(cost), f"{cost / total:.1%}",
-             Bar(cost / total, "red"))
+            (reason, f"{calls:,}", f"{tokens:,}", money(cost), f"{cost / total:.1%}")
             for reason, (calls, tokens, cost) in self.busts_by_reason().items()
-        ]  # fmt: skip
+        ]
         dearest = [
-            (_clip(each.session, 14), str(each.call), f"{each.tokens:,}", money(each.cost),
-             each.reason)
+            (each.session[:14], str(each.call), f"{each.tokens:,}", money(each.cost), each.reason)
             for each in self.busts[: most // 2]
+        ]
+        most_needed = sorted(self.losses, key=lambda each: -len(each.needed))[: most // 2]
+        losses = [
+            (each.session[:14], str(each.call), f"{each.messages:,}", f"{each.tokens:,}",
+             f"{len(each.needed)}: {', '.join(name[-40:] for name in each.needed[:4])}")
+            for each in most_needed
         ]  # fmt: skip
         policies = [
             (each.policy, f"{each.budget:,}" if each.budget else "–", money(each.cost),
@@ -214,16 +210,14 @@ class Diagnosis:
             for each in self.policies
         ]  # fmt: skip
         every = [
-            Table("What was spent", ("", "tokens", "cost", "of all", ""), spent),
-            Table("What the prompts were made of", ("", "tokens", "of all", ""), kinds),
-            Table("By tool: calls and results",
-                  ("", "tokens", "of all", "", "no longer used"), tools),
-            Table("Why the cache was lost", ("", "calls", "tokens", "cost", "of all", ""), reasons),
+            Table("What was spent", ("", "tokens", "cost", "of all"), spent),
+            Table("What the prompts were made of", ("", "tokens", "of all"), kinds),
+            Table("By tool: calls and results", ("", "tokens", "of all", "no longer used"), tools),
+            Table("Why the cache was lost", ("", "calls", "tokens", "cost", "of all"), reasons),
             Table("The dearest of these calls", ("session", "call", "tokens", "cost", "why"),
                   dearest, text_last=True),
             Table("What left where the host summarised",
-                  ("session", "call", "messages", "tokens", "needed later"),
-                  _loss_rows(self.losses, most // 2), text_last=True),
+                  ("session", "call", "messages", "tokens", "needed later"), losses, text_last=True),
             Table("What if: missed is the share of what calls used that was not in their view",
                   ("policy", "budget", "cost", "of as it was", "missed", "lost", ""),
                   policies, text_last=True),
@@ -240,9 +234,7 @@ def diagnose(
     progress: Progress | None = None,
     executor: Any = None,
 ) -> Diagnosis:
-    """Read logs and say what was spent, on what, and what was lost.
-
-    Nothing is sent anywhere. The same logs give the same diagnosis.
+    """Read logs and say what was spent, on what, and what was lost; nothing is sent anywhere.
 
     Args:
         paths: Claude Code logs, JSON lines of requests with usage, LangSmith runs or OpenTelemetry
@@ -255,9 +247,9 @@ def diagnose(
         executor: where ``what_if`` runs, as in `history_curator.lab.replay`.
 
     Raises:
-        ConversionError: when a path is not there, or no log under them holds usage.
+        ConversionError: when no log holds usage.
     """
-    files = find_logs(paths)
+    files = find_files(paths)
     bar: Progress = progress or (lambda _title, _total: nullcontext(lambda _done: None))
     with bar("reading", len(files)) as advance:
         sessions, problems = read_logs(files, advance)
@@ -279,15 +271,6 @@ def diagnose(
         sessions, contents, budgets=budgets, peers=peers, counter=counter,
         progress=progress is not None, executor=executor,
     ) if budgets else []  # fmt: skip
-    return _build_diagnosis(sessions, contents, policies, problems)
-
-
-def _build_diagnosis(
-    sessions: Sequence[Session],
-    contents: Sequence[Contents],
-    policies: Sequence[WhatIf],
-    problems: Sequence[str],
-) -> Diagnosis:
     busts: list[Bust] = []
     read_errors: list[float] = []
     simulated_read = 0
@@ -310,10 +293,13 @@ def _build_diagnosis(
         side_sessions=sum(session.side for session in sessions),
         calls=len(calls),
         usage={
-            "input": sum(call.usage.uncached for call in calls),
-            "cache_read": sum(call.usage.cache_read for call in calls),
-            "cache_write": sum(call.usage.cache_write for call in calls),
-            "output": sum(call.usage.output for call in calls),
+            key: sum(getattr(call.usage, name) for call in calls)
+            for key, name in (
+                ("input", "uncached"),
+                ("cache_read", "cache_read"),
+                ("cache_write", "cache_write"),
+                ("output", "output"),
+            )
         },
         cost=cost_of(calls),
         simulated_read=simulated_read,
@@ -350,31 +336,3 @@ def percentile(values: Sequence[float], share: float) -> float | None:
 def money(cost: float) -> str:
     """Return a cost, with more digits where it is very small."""
     return f"{cost:,.2f}" if cost >= 0.01 or not cost else f"{cost:.4f}"
-
-
-def _loss_rows(losses: Sequence[Loss], most: int) -> list[Sequence[str]]:
-    """Return the losses of which most was needed, most first."""
-    rows: list[Sequence[str]] = []
-    for each in sorted(losses, key=lambda each: -len(each.needed))[:most]:
-        needed = "nothing"
-        if each.needed:
-            names = [name for name in each.needed if not name.isdigit() and " " not in name]
-            shown = sorted(names, key=lambda name: "/" not in name)[:4] or list(each.needed)[:2]
-            more = len(each.needed) - len(shown)
-            needed = f"{len(each.needed)}: {', '.join(map(_short_name, shown))}"
-            needed += f", {more} more" if more else ""
-        numbers = (str(each.call), f"{each.messages:,}", f"{each.tokens:,}")
-        rows.append((_clip(each.session, 14), *numbers, needed))
-    return rows
-
-
-def _short_name(value: str) -> str:
-    """Return the end of a path, or the beginning of anything else."""
-    text = " ".join(value.split())
-    if "/" in text and " " not in text:
-        return "/".join(text.rsplit("/", 2)[-2:])
-    return _clip(text, 40)
-
-
-def _clip(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -20,16 +20,8 @@ from history_curator.lab.policies import (
     PolicyUnavailableError,
     peer_names,
 )
-from history_curator.lab.replay import replay
-from history_curator.lab.results import (
-    PolicyResult,
-    Recommendation,
-    ReplayResults,
-    frontier,
-    recommend,
-)
-from history_curator.lab.session import SessionPage
-from history_curator.lab.tables import plot_frontier, plot_tokens
+from history_curator.lab.replay import SessionPage, replay
+from history_curator.lab.results import PolicyResult, ReplayResults, plot_frontier
 
 __all__ = [
     "CuratorPolicy",
@@ -41,17 +33,13 @@ __all__ = [
     "PolicyResult",
     "PolicyUnavailableError",
     "PriceSheet",
-    "Recommendation",
     "ReplayResults",
     "SessionPage",
-    "frontier",
     "get_prices",
     "load_conversations",
     "peer_names",
     "plot_frontier",
-    "plot_tokens",
     "price_sheets",
-    "recommend",
     "replay",
     "sample_conversation",
 ]

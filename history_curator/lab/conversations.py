@@ -1,25 +1,45 @@
-"""Conversations to replay: recorded ones from memory, files and stores, and a sample."""
+"""Conversations to replay: from memory, from files (written back in the same layout), a sample."""
 
 from __future__ import annotations
 
 import glob
+import gzip
+import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.errors import ConversionError, a_type
-from history_curator.formats import parse_json, read_entries
-from history_curator.lab.files import import_extra, naming, read_file
+from history_curator.entries import ConversationEntry, MessageRole, write_private
+from history_curator.errors import ConversionError, HistoryCuratorError, a_type
+from history_curator.formats import RESPONSE_ITEMS, parse_json, read_entries
 from history_curator.tokens import entry_time, parse_time
 
-_SUFFIXES = (".json", ".jsonl", ".ndjson")
+MAX_BYTES = 2**31
+"""A file may unpack to so many bytes."""
+_ENDINGS = (".json", ".jsonl", ".ndjson")
+_MESSAGE_KEYS = ("messages", "conversation", "conversation_history", "history", "chat_history")
+_SYSTEM_ROLES = ("system", "developer")
+
+
+def import_extra(module: str, extra: str = "lab", package: str | None = None) -> Any:
+    """Return an optional module, or raise with the command that installs it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        install = package or f'"history-curator[{extra}]"'
+        name = package or module.partition(".")[0]
+        raise ImportError(f"{name} is not installed. Fix: pip install {install}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +55,6 @@ class LabConversation:
 
     Attributes:
         id: its name in tables and errors.
-        messages: the messages in order.
         tools: tool schemas sent with every request.
         times: when each message was written; by default the times that the messages carry. With
             times, a request after a pause is charged for a cold cache.
@@ -133,18 +152,16 @@ def argument_values(arguments: str) -> list[str]:
             pending.extend(value.values())
         elif isinstance(value, list):
             pending.extend(value)
-        elif isinstance(value, str):
-            values.append(value)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
             values.append(str(value))
     return values
 
 
 def as_conversations(source: Any) -> list[LabConversation]:
-    """Return conversations from lists of messages, mappings with ``messages``, or paths.
+    """Return conversations from lists of messages, mappings with ``messages``, or a path.
 
     One plain list of messages is one conversation. A mapping may also hold ``id``, ``tools`` and
-    ``times``. A path is read by `load_conversations`.
+    ``times``.
 
     Raises:
         ConversionError: naming the conversation that cannot be read.
@@ -152,19 +169,13 @@ def as_conversations(source: Any) -> list[LabConversation]:
     if isinstance(source, (str, Path)):
         return load_conversations(source)
     items = [source] if isinstance(source, (LabConversation, Mapping)) else list(source)
-    if items and _is_message(items[0]):
+    first = items[0] if items else None
+    if (isinstance(first, Mapping) and "role" in first) or hasattr(first, "content"):
         items = [items]
-    return [_as_conversation(item, number) for number, item in enumerate(items)]
+    return [_as_conversation(item, f"conversation {number}") for number, item in enumerate(items)]
 
 
-def _is_message(item: Any) -> bool:
-    if isinstance(item, Mapping):
-        return "role" in item
-    return not isinstance(item, (LabConversation, str, Iterable)) or hasattr(item, "content")
-
-
-def _as_conversation(item: Any, number: int) -> LabConversation:
-    name = f"conversation {number}"
+def _as_conversation(item: Any, name: str) -> LabConversation:
     if isinstance(item, LabConversation):
         return item
     if isinstance(item, Mapping) and isinstance(item.get("messages"), Sequence):
@@ -179,66 +190,198 @@ def _as_conversation(item: Any, number: int) -> LabConversation:
 
 
 def load_conversations(*sources: str | Path) -> list[LabConversation]:
-    """Return the conversations of files, folders, patterns and URLs.
-
-    A folder is searched with everything below it for JSON, JSON lines and their gzipped forms. A
-    pattern may hold ``*``, ``**``, ``?`` and ``[…]``. A URL such as ``s3://bucket/logs`` goes
-    through fsspec and may be a file, a folder or a pattern, too.
+    """Return the conversations of files, folders and patterns (``*``, ``**``, ``?``, ``[…]``).
 
     Raises:
         ConversionError: naming the source with nothing in it, or the file that cannot be read.
-        ImportError: with the command that installs fsspec, for a URL without it.
     """
-    return [
-        LabConversation(each.id, each.messages, each.tools)
-        for source in sources
-        for path in _find_files(str(source))
-        for each in read_file(path).conversations
-    ]
+    return [each for path in find_files(sources) for each in read_file(path).conversations]
 
 
-def _find_files(source: str) -> list[str]:
-    """Return the files a source stands for, in order of their names."""
-    path, any_suffix = Path(source), False
-    if "://" in source:
-        files, remote = import_extra("fsspec.core", "scale").url_to_fs(source)
-        if glob.has_magic(remote):
-            found = files.glob(remote)
-        else:
-            found = files.find(remote) if files.isdir(remote) else [remote]
-        found = map(files.unstrip_protocol, found)
-    elif path.is_dir():
-        found = (str(each) for each in path.rglob("*") if each.is_file())
-    elif glob.has_magic(source) and not path.exists():
-        found, any_suffix = glob.glob(source, recursive=True), True
+def find_files(sources: Iterable[str | Path]) -> list[str]:
+    """Return the files that paths stand for; of a folder its JSON and JSON lines, gzipped or not.
+
+    Raises:
+        ConversionError: naming the folder or pattern with no such file.
+    """
+    found: list[str] = []
+    for source in map(str, sources):
+        inside, path = [source], Path(source)
+        if path.is_dir():
+            names = (str(each) for each in path.rglob("*") if each.is_file())
+            inside = sorted(n for n in names if n.lower().removesuffix(".gz").endswith(_ENDINGS))
+        elif glob.has_magic(source) and not path.exists():
+            inside = sorted(glob.glob(source, recursive=True))
+        if not inside:
+            raise ConversionError(
+                f"{source} holds no file to read.",
+                fix=f"name files that end on {', '.join(_ENDINGS)}, gzipped or not.",
+            )
+        found += inside
+    return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationFile:
+    """The conversations of one file.
+
+    Attributes:
+        layout: ``json`` (one conversation), ``list`` (a JSON list of them), ``jsonl`` (one in
+            each line) or ``message lines`` (one message in each line).
+        holders: what held the messages of each conversation: a list, or an object.
+    """
+
+    conversations: list[LabConversation]
+    layout: str
+    holders: list[Any]
+
+    def dumps(self, conversations: Sequence[Sequence[Any]]) -> str:
+        """Return the file's text with the messages of each conversation replaced."""
+        stored = list(map(_put_messages, self.holders, conversations))
+        if self.layout in ("jsonl", "message lines"):
+            lines = stored if self.layout == "jsonl" else stored[0]
+            return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines)
+        root = stored if self.layout == "list" else stored[0]
+        return json.dumps(root, ensure_ascii=False, indent=2) + "\n"
+
+
+def read_file(path: str) -> ConversationFile:
+    """Read a file of conversations; ``-`` reads standard input, gzip is recognised by content.
+
+    Raises:
+        ConversionError: naming the file and line that cannot be read.
+        OSError: when the file cannot be opened.
+    """
+    text, is_lines = read_text(path), False
+    if not text.strip():
+        raise ConversionError(f"{path} is empty.", fix="pass a file with a conversation in it.")
+    try:
+        root = parse_json(text)
+    except json.JSONDecodeError:
+        root, is_lines = _parse_lines(path, text), True
+    except ValueError as error:
+        raise ConversionError(f"{path}: {error}.", fix="pass messages only.") from error
+    if not is_lines and path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson")):
+        is_several = isinstance(root, list) and root and not any(map(_is_message, root))
+        if "\n" not in text.strip() and not is_several:
+            root, is_lines = [root], True
+    if isinstance(root, Mapping):
+        if "role" not in root:
+            return ConversationFile([_read_holder(root, path)], "json", [root])
+        root, is_lines = [root], True
+    if not isinstance(root, list):
+        raise ConversionError(f"{path} holds {a_type(root)}, not a conversation.")
+    if not root or any(map(_is_message, root)):
+        layout = "message lines" if is_lines else "json"
+        return ConversationFile([_read_holder(root, path)], layout, [root])
+    found = [_read_holder(row, f"{path}#{number}") for number, row in enumerate(root)]
+    return ConversationFile(found, "jsonl" if is_lines else "list", root)
+
+
+def read_text(path: str) -> str:
+    """Return the text of a file or standard input (``-``), unpacked where it is gzip.
+
+    Raises:
+        ConversionError: when it is not UTF-8, not whole, or unpacks to more than 2 GiB.
+    """
+    raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    try:
+        if raw[:2] == b"\x1f\x8b":
+            raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(MAX_BYTES + 1)
+            if len(raw) > MAX_BYTES:
+                raise ConversionError(f"{path} unpacks to more than {MAX_BYTES:,} bytes.")
+        return raw.decode("utf-8-sig")
+    except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
+        raise ConversionError(f"{path} is not UTF-8 text or gzip: {error}.") from error
+
+
+def write_text(text: str, path: Path | None) -> None:
+    """Write to a file, gzipped when its name says so, or to standard output."""
+    if path is None:
+        sys.stdout.write(text)
+    elif path.suffix == ".gz":
+        write_private(path, gzip.compress(text.encode("utf-8", "backslashreplace"), mtime=0))
     else:
-        return [source]
-    chosen = sorted(
-        each for each in found if any_suffix or each.lower().removesuffix(".gz").endswith(_SUFFIXES)
-    )
-    if not chosen:
+        write_private(path, text)
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Put the name of a conversation into the library's errors."""
+    try:
+        yield
+    except ConversionError as error:
+        problem = f"in {name}: {error.problem}"
         raise ConversionError(
-            f"{source} holds no conversations.",
-            fix=f"name files that end on {', '.join(_SUFFIXES)}, gzipped or not.",
+            problem, index=error.index, field=error.field, fix=error.fix
+        ) from error
+    except HistoryCuratorError as error:
+        raise HistoryCuratorError(f"{name}: {error}") from error
+
+
+def _parse_lines(path: str, text: str) -> list[Any]:
+    rows, number = [], 0
+    try:
+        for line in text.split("\n"):  # JSON text may hold other line ends
+            number += 1
+            rows += [parse_json(line)] if line.strip() else []
+    except ValueError as error:
+        raise ConversionError(
+            f"{path}, line {number}: not JSON ({error}).",
+            fix="the file must be one JSON document, or one JSON object per line.",
+        ) from error
+    return rows
+
+
+def _messages_key(item: Any) -> str | None:
+    """Return the key under which an object keeps its messages."""
+    if not isinstance(item, Mapping):
+        return None
+    return next((key for key in _MESSAGE_KEYS if isinstance(item.get(key), list)), None)
+
+
+def _is_message(item: Any) -> bool:
+    if not isinstance(item, Mapping) or _messages_key(item):
+        return False
+    has_content = any(key in item for key in ("role", "content", "parts"))
+    return has_content or item.get("type") in RESPONSE_ITEMS
+
+
+def _read_holder(item: Any, name: str) -> LabConversation:
+    """Return the conversation in an object; a system message beside it becomes its first message."""
+    if isinstance(item, list):
+        return LabConversation(name, item)
+    key = _messages_key(item)
+    if key is None:
+        raise ConversionError(
+            f"{name} is no conversation.",
+            fix='each must be a list of messages, or an object with a "messages" list. Logs of '
+            "Claude Code, LangSmith runs and OpenTelemetry spans are read by `history-curator "
+            "doctor`.",
         )
-    return chosen
+    messages = list(item[key])
+    if _has_system_beside(item, key):
+        messages.insert(0, {"role": "system", "content": item["system"]})
+    return LabConversation(str(item.get("id", name)), messages, item.get("tools"))
 
 
-_SERVICES = ("checkout-api", "cart", "pricing", "inventory", "payments", "gateway")
-_ROUTES = ("/v2/checkout", "/v2/checkout/quote", "/v2/cart", "/v2/stock", "/healthz")
-_FILES = {
-    "services/pricing/quote.py": ("def quote(cart: Cart) -> Quote:", "rates.lookup(item.sku)"),
-    "services/pricing/rates.py": ("def lookup(sku: str) -> Rate:", "session.get(RATES_URL + sku)"),
-    "services/pricing/client.py": ("class RatesClient:", "self._pool.acquire(timeout=30)"),
-    "services/checkout/handlers.py": ("async def checkout(request):", "await price(cart)"),
-    "tests/pricing/test_quote.py": ("def test_quote_of_many_items():", "assert calls == 1"),
-}
-_RELEASES = (
-    ("8f21c0", 12, "pricing-team", 14),
-    ("77ab19", 11, "rates-team", 3),
-    ("5510de", 10, "pricing-team", 6),
-    ("49c7e2", 7, "platform-team", 2),
-)
+def _has_system_beside(item: Mapping[str, Any], key: str) -> bool:
+    beside = bool(item.get("system")) and isinstance(item["system"], (str, list))
+    return beside and not any(map(_is_system, item[key]))
+
+
+def _is_system(message: Any) -> bool:
+    return isinstance(message, Mapping) and message.get("role") in _SYSTEM_ROLES
+
+
+def _put_messages(holder: Any, messages: Sequence[Any]) -> Any:
+    """Return the stored object with other messages in it."""
+    key = _messages_key(holder) if isinstance(holder, Mapping) else None
+    if key is None:
+        return list(messages)
+    if _has_system_beside(holder, key) and messages and _is_system(messages[0]):
+        holder, messages = {**holder, "system": messages[0]["content"]}, messages[1:]
+    return {**holder, key: list(messages)}
 
 
 def sample_conversation(seed: int = 20) -> list[dict[str, Any]]:
@@ -253,86 +396,14 @@ def sample_conversation(seed: int = 20) -> list[dict[str, Any]]:
     Args:
         seed: other numbers give other logs and metrics of the same story.
     """
-    story = json.loads((files("history_curator.lab") / "sample.json").read_text(encoding="utf-8"))
-    random, messages, calls = Random(seed), list[dict[str, Any]](), 0
-    for turn in story:
-        message = {"role": turn["role"], "content": turn["content"]}
-        messages.append(message)
-        for name, arguments, result in turn.get("uses", ()):
-            calls += 1
-            function = {"name": name, "arguments": json.dumps(arguments)}
-            call = {"id": f"call_{calls:03d}", "type": "function", "function": function}
-            message.setdefault("tool_calls", []).append(call)
-            text = result if isinstance(result, str) else _RESULTS[result[0]](random, *result[1:])
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
+    text = (files("history_curator.lab") / "sample.json").read_text(encoding="utf-8")
+    messages: list[dict[str, Any]] = json.loads(text)
+    random = Random(seed)
+    for message in messages if seed != 20 else ():
+        if message["role"] == "tool":
+            message["content"] = re.sub(
+                r'(duration_ms=\d|"v": \d)\d+',
+                lambda found: f"{found[1]}{random.randint(100, 999)}",
+                message["content"],
+            )
     return messages
-
-
-def _metrics(random: Random, series: str, points: int) -> str:
-    rows = []
-    for number in range(points):
-        low, high = (3400, 4600) if number > points // 3 else (270, 340)
-        time = f"{(12 + number // 12) % 24:02d}:{number * 5 % 60:02d}"
-        rows.append({"t": time, "v": random.randint(low, high)})
-    return json.dumps({"series": series, "unit": "ms", "points": rows})
-
-
-def _logs(random: Random, service: str, lines: int) -> str:
-    number, choice = random.randint, random.choice
-    return "\n".join(
-        f"2031-03-12T14:{number(5, 59):02d}:{number(0, 59):02d}.{number(0, 999):03d}Z "
-        f"{choice(('WARN', 'WARN', 'ERROR'))} {service} trace={random.getrandbits(48):012x} "
-        f"{choice(_ROUTES)} duration_ms={number(1000, 9000)} "
-        f"wait=rates.lookup pool=4/4 queued={number(1, 40)} upstream={choice(_SERVICES)}"
-        for _ in range(lines)
-    )
-
-
-def _releases(_: Random) -> str:
-    return json.dumps([
-        {"release": f"pricing-{sha}", "at": f"2031-03-{day}T13:56:00Z", "author": who, "changes": n}
-        for sha, day, who, n in _RELEASES
-    ])  # fmt: skip
-
-
-def _diff(random: Random) -> str:
-    source = _source(random, "services/pricing/quote.py", 90).splitlines()
-    lines = [f"{'+' if number % 3 else '-'}    {line}" for number, line in enumerate(source)]
-    lines[60:60] = ["-    rates = lookup_many([i.sku for i in cart])",
-                    "+    rates = [rates.lookup(i.sku) for i in cart]"]  # fmt: skip
-    head = "diff --git a/services/pricing/quote.py b/services/pricing/quote.py"
-    return "\n".join([head, *lines])
-
-
-def _source(_: Random, path: str, lines: int) -> str:
-    head, body = _FILES[path]
-    random = Random(path)  # the same file whenever it is read
-    verbs = ("check", "load", "merge", "round", "apply", "guard", "trace")
-    nouns = ("currency", "discount", "tax", "stock", "rate", "basket", "region")
-    code = [
-        f"    {random.choice(verbs)}_{random.choice(nouns)}(item, limit={random.randint(1, 90)})"
-        for _ in range(lines)
-    ]
-    code[lines // 2] = f"    {body}"
-    return "\n".join([head, *code])
-
-
-def _grep(random: Random, hits: int) -> str:
-    return "\n".join(
-        f"{random.choice(list(_FILES))}:{random.randint(5, 240)}:    "
-        f"rate = rates.lookup(item_{random.randint(1, 99)}.sku)"
-        for _ in range(hits)
-    )
-
-
-def _tests(_: Random, passed: int) -> str:
-    test = "tests/pricing/test_quote.py::test_"
-    lines = [f"{test}case_{number:03d} PASSED" for number in range(passed)]
-    lines += [f"{test}quote_of_many_items FAILED (assert 1 == 20)"] if passed < 142 else []
-    return "\n".join([*lines, f"{passed} passed, {142 - passed} failed"])
-
-
-_RESULTS: dict[str, Callable[..., str]] = {
-    "metrics": _metrics, "logs": _logs, "releases": _releases, "diff": _diff, "source": _source,
-    "grep": _grep, "tests": _tests,
-}  # fmt: skip

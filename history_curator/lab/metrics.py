@@ -1,19 +1,17 @@
 """The cost of a view under a prompt cache, and the parts of the record that later calls depended on.
 
-The record shows what the agent did next. When a call repeats an earlier one, or names an identifier
-that only an earlier message holds, the view it was made from should have shown that message. Replay
-cannot know what a model would have done with another view; it counts the moments at which the model
-would have had less than it used.
-
-To replace lines of a file, a model has to quote them. The view should hold every line that an edit
-call replaced and that had been shown before.
+When a recorded call repeats an earlier one, or names an identifier that only an earlier message
+holds, the view it was made from should have shown that message. To replace lines of a file, a model
+has to quote them, so the view should hold every line that an edit call replaced.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
@@ -24,6 +22,7 @@ _MIN_IDENTIFIER, _MAX_IDENTIFIER = 5, 400
 _MIN_LINE = 12
 _REPLACED = ("old_string", "old_str", "oldText")
 """The names under which editing tools take the text they replace."""
+_VENDOR = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic\.|^[\w.-]*/|-v\d(?::\d)?$")
 _SHRUNK = 0.1
 """A prompt that is smaller by less than this share still begins with the last one."""
 
@@ -40,15 +39,12 @@ class PriceSheet:
         0.3
 
     Attributes:
-        name: its name in tables.
-        read: factor for tokens read from the cache.
-        write: factor for tokens written to the cache.
+        read, write: factors for tokens read from the cache, and written to it.
         minimum: a shorter prefix is not cached.
         step: the cached prefix is a multiple of this many tokens.
         ttl: seconds of idleness a cached prefix survives; None where none is promised.
-        input_per_million: price of a million plain input tokens. At 1.0 a cost reads as "millions
-            of tokens at full price", which compares policies without naming a model.
-        about: one line for people.
+        input_per_million: price of a million plain input tokens; at 1.0 a cost reads as "millions
+            of tokens at full price".
     """
 
     name: str
@@ -75,16 +71,8 @@ class PriceSheet:
 def cached_tokens(held: int, prompt: int, idle: float | None, ttl: float | None) -> int:
     """Return the tokens of a prompt that are read from the cache.
 
-    A prompt reads everything the last request left in the cache, as long as less than the
-    lifetime has passed and the prompt did not shrink. On recorded sessions of Claude Code this
-    rule gives 1.006 of the reported reads.
-
-    Examples:
-        >>> (
-        ...     cached_tokens(900, 1_000, idle=60, ttl=300),
-        ...     cached_tokens(900, 1_000, idle=600, ttl=300),
-        ... )
-        (900, 0)
+    A prompt reads everything the last request left there, unless the lifetime has passed or the
+    prompt shrank. On recorded sessions of Claude Code this gives 1.006 of the reported reads.
     """
     is_warm = idle is None or ttl is None or idle < ttl
     return min(held, prompt) if is_warm and prompt >= (1 - _SHRUNK) * held else 0
@@ -115,27 +103,18 @@ _FAMILIES = (
 
 
 def price_sheets() -> Mapping[str, PriceSheet]:
-    """Return the sheets that ship with the library, by name."""
+    """Return the sheets of the library by name."""
     return dict(_SHEETS)
 
 
 def find_sheet(model: str) -> PriceSheet | None:
-    """Return the sheet of a model's family; None for a model of no known family.
-
-    Examples:
-        >>> find_sheet("us.anthropic.claude-sonnet-4-5-20250929-v1:0").name
-        'anthropic'
-    """
+    """Return the sheet of a model's family; None for a model of no known family."""
     name = model.lower()
     return next((_SHEETS[sheet] for family, sheet in _FAMILIES if family in name), None)
 
 
 def get_prices(pricing: str | PriceSheet) -> PriceSheet:
-    """Return a sheet from its name, from a model's name, or as it is.
-
-    Raises:
-        ConfigurationError: naming the sheets there are.
-    """
+    """Return a sheet from its name, from a model's name, or as it is."""
     if isinstance(pricing, PriceSheet):
         return pricing
     sheet = _SHEETS.get(pricing) or find_sheet(pricing)
@@ -148,14 +127,53 @@ def get_prices(pricing: str | PriceSheet) -> PriceSheet:
 
 
 @dataclass(frozen=True, slots=True)
-class Dependency:
-    """Something that a call used and an earlier entry held.
+class Rates:
+    """Prices of one token in dollars; without a list price, in millionths of the input price."""
 
-    Attributes:
-        call: index of the entry that made the call.
-        kind: ``identifier`` for an argument value, ``repeat`` for a call made before.
-        value: the identifier, or the tool's name.
-        sources: indexes of the earlier entries that hold it; one of them in the view is enough.
+    input: float
+    cache_read: float
+    cache_write: float
+    cache_write_1h: float
+    output: float
+    has_list_price: bool
+    sheet: PriceSheet
+
+
+@lru_cache(maxsize=256)
+def rates_of(model: str) -> Rates:
+    """Return the prices of a model's tokens: genai-prices knows the list price of most models."""
+    sheet = find_sheet(model) or get_prices("none")
+    listed = _list_price(model)
+
+    def rate(name: str, factor: float) -> float:
+        price = getattr(listed, f"{name}_mtok", None)
+        return factor * base if price is None else float(getattr(price, "base", price)) / 1e6
+
+    base = 1e-6
+    base = rate("input", 1.0)
+    hour = 2.0 if sheet.name == "anthropic" else sheet.write
+    output = rate("output", 0.0)
+    return Rates(
+        base, rate("cache_read", sheet.read), rate("cache_write", sheet.write),
+        rate("cache_write_1h", hour), output, listed is not None, sheet,
+    )  # fmt: skip
+
+
+def _list_price(model: str) -> Any:
+    try:
+        from genai_prices import Usage, calc_price
+
+        name = _VENDOR.sub("", model.removeprefix("us.").removeprefix("eu."))
+        return calc_price(Usage(input_tokens=1), name).model_price
+    except (ImportError, LookupError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """An argument value, or a call made before, that a ``call`` used and earlier entries held.
+
+    ``value`` is the identifier or the tool's name; one of the ``sources`` in view is enough.
     """
 
     call: int
@@ -163,53 +181,32 @@ class Dependency:
     value: str
     sources: tuple[int, ...]
 
-    @property
-    def label(self) -> str:
-        """Its name in a list of what was missing."""
-        return self.value if self.kind == "identifier" else f"the same {self.value} call"
-
 
 def find_dependencies(record: ReadConversation) -> dict[int, tuple[Dependency, ...]]:
     """Return the dependencies of every call, by the index of the entry that made it."""
     dependencies: dict[int, tuple[Dependency, ...]] = {}
     results: dict[tuple[str, str], list[int]] = {}
     holders: dict[str, tuple[int, list[int]]] = {}
-    for call in record.calls:
-        entry = record.entries[call]
-        if not entry.tool_calls:
-            continue
-        found = [*_find_identifiers(record, call, holders), *_find_repeats(entry, call, results)]
+    for index in record.calls:
+        found: list[Dependency] = []
+        calls = record.entries[index].tool_calls or ()
+        values = {v.strip() for each in calls for v in argument_values(each.arguments)}
+        for value in sorted(v for v in values if _MIN_IDENTIFIER <= len(v) <= _MAX_IDENTIFIER):
+            searched, indexes = holders.get(value, (0, []))
+            indexes.extend(i for i in range(searched, index) if value in record.texts[i])
+            holders[value] = (index, indexes)
+            if indexes:
+                found.append(Dependency(index, "identifier", value, tuple(indexes)))
+        found += [
+            Dependency(index, "repeat", each.name, tuple(earlier))
+            for each in calls
+            if (earlier := results.get(_signature(each.name, each.arguments)))
+        ]
         if found:
-            dependencies[call] = tuple(found)
-        for signature, result in _results_of(record, call):
+            dependencies[index] = tuple(found)
+        for signature, result in _results_of(record, index):
             results.setdefault(signature, []).append(result)
     return dependencies
-
-
-def _find_identifiers(
-    record: ReadConversation, call: int, holders: dict[str, tuple[int, list[int]]]
-) -> Iterator[Dependency]:
-    values = {
-        value.strip()
-        for each in record.entries[call].tool_calls or ()
-        for value in argument_values(each.arguments)
-        if _MIN_IDENTIFIER <= len(value.strip()) <= _MAX_IDENTIFIER
-    }
-    for value in sorted(values):
-        searched, indexes = holders.get(value, (0, []))
-        indexes.extend(i for i in range(searched, call) if value in record.texts[i])
-        holders[value] = (call, indexes)
-        if indexes:
-            yield Dependency(call, "identifier", value, tuple(indexes))
-
-
-def _find_repeats(
-    entry: ConversationEntry, call: int, results: Mapping[tuple[str, str], list[int]]
-) -> Iterator[Dependency]:
-    for each in entry.tool_calls or ():
-        earlier = results.get(_signature(each.name, each.arguments))
-        if earlier:
-            yield Dependency(call, "repeat", each.name, tuple(earlier))
 
 
 def _signature(name: str, arguments: str) -> tuple[str, str]:

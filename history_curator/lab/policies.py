@@ -7,23 +7,17 @@ an exact token counter wherever it takes one. A peer that is not installed raise
 
 from __future__ import annotations
 
-import asyncio
-from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from inspect import signature
-from itertools import accumulate
 from typing import Any, Protocol, runtime_checkable
 
 from history_curator.curator import Curator
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConfigurationError, a_type
 from history_curator.formats import parse_object
-from history_curator.lab.conversations import ReadConversation
-from history_curator.lab.files import import_extra
+from history_curator.lab.conversations import ReadConversation, import_extra
 from history_curator.tokens import TokenCounter
 
 View = Callable[[int], Sequence[ConversationEntry]]
@@ -68,12 +62,7 @@ class NoCuration:
 
 @dataclass(frozen=True)
 class CuratorPolicy:
-    """A `Curator` as a policy.
-
-    Attributes:
-        curator: a curator, or a function without arguments that builds one in the worker.
-        max_tokens: its budget.
-    """
+    """A `Curator`, or a function that builds one in the worker, as a policy."""
 
     curator: Any
     max_tokens: int | None = None
@@ -81,24 +70,17 @@ class CuratorPolicy:
     def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
         """Return the view function for one conversation."""
         # A copy shares no memory with the replay of another conversation.
-        curator = copy(self.curator) if hasattr(self.curator, "curate") else self.curator()
+        given = self.curator
+        curator = copy(given) if isinstance(given, Curator) else given()
         entries, tools = conversation.entries, conversation.tools
-
-        def view(upto: int) -> Sequence[ConversationEntry]:
-            sent: Sequence[ConversationEntry] = curator.curate(entries[:upto], tools=tools).entries
-            return sent
-
-        return view
+        return lambda upto: curator.curate(entries[:upto], tools=tools).entries
 
 
 @dataclass(frozen=True, slots=True)
 class NewestThatFit:
     """The system message and the newest messages that fit, from a user message on.
 
-    LangChain's ``trim_messages`` returns the same with the options its documentation shows
-    (``strategy="last"``, ``start_on="human"``, ``end_on=("human", "tool")``,
-    ``include_system=True``). The demo uses this class where LangChain is not installed; a test
-    compares both. The policy ``trim_messages`` runs the original.
+    The demo uses it, since LangChain may be absent; ``trim_messages`` returns the same.
     """
 
     max_tokens: int | None
@@ -177,74 +159,36 @@ def _chat_memory_buffer(
     """LlamaIndex's ``ChatMemoryBuffer``."""
     memory = _import_peer("llama_index.core.memory", "llama-index-core").ChatMemoryBuffer
     messages = _as_llamaindex(conversation)
-    joined = JoinedCounter([str(message.content) for message in messages], counter)
+    sizes = [counter.count(f" {message.content}") for message in messages]
+    count = lru_cache(maxsize=4096)(lambda text: range(counter.count(text)))
 
     def send(upto: int) -> Sequence[Any]:
-        joined.upto = upto
+        # The buffer counts all its text again for every message it leaves out. Messages far beyond
+        # the budget are left out beforehand; the newest that fit are the same.
+        start, size = upto, 0
+        while start and size <= (max_tokens or 0):
+            start -= 1
+            size += sizes[start]
         buffer = memory.from_defaults(
-            chat_history=messages[:upto], token_limit=max_tokens, tokenizer_fn=joined
+            chat_history=messages[start:upto], token_limit=max_tokens, tokenizer_fn=count
         )
         return list(buffer.get())
 
     return _entries_of(send, messages, conversation)
 
 
-class JoinedCounter:
-    """Counts the newest messages joined by spaces, as ``ChatMemoryBuffer`` asks, from parts.
-
-    The buffer tokenizes the whole joined text again for every message it leaves out. A space
-    starts a token of its own kind, so the parts add up and each is counted once.
-    """
-
-    def __init__(self, contents: Sequence[str], counter: TokenCounter) -> None:
-        self._contents, self._counter = contents, counter
-        self._tokens = list(accumulate((counter.count(f" {c}") for c in contents), initial=0))
-        self._ends = list(accumulate((len(content) + 1 for content in contents), initial=0))
-        self.upto = len(contents)
-
-    def __call__(self, text: str) -> range:
-        """Return a range as long as the text has tokens."""
-        first = bisect_left(self._ends, self._ends[self.upto] - len(text) - 1)
-        if first >= self.upto or self._ends[self.upto] - self._ends[first] != len(text) + 1:
-            return range(self._counter.count(text))
-        rest = self._tokens[self.upto] - self._tokens[first + 1]
-        return range(self._counter.count(self._contents[first]) + rest)
-
-
-def _llamaindex_memory(
-    conversation: ReadConversation, counter: TokenCounter, max_tokens: int | None
-) -> View:
-    """LlamaIndex's ``Memory``, fed message by message, without memory blocks."""
-    module = _import_peer("llama_index.core.memory", "llama-index-core")
-    messages = _as_llamaindex(conversation)
-    for index, message in enumerate(messages):
-        message.additional_kwargs["replay_index"] = index
-    count = lru_cache(maxsize=None)(lambda text: range(counter.count(text)))
-    memory = module.Memory.from_defaults(token_limit=max_tokens, tokenizer_fn=count)
-    loop, pending = asyncio.new_event_loop(), deque(messages)
-
-    async def advance(upto: int) -> list[Any]:
-        while len(messages) - len(pending) < upto:
-            await memory.aput(pending.popleft())
-        return list(await memory.aget())
-
-    def view(upto: int) -> list[ConversationEntry]:
-        sent = loop.run_until_complete(advance(upto))
-        return [conversation.entries[each.additional_kwargs["replay_index"]] for each in sent]
-
-    return view
-
-
 _PEERS: dict[str, Callable[[ReadConversation, TokenCounter, int | None], View]] = {
     "trim_messages": _trim_messages,
     "clear-tool-uses": _clear_tool_uses,
     "ChatMemoryBuffer": _chat_memory_buffer,
-    "Memory": _llamaindex_memory,
 }
 
 
 def _import_peer(module: str, package: str) -> Any:
-    return import_extra(module, package=package, error_class=PolicyUnavailableError)
+    try:
+        return import_extra(module, package=package)
+    except ImportError as error:
+        raise PolicyUnavailableError(str(error)) from error
 
 
 def _entries_of(
@@ -292,19 +236,16 @@ def _as_langchain(conversation: ReadConversation) -> tuple[Any, list[Any]]:
     messages: list[Any] = []
     for index, entry in enumerate(conversation.entries):
         given: dict[str, Any] = {"content": entry.content or "", "id": str(index)}
-        if entry.role is MessageRole.SYSTEM:
-            messages.append(core.SystemMessage(**given))
-        elif entry.role is MessageRole.TOOL:
-            answered = entry.tool_call_id or ""
-            messages.append(core.ToolMessage(**given, tool_call_id=answered, name=entry.tool_name))
+        if entry.role is MessageRole.TOOL:
+            given |= {"tool_call_id": entry.tool_call_id or "", "name": entry.tool_name}
         elif entry.role is MessageRole.ASSISTANT:
-            calls = [
+            given["tool_calls"] = [
                 {"id": call.id, "name": call.name, "args": parse_object(call.arguments) or {}}
                 for call in entry.tool_calls or ()
             ]
-            messages.append(core.AIMessage(**given, tool_calls=calls))
-        else:
-            messages.append(core.HumanMessage(**given))
+        kinds = {MessageRole.SYSTEM: core.SystemMessage, MessageRole.TOOL: core.ToolMessage,
+                 MessageRole.ASSISTANT: core.AIMessage}  # fmt: skip
+        messages.append(kinds.get(entry.role, core.HumanMessage)(**given))
     return core, messages
 
 
@@ -317,14 +258,11 @@ def _as_llamaindex(conversation: ReadConversation) -> list[Any]:
         if entry.role is MessageRole.TOOL:
             extra = {"tool_call_id": entry.tool_call_id or "", "name": entry.tool_name}
         blocks: list[Any] = [llms.TextBlock(text=entry.content or "")]
-        blocks += [
-            llms.ToolCallBlock(
-                tool_call_id=call.id,
-                tool_name=call.name,
-                tool_kwargs=parse_object(call.arguments) or {},
+        for call in entry.tool_calls or ():
+            kwargs = parse_object(call.arguments) or {}
+            blocks.append(
+                llms.ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=kwargs)
             )
-            for call in entry.tool_calls or ()
-        ]
         messages.append(
             llms.ChatMessage(role=entry.role.value, blocks=blocks, additional_kwargs=extra)
         )
@@ -337,11 +275,7 @@ def peer_names() -> tuple[str, ...]:
 
 
 def named_policy(name: str, max_tokens: int | None) -> Policy:
-    """Return a known policy by name.
-
-    Raises:
-        ConfigurationError: naming the policies there are, or the missing budget.
-    """
+    """Return a known policy by name."""
     if name not in peer_names():
         known = ", ".join(peer_names())
         raise ConfigurationError(f"there is no policy named {name!r}. Fix: one of {known}.")
@@ -359,11 +293,7 @@ def named_policy(name: str, max_tokens: int | None) -> Policy:
 def as_policies(
     policies: Mapping[str, Any] | Sequence[str], max_tokens: int | None
 ) -> dict[str, Policy]:
-    """Return policies by name from curators, policies, builders and names of known ones.
-
-    Raises:
-        ConfigurationError: naming the entry that is none of these.
-    """
+    """Return policies by name from curators, policies, builders and names of known ones."""
     if not isinstance(policies, Mapping):
         policies = {name: name for name in policies}
     chosen: dict[str, Policy] = {}
@@ -372,9 +302,8 @@ def as_policies(
             chosen[name] = named_policy(given, max_tokens)
         elif hasattr(given, "start"):
             chosen[name] = given
-        elif hasattr(given, "curate"):
-            _refuse_manager(name, given)
-            chosen[name] = CuratorPolicy(given, getattr(given, "max_tokens", max_tokens))
+        elif isinstance(given, Curator):
+            chosen[name] = CuratorPolicy(given, given.max_tokens)
         elif callable(given):
             chosen[name] = CuratorPolicy(given, max_tokens)
         else:
@@ -386,13 +315,3 @@ def as_policies(
     if not chosen:
         raise ConfigurationError("there is no policy to replay. Fix: pass at least one.")
     return chosen
-
-
-def _refuse_manager(name: str, given: Any) -> None:
-    """Raise for a manager: its ``curate`` takes a context, not the tools of a request."""
-    accepted = signature(given.curate).parameters.values()
-    if not any(each.name == "tools" or each.kind is each.VAR_KEYWORD for each in accepted):
-        raise ConfigurationError(
-            f"policy {name!r} is {a_type(given)}, a manager and not a Curator. Fix: put it into "
-            f"one: Curator({type(given).__name__}(...), max_tokens=...)."
-        )

@@ -1,16 +1,16 @@
-"""Replay recorded conversations call by call under several policies; nothing is sent."""
+"""Replay recorded conversations call by call under several policies, and the page of a session.
+
+Nothing is sent.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,10 +18,9 @@ from time import perf_counter
 from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry, write_private
-from history_curator.errors import ConfigurationError, HistoryCuratorError, a_type
+from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.lab.conversations import LabConversation, ReadConversation, as_conversations
 from history_curator.lab.metrics import (
-    Dependency,
     PriceSheet,
     count_visible_edits,
     find_dependencies,
@@ -29,23 +28,13 @@ from history_curator.lab.metrics import (
     get_prices,
     missing_dependencies,
     price_sheets,
+    shown_entries,
 )
 from history_curator.lab.policies import Policy, PolicyUnavailableError, as_policies
-from history_curator.lab.results import ReplayResults, Tally, sum_tallies
+from history_curator.lab.results import PolicyResult, ReplayResults
+from history_curator.report_page import as_frame, render_session
 from history_curator.rules import ProviderProfile, Violation, get_profile
 from history_curator.tokens import TokenCounter, get_counter
-
-_BUNDLE = 100
-"""Short conversations travel to a worker together, up to this many messages."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The options that every measurement shares; they travel to the workers."""
-
-    counter: TokenCounter
-    provider: str | None = "core"
-    prices: tuple[PriceSheet, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +42,7 @@ class ReplayedCall:
     """One call under a policy.
 
     Attributes:
-        at: index of the entry that answers it.
+        index: index of the entry that answers it.
         before, sent: the view of the call before, and the view with the ``sizes`` of its entries.
         repeated: how many entries at its beginning repeat the view before.
         tokens, cached: of the whole request, and of its part that repeats the request before.
@@ -61,10 +50,9 @@ class ReplayedCall:
         failure: the error that the policy raised instead of giving a view.
     """
 
-    at: int
+    index: int
     before: Sequence[ConversationEntry]
     sent: Sequence[ConversationEntry] = ()
-    sizes: Sequence[int] = ()
     repeated: int = 0
     tokens: int = 0
     cached: int = 0
@@ -88,13 +76,13 @@ def replay_calls(
     overhead += counter.count_tools(record.tools) if record.tools else 0
     before: Sequence[ConversationEntry] | None = None
     previous_call = 0
-    for at in calls:
-        idle = record.idle_seconds(previous_call, at) if previous_call else None
-        previous_call, started = at, perf_counter()
+    for index in calls:
+        idle = record.idle_seconds(previous_call, index) if previous_call else None
+        previous_call, started = index, perf_counter()
         try:
-            sent = view(at)
+            sent = view(index)
         except (HistoryCuratorError, ValueError) as error:
-            yield ReplayedCall(at, before or (), failure=error)
+            yield ReplayedCall(index, before or (), failure=error)
             before = None
             continue
         seconds = perf_counter() - started
@@ -102,7 +90,7 @@ def replay_calls(
         repeated, tokens = _count_repeated(before or (), sent), sum(sizes) + overhead
         cached = sum(sizes[:repeated]) + (0 if before is None else overhead - counter.priming)
         yield ReplayedCall(
-            at, before or (), sent, sizes, repeated, tokens, cached, idle, seconds,
+            index, before or (), sent, repeated, tokens, cached, idle, seconds,
             is_over=max_tokens is not None and tokens - record.hidden > max_tokens,
             violations=profile.find(list(sent)) if profile else (),
         )  # fmt: skip
@@ -115,63 +103,63 @@ def _count_repeated(before: Sequence[ConversationEntry], sent: Sequence[Conversa
     return next(changed, min(len(before), len(sent)))
 
 
-def measure_conversation(
-    conversation: LabConversation, policies: Mapping[str, Policy], settings: Settings
-) -> dict[str, Tally]:
-    """Return one tally for each policy. Runs in a worker; everything given is picklable."""
-    record, counter = conversation.read(), settings.counter
-    dependencies, edits = find_dependencies(record), find_edits(record)
-    used = [each for some in dependencies.values() for each in some]
-    made_again = sum(each.kind == "repeat" for each in used)
-    counts = len(record.calls), len(used) - made_again, made_again, sum(map(len, edits.values()))
-    profile = get_profile(settings.provider) if settings.provider else None
-    for entry in record.entries:  # so that the time of no policy includes first counts
-        counter.count_entry(entry)
-    tallies = {name: Tally(record.id, *counts) for name in policies}
-    for name, policy in policies.items():
-        tally = tallies[name]
-        try:
-            for call in replay_calls(record, policy, counter, record.calls, profile):
-                _add_call(tally, call, settings.prices)
-                needed, replaced = dependencies.get(call.at, ()), edits.get(call.at, ())
-                _add_missing(tally, needed, missing_dependencies(needed, call.sent, record))
-                tally.edits += len(replaced)
-                tally.edits_seen += count_visible_edits(replaced, call.sent, record)
-        except PolicyUnavailableError as error:
-            tally.note = str(error)
-        if policy.max_tokens:
-            sizes = (tokens - record.hidden for tokens in tally.tokens)
-            tally.budget_use = sum(sizes) / policy.max_tokens
-    return tallies
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What every conversation is measured by; it travels to the workers."""
 
+    policies: Mapping[str, Policy]
+    counter: TokenCounter
+    provider: str | None = "core"
+    prices: tuple[PriceSheet, ...] = ()
+    pricing: str = "none"
 
-def _add_missing(tally: Tally, needed: Sequence[Dependency], missing: Sequence[Dependency]) -> None:
-    repeats, lost = (sum(e.kind == "repeat" for e in some) for some in (needed, missing))
-    tally.repeats += repeats
-    tally.identifiers += len(needed) - repeats
-    tally.repeated_calls += lost
-    tally.lost_identifiers += len(missing) - lost
+    def run(self, conversation: LabConversation) -> list[PolicyResult]:
+        """Return one tally for each policy."""
+        record, counter = conversation.read(), self.counter
+        dependencies, edits = find_dependencies(record), find_edits(record)
+        used = [each.kind for some in dependencies.values() for each in some]
+        again = used.count("repeat")
+        counts = len(record.calls), len(used) - again, again, sum(map(len, edits.values()))
+        profile = get_profile(self.provider) if self.provider else None
+        for entry in record.entries:  # so that the time of no policy includes first counts
+            counter.count_entry(entry)
+        tallies = []
+        for name, policy in self.policies.items():
+            limit = policy.max_tokens
+            tally = PolicyResult(name, record.id, limit, self.pricing, 1, *counts)
+            tallies.append(tally)
+            try:
+                for call in replay_calls(record, policy, counter, record.calls, profile):
+                    self._add_call(tally, call)
+                    needed, replaced = dependencies.get(call.index, ()), edits.get(call.index, ())
+                    lost = [each.kind for each in missing_dependencies(needed, call.sent, record)]
+                    repeats = sum(each.kind == "repeat" for each in needed)
+                    tally.repeats += repeats
+                    tally.identifiers += len(needed) - repeats
+                    tally.repeated_calls += lost.count("repeat")
+                    tally.lost_identifiers += lost.count("identifier")
+                    tally.edits += len(replaced)
+                    tally.edits_seen += count_visible_edits(replaced, call.sent, record)
+            except PolicyUnavailableError as error:
+                tally.note = str(error)
+            tally.hidden = tally.views * record.hidden
+        return tallies
 
-
-def _add_call(tally: Tally, call: ReplayedCall, prices: Sequence[PriceSheet]) -> None:
-    if call.failure is not None:
-        tally.failed += 1
-        tally.note = f"{type(call.failure).__name__}: {call.failure}"[:200]
-        return
-    tally.measured += 1
-    tally.seconds += call.seconds
-    tally.tokens.append(call.tokens)
-    tally.at.append(call.at)
-    tally.cached += call.cached
-    for sheet in prices:
-        cost = sheet.cost(call.tokens, call.cached, call.idle)
-        tally.costs[sheet.name] = tally.costs.get(sheet.name, 0.0) + cost
-    tally.over_budget += call.is_over
-    tally.invalid += bool(call.violations)
-    for violation in call.violations:
-        tally.violations[violation.rule] = tally.violations.get(violation.rule, 0) + 1
-    for entry, size in zip(call.sent, call.sizes, strict=True):
-        tally.roles[entry.role.value] = tally.roles.get(entry.role.value, 0) + size
+    def _add_call(self, tally: PolicyResult, call: ReplayedCall) -> None:
+        if call.failure is not None:
+            tally.failed += 1
+            tally.note = f"{type(call.failure).__name__}: {call.failure}"[:200]
+            return
+        tally.views += 1
+        tally.seconds += call.seconds
+        tally.tokens_sent += call.tokens
+        tally.peak = max(tally.peak, call.tokens)
+        tally.cached += call.cached
+        for sheet in self.prices:
+            cost = sheet.cost(call.tokens, call.cached, call.idle)
+            tally.costs[sheet.name] = tally.costs.get(sheet.name, 0.0) + cost
+        tally.over_budget += call.is_over
+        tally.invalid += bool(call.violations)
 
 
 def replay(
@@ -184,7 +172,6 @@ def replay(
     counter: Any = "o200k_base",
     executor: Executor | Literal["serial"] | None = None,
     progress: bool = True,
-    finished: str | Path | None = None,
 ) -> ReplayResults:
     """Re-run every recorded call under every policy and measure what would have been sent.
 
@@ -192,9 +179,9 @@ def replay(
     and prices.
 
     Args:
-        conversations: a file, folder, pattern or URL (see `load_conversations`), lists of
-            messages, mappings with a ``messages`` list (``id``, ``tools`` and ``times`` are used
-            where present), or `LabConversation` objects.
+        conversations: a file, folder or pattern (see `load_conversations`), lists of messages,
+            mappings with a ``messages`` list (``id``, ``tools`` and ``times`` are used where
+            present), or `LabConversation` objects.
         policies: by name, a `Curator`, a function that builds one, a `Policy`, or the name of a
             known policy (`peer_names`); a list of known names does as well.
         pricing: price sheet for the ``cost`` column.
@@ -202,15 +189,13 @@ def replay(
             which saves most of the time on long conversations.
         max_tokens: budget for policies given by name.
         counter: encoding, model name or counter for every number.
-        executor: any ``concurrent.futures`` executor; by default one process per core. A cluster's
-            executor works: ``dask.distributed.Client(...).get_executor()``. ``"serial"`` stays in
-            this process.
+        executor: any ``concurrent.futures`` executor, also a cluster's
+            (``dask.distributed.Client(...).get_executor()``); by default one process per core.
+            ``"serial"`` stays in this process.
         progress: show a bar, where rich is installed.
-        finished: a folder for finished conversations. A run that was stopped goes on from there
-            when it is given the same folder.
 
     Raises:
-        ConfigurationError: when a policy, price sheet, executor or folder cannot be used.
+        ConfigurationError: when a policy or price sheet cannot be used.
 
     Examples:
         >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
@@ -218,137 +203,205 @@ def replay(
         >>> results["no curation"].peak > 0
         True
     """
-    started = perf_counter()
-    talks = as_conversations(conversations)
-    chosen = as_policies(policies, max_tokens)
-    sheet = get_prices(pricing)
-    sheets = {**price_sheets(), sheet.name: sheet}
-    # One counter travels with each task, so that its policies share its memory of texts.
-    settings = Settings(get_counter(counter), provider, tuple(sheets.values()))
-    files: dict[int, Path] = {}
-    found: dict[int, dict[str, Tally]] = {}
-    if finished is not None:
-        folder = Path(finished)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        files = {n: _finished_file(folder, talk, chosen, settings) for n, talk in enumerate(talks)}
-        for number, file in files.items():
-            if file.exists():
-                rows = json.loads(file.read_text(encoding="utf-8"))
-                found[number] = {name: Tally(**row) for name, row in rows.items()}
-    pending = [(number, talk) for number, talk in enumerate(talks) if number not in found]
-    tasks = [(bundle, chosen, settings) for bundle in _bundle(pending)]
+    started, sheet = perf_counter(), get_prices(pricing)
+    talks, chosen = as_conversations(conversations), as_policies(policies, max_tokens)
+    prices = {**price_sheets(), sheet.name: sheet}
+    measurement = Measurement(
+        chosen, get_counter(counter), provider, tuple(prices.values()), sheet.name
+    )
     bar: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda _done: None)
     if progress and find_spec("rich"):
-        bar = progress_bar("conversations", len(talks), len(found))
-    with bar as advance, _open_pool(executor, tasks) as pool:
-        for part in _run_tasks(tasks, pool):
-            found.update(part)
-            for number in part.keys() & files.keys():
-                rows = {name: asdict(tally) for name, tally in part[number].items()}
-                write_private(files[number], json.dumps(rows))
-            advance(len(part))
-    tallies = {name: [found[number][name] for number in sorted(found)] for name in chosen}
+        bar = progress_bar("conversations", len(talks))
+    found: dict[int, list[PolicyResult]] = {}
+    with bar as advance, _open_pool(executor, measurement, len(talks)) as pool:
+        for number, tallies in _run_all(measurement, talks, pool):
+            found[number] = tallies
+            advance(1)
+    by_policy: dict[str, list[PolicyResult]] = {}
+    totals: dict[str, PolicyResult] = {}
+    for column, (name, policy) in enumerate(chosen.items()):
+        by_policy[name] = [found[number][column] for number in range(len(talks))]
+        limit = policy.max_tokens
+        totals[name] = PolicyResult(name, "", limit, sheet.name, conversations=len(talks))
+        for each in by_policy[name]:
+            totals[name].add(each)
     return ReplayResults(
-        policies={name: sum_tallies(name, each, sheet.name) for name, each in tallies.items()},
-        tallies=tallies,
+        policies=totals,
+        tallies=by_policy,
         pricing=sheet.name,
         provider=provider or "no",
         seconds=perf_counter() - started,
     )
 
 
-Task = tuple[Sequence[tuple[int, LabConversation]], Mapping[str, Policy], Settings]
-
-
-def _bundle(
-    talks: Iterable[tuple[int, LabConversation]],
-) -> list[list[tuple[int, LabConversation]]]:
-    """Return the longest conversations first, one in each bundle, and short ones together."""
-    bundles: list[list[tuple[int, LabConversation]]] = []
-    size = _BUNDLE
-    for number, talk in sorted(talks, key=lambda pair: -len(pair[1].messages)):
-        if size >= _BUNDLE:
-            bundles.append([])
-            size = 0
-        bundles[-1].append((number, talk))
-        size += len(talk.messages)
-    return bundles
-
-
-def _measure_task(task: Task) -> dict[int, dict[str, Tally]]:
-    bundle, policies, settings = task
-    return {number: measure_conversation(talk, policies, settings) for number, talk in bundle}
-
-
-def _run_tasks(
-    tasks: Sequence[Task], pool: Executor | None
-) -> Iterator[dict[int, dict[str, Tally]]]:
+def _run_all(
+    measurement: Measurement, talks: Sequence[LabConversation], pool: Executor | None
+) -> Iterator[tuple[int, list[PolicyResult]]]:
     if pool is None:
-        yield from map(_measure_task, tasks)
+        yield from enumerate(map(measurement.run, talks))
         return
-    waiting: list[Future[dict[int, dict[str, Tally]]]] = []
-    waiting += [pool.submit(_measure_task, task) for task in tasks]
+    longest_first = sorted(enumerate(talks), key=lambda pair: -len(pair[1].messages))
+    waiting = {pool.submit(measurement.run, talk): number for number, talk in longest_first}
     try:
         for future in as_completed(waiting):
-            yield future.result()
-    except BrokenProcessPool as error:
-        raise ConfigurationError(
-            "a worker process was killed, most often for want of memory. Fix: pass an executor "
-            "with fewer workers, and finished= to keep what is done."
-        ) from error
+            yield waiting[future], future.result()
     finally:
         for future in waiting:
             future.cancel()
 
 
 def _open_pool(
-    executor: Executor | Literal["serial"] | None, tasks: Sequence[Task]
+    executor: Executor | Literal["serial"] | None, measurement: Measurement, count: int
 ) -> AbstractContextManager[Executor | None]:
-    if executor == "serial":
-        return nullcontext(None)
     if executor is not None:
-        if not hasattr(executor, "submit"):
-            raise ConfigurationError(
-                f"executor is {a_type(executor)}. Fix: pass a concurrent.futures "
-                'executor, "serial", or nothing.'
-            )
-        return nullcontext(executor)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if len(tasks) < 2 or (cores or 1) < 2:
+        return nullcontext(None if executor == "serial" else executor)
+    if count < 2 or (os.cpu_count() or 1) < 2:
         return nullcontext(None)
     try:
-        pickle.dumps(tasks[0][1])
+        pickle.dumps(measurement)
     except Exception as error:
         raise ConfigurationError(
             f"a policy cannot travel to another process ({error}). Fix: pass a module-level "
             'function that builds the curator, or executor="serial".'
         ) from error
-    return ProcessPoolExecutor(max_workers=cores, mp_context=get_context("spawn"))
+    return ProcessPoolExecutor(mp_context=get_context("spawn"))
 
 
 @contextmanager
-def progress_bar(title: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
+def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show a bar on standard error, with rich, and hand out ``advance(n)``."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+    from rich.progress import Progress
 
-    columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn(),
-               TimeRemainingColumn(), "left")  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total, completed=done)
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=total)
         yield lambda more: bar.advance(task, more)
 
 
-def _finished_file(
-    folder: Path, talk: LabConversation, policies: Mapping[str, Policy], settings: Settings
-) -> Path:
-    """Return the file of a conversation, named by its content and everything it is measured by.
+class SessionPage:
+    """Every call of a recorded conversation, as the policies would have made it, on one page.
 
-    Policies are compared by name, class and budget; the options of their managers are not seen.
+    At the end of a notebook cell it shows itself; `to_html` writes it.
+
+    Examples:
+        >>> from history_curator import Curator
+        >>> from history_curator.lab import sample_conversation
+        >>> SessionPage(sample_conversation(), {"curator": Curator(max_tokens=8_000)})
+        <SessionPage 24 calls under curator>
     """
-    chosen = [[name, type(each).__name__, each.max_tokens] for name, each in policies.items()]
-    prices = [repr(sheet) for sheet in settings.prices]
-    said = [talk.id, talk.messages, talk.tools, talk.times, talk.hidden]
-    key = [said, chosen, settings.counter.name, settings.provider, prices]
-    digest = hashlib.sha256(json.dumps(key, default=str, sort_keys=True).encode())
-    return folder / f"{digest.hexdigest()[:32]}.json"
+
+    def __init__(
+        self,
+        messages: Sequence[Any],
+        policies: Mapping[str, Any] | Sequence[str],
+        *,
+        max_tokens: int | None = None,
+        tools: Sequence[Any] | None = None,
+        pricing: str | PriceSheet = "anthropic",
+        provider: str = "core",
+        counter: Any = "o200k_base",
+    ) -> None:
+        """Replay the conversation; arguments are those of `replay`, for one or two policies."""
+        chosen = as_policies(policies, max_tokens)
+        if len(chosen) > 2:
+            raise ConfigurationError(
+                f"a page shows one policy or two, not {len(chosen)}. "
+                "Fix: leave some out, or compare them all with replay."
+            )
+        record = LabConversation("session", messages, tools=tools).read()
+        counting, sheet = get_counter(counter), get_prices(pricing)
+        measurement = Measurement(chosen, counting, provider, (sheet,))
+        calls = list(record.calls)
+        if not calls or calls[-1] != len(record.entries) - 1:
+            calls.append(len(record.entries))  # the call that is still to be made
+        tools_of = {c.id: c.name for entry in record.entries for c in entry.tool_calls or ()}
+        self.data: dict[str, Any] = {
+            "kind": "session",
+            "provider": provider,
+            "counter": counting.name,
+            "pricing": sheet.name,
+            "entries": [_entry_data(entry, counting, tools_of) for entry in record.entries],
+            "calls": calls,
+            "policies": [
+                {"name": name, **_policy_data(record, calls, policy, measurement)}
+                for name, policy in chosen.items()
+            ],
+        }
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write a self-contained page and return its path."""
+        return write_private(path, render_session(self.data))
+
+    def _repr_html_(self) -> str:
+        return as_frame(render_session(self.data), height=720, title="Session")
+
+    def __repr__(self) -> str:
+        names = " and ".join(each["name"] for each in self.data["policies"])
+        return f"<SessionPage {len(self.data['calls'])} calls under {names}>"
+
+
+def _entry_data(
+    entry: ConversationEntry, counter: TokenCounter, tools: Mapping[str, str]
+) -> dict[str, Any]:
+    data = {
+        "role": entry.role.value,
+        "tokens": counter.count_entry(entry),
+        "text": entry.content or "",
+        "name": entry.tool_name or entry.name or tools.get(entry.tool_call_id or ""),
+        "calls": [
+            {"id": call.id, "name": call.name, "arguments": call.arguments}
+            for call in entry.tool_calls or ()
+        ],
+    }
+    return {key: value for key, value in data.items() if value not in (None, [], "")}
+
+
+def _policy_data(
+    record: ReadConversation,
+    calls: Sequence[int],
+    policy: Policy,
+    measurement: Measurement,
+) -> dict[str, Any]:
+    """Return each view as the entries it keeps and adds: recorded ones, or -1, -2, … of ``forms``."""
+    counter, profile = measurement.counter, get_profile(measurement.provider or "core")
+    forms: list[dict[str, Any]] = []
+    form_numbers: dict[tuple[Any, ...], int] = {}
+
+    def reference(entry: ConversationEntry) -> int:
+        if id(entry) in record.index_of:
+            return record.index_of[id(entry)]
+        root = record.index_of.get(id(entry.root))
+        key = (root, entry.role, entry.content, entry.action)
+        if key not in form_numbers:
+            forms.append({
+                "index": root, "role": entry.role.value, "text": entry.content or "",
+                "action": entry.action or ("inserted" if root is None else "truncated"),
+                "reason": entry.reason or "", "origin": entry.origin,
+                "tokens": counter.count_entry(entry),
+            })  # fmt: skip
+            form_numbers[key] = -len(forms)
+        return form_numbers[key]
+
+    dependencies = find_dependencies(record)
+    views, lost = [], []
+    for number, call in enumerate(replay_calls(record, policy, counter, calls, profile)):
+        shown = shown_entries(call.sent, record).keys()
+        view = {
+            "keep": call.repeated,
+            "add": [reference(entry) for entry in call.sent[call.repeated :]],
+            "tokens": call.tokens,
+            "cached": call.cached,
+            "cost": round(measurement.prices[0].cost(call.tokens, call.cached, call.idle), 7),
+            "compacted": not shown_entries(call.before, record).keys() <= shown,
+        }
+        faults = ["over the budget"] * call.is_over + [v.message for v in call.violations[:3]]
+        if faults:
+            view["fault"] = "; ".join(faults)[:300]
+        if call.failure is not None:
+            view |= {"compacted": bool(call.before), "failed": str(call.failure)[:200]}
+        views.append(view)
+        lost += [
+            {"call": number, "kind": each.kind, "value": each.value, "sources": each.sources}
+            for each in missing_dependencies(dependencies.get(call.index, ()), call.sent, record)
+        ]
+    return {"max_tokens": policy.max_tokens, "forms": forms, "views": views, "lost": lost}

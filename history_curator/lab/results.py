@@ -1,68 +1,100 @@
-"""The results of a replay: one row for each policy as text, page, DataFrame or JSON, and plots."""
+"""The results of a replay: one row for each policy as text, page, DataFrame or JSON, and a plot."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from io import BytesIO
+from dataclasses import asdict, dataclass, field, fields
+from importlib.resources import files
 from math import hypot
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from history_curator.entries import write_private
 from history_curator.errors import ConfigurationError
-from history_curator.lab.files import import_extra
-from history_curator.lab.tables import Table, count_of, render_page, short_number
+from history_curator.lab.conversations import import_extra
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+class Table(NamedTuple):
+    """A first column of text, columns of numbers, a last one of text where ``text_last`` says so."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    text_last: bool = False
+    faded: frozenset[int] = frozenset()
+
+    def to_rich(self, **style: Any) -> RichTable:
+        """Return the table as rich draws it."""
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        options: dict[str, Any] = {"box": None, "pad_edge": False, "header_style": "bold"}
+        drawn = RichTable(**{**options, "title_justify": "left", **style})
+        texts = {0, len(self.heads) - 1} if self.text_last else {0}
+        for number, head in enumerate(self.heads):
+            if number in texts:
+                drawn.add_column(head, overflow="fold", min_width=None if number else 8)
+            else:
+                drawn.add_column(head, justify="right", no_wrap=True)
+        for number, row in enumerate(self.rows):
+            colour = "bright_black" if number in self.faded else None
+            drawn.add_row(*map(Text, row), style=colour)
+        return drawn
+
+    def to_text(self) -> str:
+        """Return the table as plain lines."""
+        console = import_extra("rich.console", "cli").Console(width=300, color_system=None)
+        with console.capture() as captured:
+            console.print(self.to_rich())
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def count_of(count: int, noun: str) -> str:
+    """Return a count with its noun, such as ``1 call`` or ``1,200 calls``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def short_number(number: float) -> str:
+    """Return a number of tokens in short, such as ``1.25M`` or ``980.00k``."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            return f"{number / size:.2f}{unit}"
+    return str(round(number))
+
+
+def render_page(title: str, values: Mapping[str, Any]) -> str:
+    """Return one HTML page without scripts; text from logs stays text.
+
+    ``values`` holds any of ``heading subline sentences tables legend notes``.
+    """
+    jinja2, folder = import_extra("jinja2", "cli"), files("history_curator.lab")
+    style = (folder / "page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined)
+    template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
+    page: str = template.render(title=title, style=style, policy=policy, **values)
+    return page
 
 
 @dataclass(slots=True)
-class Tally:
-    """The sums of one policy on one conversation, by the names of `PolicyResult`.
-
-    ``used_before``, ``made_again`` and ``edited`` describe the conversation, whatever the policy
-    did: identifiers that an earlier message held, calls made again, edits of lines shown before.
-    ``tokens`` and ``at`` (the index of the answer) have one number for each measured call.
-    """
-
-    conversation: str
-    calls: int = 0
-    used_before: int = 0
-    made_again: int = 0
-    edited: int = 0
-    measured: int = 0
-    failed: int = 0
-    tokens: list[int] = field(default_factory=list)
-    at: list[int] = field(default_factory=list)
-    cached: int = 0
-    costs: dict[str, float] = field(default_factory=dict)
-    over_budget: int = 0
-    budget_use: float = 0.0
-    invalid: int = 0
-    violations: dict[str, int] = field(default_factory=dict)
-    identifiers: int = 0
-    lost_identifiers: int = 0
-    repeats: int = 0
-    repeated_calls: int = 0
-    edits: int = 0
-    edits_seen: int = 0
-    seconds: float = 0.0
-    roles: dict[str, int] = field(default_factory=dict)
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class PolicyResult:
-    """One policy over all conversations.
+    """The sums of one policy over one conversation, or over all.
 
     Attributes:
-        budget_use: mean request over the budget, or None without one.
-        cached_share: tokens that repeat the start of the request before, over tokens sent.
-        cost, costs: by the chosen price sheet, and by every sheet.
-        invalid, over_budget, failed: requests that the provider's rules refuse, requests above
-            the budget, and calls for which the policy gave no view.
+        used_before, made_again, edited: what the conversations hold, whatever the policy did:
+            identifiers that an earlier message held, calls made again, edits of lines shown before.
+        views: calls for which the policy gave a view; for the others it ``failed``.
+        hidden: tokens sent that the record lacks; they use no budget.
+        costs: by price sheet; ``cost`` is that of the sheet named ``pricing``.
+        invalid, over_budget: requests that the provider's rules refuse, or above the budget.
         lost_identifiers, identifiers: argument values that were visible only in messages left
             out, of all that an earlier message held.
         repeated_calls, repeats: calls made again whose earlier result was left out, of all.
@@ -71,28 +103,67 @@ class PolicyResult:
     """
 
     name: str
+    conversation: str = ""
+    max_tokens: int | None = None
+    pricing: str = "none"
     conversations: int = 1
     calls: int = 0
-    measured: bool = True
-    tokens_sent: int = 0
-    peak: int = 0
-    budget_use: float | None = None
-    cached_share: float = 0.0
-    cost: float = 0.0
-    costs: Mapping[str, float] = field(default_factory=dict)
-    invalid: int = 0
-    over_budget: int = 0
+    used_before: int = 0
+    made_again: int = 0
+    edited: int = 0
+    views: int = 0
     failed: int = 0
-    violations: Mapping[str, int] = field(default_factory=dict)
-    lost_identifiers: int = 0
+    tokens_sent: int = 0
+    hidden: int = 0
+    peak: int = 0
+    cached: int = 0
+    costs: dict[str, float] = field(default_factory=dict)
+    over_budget: int = 0
+    invalid: int = 0
     identifiers: int = 0
-    repeated_calls: int = 0
+    lost_identifiers: int = 0
     repeats: int = 0
+    repeated_calls: int = 0
     edits: int = 0
     edits_seen: int = 0
-    ms_per_view: float = 0.0
-    roles: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
     note: str = ""
+
+    def add(self, other: PolicyResult) -> None:
+        """Add the sums of another conversation."""
+        for name in _SUMMED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.peak = max(self.peak, other.peak)
+        self.note = other.note or self.note
+        for sheet, cost in other.costs.items():
+            self.costs[sheet] = self.costs.get(sheet, 0.0) + cost
+
+    @property
+    def measured(self) -> bool:
+        """Whether the policy could be run at all."""
+        return self.views + self.failed > 0
+
+    @property
+    def cost(self) -> float:
+        """The cost by the chosen price sheet."""
+        return self.costs.get(self.pricing, 0.0)
+
+    @property
+    def budget_use(self) -> float | None:
+        """The mean request over the budget, or None without one."""
+        if not self.max_tokens or not self.views:
+            return None
+        return (self.tokens_sent - self.hidden) / self.views / self.max_tokens
+
+    @property
+    def cached_share(self) -> float:
+        """Tokens that repeat the start of the request before, over tokens sent."""
+        return self.cached / self.tokens_sent if self.tokens_sent else 0.0
+
+    @property
+    def ms_per_view(self) -> float:
+        """The mean time to make a view."""
+        return 1000 * self.seconds / self.views if self.views else 0.0
 
     @property
     def missed(self) -> float:
@@ -112,42 +183,15 @@ class PolicyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return {**asdict(self), "missed": self.missed, "edits_share": self.edits_share}
+        return {**asdict(self), **{name: getattr(self, name) for name in _DERIVED}}
 
 
-_SUMMED = ("calls", "over_budget", "invalid", "failed", "lost_identifiers", "identifiers",
-           "repeated_calls", "repeats", "edits", "edits_seen")  # fmt: skip
-
-
-def sum_tallies(name: str, tallies: Sequence[Tally], pricing: str) -> PolicyResult:
-    """Return the result of one policy from its tallies."""
-    sums = {key: sum(getattr(tally, key) for tally in tallies) for key in _SUMMED}
-    measured = sum(tally.measured for tally in tallies)
-    tokens = sum(sum(tally.tokens) for tally in tallies)
-    budget_use = sum(tally.budget_use for tally in tallies)
-    costs: Counter[str] = Counter()
-    violations: Counter[str] = Counter()
-    roles: Counter[str] = Counter()
-    for tally in tallies:
-        costs.update(tally.costs)
-        violations.update(tally.violations)
-        roles.update(tally.roles)
-    return PolicyResult(
-        name=name,
-        conversations=len(tallies),
-        measured=measured + sums["failed"] > 0,
-        tokens_sent=tokens,
-        peak=max((max(tally.tokens, default=0) for tally in tallies), default=0),
-        budget_use=budget_use / measured if budget_use and measured else None,
-        cached_share=sum(tally.cached for tally in tallies) / tokens if tokens else 0.0,
-        cost=costs.get(pricing, 0.0),
-        costs=dict(costs),
-        violations=dict(sorted(violations.items())),
-        ms_per_view=1000 * sum(t.seconds for t in tallies) / measured if measured else 0.0,
-        roles=dict(sorted(roles.items())),
-        note=next((tally.note for tally in reversed(tallies) if tally.note), ""),
-        **sums,
-    )
+_SUMMED = [
+    each.name
+    for each in fields(PolicyResult)
+    if each.type in ("int", "float") and each.name not in ("conversations", "peak")
+]
+_DERIVED = ("cost", "budget_use", "cached_share", "ms_per_view", "missed", "edits_share")
 
 
 def _percent(value: float | None, digits: int = 0) -> str:
@@ -183,19 +227,19 @@ class ReplayResults:
         >>> from history_curator.lab import replay
         >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
         >>> results = replay([talk], {"all": "no curation"}, progress=False, executor="serial")
-        >>> results["all"].calls
-        1
+        >>> results["all"].calls, results.recommend()
+        (1, 'all')
 
     Attributes:
         policies: results by policy name.
-        tallies: for each policy, one `Tally` for each conversation.
+        tallies: for each policy its results on each conversation.
         pricing: the price sheet behind ``cost``.
         provider: the rules behind ``invalid``.
         seconds: how long the replay took.
     """
 
     policies: Mapping[str, PolicyResult]
-    tallies: Mapping[str, Sequence[Tally]] = field(repr=False)
+    tallies: Mapping[str, Sequence[PolicyResult]] = field(repr=False)
     pricing: str
     provider: str
     seconds: float
@@ -255,18 +299,11 @@ class ReplayResults:
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
         return f"{frame.to_html(index=False)}{notes}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {
-            "pricing": self.pricing,
-            "provider": self.provider,
-            "seconds": round(self.seconds, 3),
-            "policies": [result.to_dict() for result in self.policies.values()],
-        }
-
     def to_json(self, path: str | Path | None = None) -> str:
         """Return the results as JSON text, and write it to ``path`` when one is given."""
-        return write_if_named(json.dumps(self.to_dict(), indent=2), path)
+        rows = [result.to_dict() for result in self.policies.values()]
+        data = {"pricing": self.pricing, "provider": self.provider, "policies": rows}
+        return write_if_named(json.dumps(data, indent=2), path)
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """Return the table as Markdown, and write it to ``path`` when one is given."""
@@ -278,49 +315,63 @@ class ReplayResults:
 
     def to_html(self, path: str | Path) -> Path:
         """Write one self-contained page with the recommendation, the table and its legend."""
-        advice = recommend(self)
         grey = "Grey rows: a request was invalid, over the budget or not made."
         values = {
-            "heading": f"Use {advice.name}", "subline": self.about(), "sentences": [advice.why],
-            "tables": [self.table(full=True)],
-            "legend": self.legend(full=True), "notes": [grey, *self.notes()],
+            "heading": f"Use {self.recommend()}", "subline": self.about(),
+            "tables": [self.table(full=True)], "legend": self.legend(full=True),
+            "notes": [grey, *self.notes()],
         }  # fmt: skip
         return write_private(path, render_page("Policies compared", values))
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame, one row for each policy; ``costs.anthropic`` is a column.
-
-        Raises:
-            ImportError: with the command that installs pandas.
-        """
+        """Return a pandas DataFrame, one row for each policy; ``costs.anthropic`` is a column."""
         rows = [result.to_dict() for result in self.policies.values()]
         return import_extra("pandas").json_normalize(rows).set_index("name")
 
     def to_parquet(self, path: str | Path) -> None:
-        """Write one row for each policy and conversation as Parquet, to a file or an object store.
-
-        ``tokens`` and ``at`` are lists with one number for each call.
-
-        Raises:
-            ImportError: with the command that installs pyarrow.
-        """
+        """Write one row for each policy and conversation as a Parquet file."""
         import_extra("pyarrow", "scale")
-        rows = [{"policy": name, **asdict(t)} for name, some in self.tallies.items() for t in some]
-        buffer = BytesIO()
-        import_extra("pandas").json_normalize(rows).to_parquet(buffer)
-        if "://" in str(path):
-            with import_extra("fsspec", "scale").open(str(path), "wb") as target:
-                target.write(buffer.getvalue())
-        else:
-            write_private(path, buffer.getvalue())
+        rows = [each.to_dict() for some in self.tallies.values() for each in some]
+        import_extra("pandas").json_normalize(rows).to_parquet(str(path))
 
     def frontier(self) -> list[str]:
-        """Return the sound policies no other beats on both cost and missed, cheapest first."""
-        return [each.name for each in frontier([p for p in self.policies.values() if p.measured])]
+        """Return the sound policies no other beats on both cost and missed, cheapest first.
 
-    def recommend(self, max_missed: float | None = None) -> Recommendation:
-        """Name the policy to use and say why; see `recommend`."""
-        return recommend(self, max_missed=max_missed)
+        Where no policy is sound, those that gave every view are compared.
+        """
+        measured = [each for each in self.policies.values() if each.measured and each.tokens_sent]
+        sound = [each for each in measured if each.sound]
+        candidates = sound or [each for each in measured if not each.failed] or measured
+        best: list[PolicyResult] = []
+        for each in sorted(candidates, key=lambda one: (one.cost, one.missed)):
+            if not best or each.missed < best[-1].missed:
+                best.append(each)
+        return [each.name for each in best]
+
+    def recommend(self, max_missed: float | None = None) -> str:
+        """Return the name of the policy on the frontier to use.
+
+        Without ``max_missed`` it is the one nearest to the best cost and the best missed at once;
+        with it the cheapest within, or when none is, the one that loses least.
+
+        Raises:
+            ConfigurationError: when there is no measurement to judge by.
+        """
+        line = [self.policies[name] for name in self.frontier()]
+        if not line:
+            notes = "; ".join(f"{p.name}: {p.note}" for p in self.policies.values() if p.note)
+            raise ConfigurationError(
+                f"no policy made a single request. {notes or 'No message answers another one.'} "
+                "Fix: pass conversations that a model has answered, and policies that can run."
+            )
+        first, last = line[0], line[-1]
+        if max_missed is not None:
+            return next((each.name for each in line if each.missed <= max_missed), last.name)
+        across, up = last.cost - first.cost or 1.0, first.missed - last.missed or 1.0
+        distances = [
+            hypot((p.cost - first.cost) / across, (p.missed - last.missed) / up) for p in line
+        ]
+        return line[distances.index(min(distances))].name
 
 
 def write_if_named(text: str, path: str | Path | None) -> str:
@@ -330,101 +381,22 @@ def write_if_named(text: str, path: str | Path | None) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """The policy to use, the frontier it was taken from, and why; ``str`` of it is a paragraph."""
+def plot_frontier(results: ReplayResults, ax: Any = None) -> Any:
+    """Draw cost against missed; the line joins the policies that no other beats on both.
 
-    name: str
-    why: str
-    frontier: tuple[str, ...]
-    ruled_out: tuple[tuple[str, str], ...] = ()
-
-    def __str__(self) -> str:
-        return self.why
-
-
-def frontier(results: Sequence[PolicyResult]) -> list[PolicyResult]:
-    """Return the sound policies no other beats on both cost and missed, cheapest first.
-
-    A policy with a request that is invalid, over the budget or missing cannot be used, so it is
-    not compared, unless every policy has one; then those that gave every view are.
+    A policy that broke its budget or the provider's rules is drawn hollow.
     """
-    sound = [each for each in results if each.sound]
-    candidates = sound or [each for each in results if not each.failed] or results
-    best: list[PolicyResult] = []
-    for each in sorted(candidates, key=lambda one: (one.cost, one.missed)):
-        if not best or each.missed < best[-1].missed:
-            best.append(each)
-    return best
-
-
-def recommend(results: ReplayResults, max_missed: float | None = None) -> Recommendation:
-    """Return the policy to use, of those on the cost/missed frontier.
-
-    Without ``max_missed`` it is the one nearest to the best cost and the best missed at once; with
-    it the cheapest within, or when none is, the one that loses least.
-
-    Raises:
-        ConfigurationError: when there is no measurement to judge by.
-
-    Examples:
-        >>> from history_curator.lab import replay
-        >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
-        >>> recommend(replay([talk], ["no curation"], progress=False, executor="serial")).name
-        'no curation'
-    """
-    measured = [each for each in results.policies.values() if each.measured and each.tokens_sent]
-    if not measured:
-        raise ConfigurationError(_why_nothing(results))
-    ruled_out = tuple((each.name, _faults_of(each)) for each in measured if not each.sound)
-    line = frontier(measured)
-    first, last, reasons = line[0], line[-1], []
-    if max_missed is None:
-        across, up = last.cost - first.cost or 1.0, first.missed - last.missed or 1.0
-        distances = [
-            hypot((p.cost - first.cost) / across, (p.missed - last.missed) / up) for p in line
-        ]
-        chosen = line[distances.index(min(distances))]
-    else:
-        chosen = next((each for each in line if each.missed <= max_missed), last)
-        if not chosen.sound or chosen.missed > max_missed:
-            reasons.append(
-                f"No sound policy stays within a missed of {max_missed:.2%}; the closest is "
-                f"{chosen.name} ({chosen.missed:.2%})."
-            )
-    reasons.append(
-        f"Use {chosen.name}: cost {chosen.cost:.3f} ({results.pricing}), missed "
-        f"{chosen.missed:.2%}, {chosen.cached_share:.0%} of its tokens repeat the request before."
-    )
-    for each in line:
-        if each.cost < chosen.cost:
-            reasons.append(
-                f"{each.name} is cheaper ({each.cost:.3f}) but loses more ({each.missed:.2%})."
-            )
-        elif each is not chosen:
-            reasons.append(f"{each.name} loses less ({each.missed:.2%}) but costs {each.cost:.3f}.")
-    if not chosen.sound:
-        reasons.append(
-            "No policy made only valid requests within budget; this one is the least bad."
-        )
-    elif ruled_out:
-        named = "; ".join(f"{name} ({fault})" for name, fault in ruled_out)
-        reasons.append(f"Ruled out: {named}.")
-    return Recommendation(chosen.name, " ".join(reasons), tuple(p.name for p in line), ruled_out)
-
-
-def _why_nothing(results: ReplayResults) -> str:
-    if not any(each.calls for each in results.policies.values()):
-        return (
-            "there was no call to replay: no message of the assistant follows another one. "
-            "Fix: pass conversations that a model has answered."
-        )
-    if refused := next((each for each in results.policies.values() if each.failed), None):
-        return f"no policy made a single request. {refused.name}: {refused.note}"
-    return "no policy was measured. Fix: install the peers, or add a curator of your own."
-
-
-def _faults_of(each: PolicyResult) -> str:
-    faults = (each.invalid, "refused by the provider"), (each.over_budget, "over the budget")
-    counts = [f"{count:,} requests {what}" for count, what in faults if count]
-    return ", ".join(counts + [f"{each.failed:,} calls without a view"] * bool(each.failed))
+    if ax is None:
+        _, ax = import_extra("matplotlib.pyplot").subplots(figsize=(8, 4.5), layout="constrained")
+    line = [results[name] for name in results.frontier()]
+    ax.plot([p.cost for p in line], [100 * p.missed for p in line], color="#9aa3b2", linewidth=1)
+    for number, each in enumerate(each for each in results.policies.values() if each.measured):
+        colour, place = f"C{number}", (each.cost, 100 * each.missed)
+        face = colour if each.sound else "none"
+        ax.scatter(*place, s=70, facecolor=face, edgecolor=colour, linewidth=1.6, zorder=2)
+        offset = (7, 5 - 12 * (number % 2))
+        ax.annotate(each.name, place, xytext=offset, textcoords="offset points", fontsize=9)
+    ax.margins(0.15)
+    ax.set(xlabel=f"cost ({results.pricing})", ylabel="missed, % of what was needed later")
+    ax.set_title("Cost and missed (lower left is better)")
+    return ax

@@ -40,7 +40,7 @@ class TestDoctor:
     def test_a_wrong_path_is_one_line(self, tmp_path: Path) -> None:
         result = CliRunner().invoke(app, ["doctor", str(tmp_path / "no")])
         assert result.exit_code == 2
-        assert "is not there" in result.output
+        assert "No such file" in result.output
 
     @pytest.mark.parametrize("option", ["--html", "-o"])
     def test_where_it_cannot_write_it_does_not_begin(

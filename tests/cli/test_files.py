@@ -4,14 +4,13 @@ import gzip
 import io
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from history_curator.errors import ConversionError
-from history_curator.lab.files import read_file
+from history_curator.lab.conversations import read_file
 from tests.support.messages import assistant, call, result, system, user
 
 TALK = [system(), user("weather?"), call("c1", name="weather", city="Oslo"), result("c1", "rain"),
@@ -99,66 +98,6 @@ class TestFormats:
         assert found.conversations[0].messages == TALK
         assert json.loads(found.dumps([TALK])) == body
 
-    def test_a_system_field_beside_langchain_dumps(self, tmp_path: Path) -> None:
-        core = pytest.importorskip("langchain_core.messages", reason="langchain-core is absent")
-        from langchain_core.load import dumpd
-
-        rows = [dumpd(message) for message in core.convert_to_messages(TALK[1:])]
-        body = {"system": "be kind", "messages": rows}
-        found = read_file(store(tmp_path / "lc.json", json.dumps(body)))
-        stored = found.conversations[0]
-        assert (stored.messages[0].type, stored.messages[0].content) == ("system", "be kind")
-        assert json.loads(found.dumps([stored.messages])) == body
-
-    @pytest.mark.parametrize("nested", [False, True])
-    def test_a_chat_store_has_one_conversation_per_key(self, tmp_path: Path, nested: bool) -> None:
-        llms = pytest.importorskip("llama_index.core.llms", reason="llama-index-core is absent")
-        rows = {
-            key: [llms.ChatMessage(role="user", content=key).model_dump(mode="json")]
-            for key in ("ann", "bob")
-        }
-        body: Any = {"store": rows, "class_name": "SimpleChatStore"}
-        body = {"chat_store": body, "token_limit": 9} if nested else body
-        path = store(tmp_path / "li.json", json.dumps(body))
-        found = read_file(path)
-        assert [each.id for each in found.conversations] == [f"{path}#ann", f"{path}#bob"]
-        assert [each.messages[0].content for each in found.conversations] == ["ann", "bob"]
-        again = found.dumps([each.messages for each in found.conversations])
-        assert json.loads(again) == body
-        changed = json.loads(found.dumps([[], found.conversations[1].messages]))
-        kept = changed["chat_store"]["store"] if nested else changed["store"]
-        assert kept == {"ann": [], "bob": rows["bob"]}
-
-    @pytest.mark.parametrize("form", ["dumpd", "messages_to_dict", "model_dump"])
-    def test_langchain_dumps(self, tmp_path: Path, form: str) -> None:
-        core = pytest.importorskip("langchain_core.messages", reason="langchain-core is absent")
-        from langchain_core.load import dumpd
-
-        messages = core.convert_to_messages(TALK)
-        dumps: dict[str, Callable[[], Any]] = {
-            "dumpd": lambda: [dumpd(message) for message in messages],
-            "messages_to_dict": lambda: core.messages_to_dict(messages),
-            "model_dump": lambda: [message.model_dump(mode="json") for message in messages],
-        }
-        rows = dumps[form]()
-        found = read_file(store(tmp_path / "lc.json", json.dumps(rows)))
-        stored = found.conversations[0]
-        assert [type(each) for each in stored.messages] == [type(each) for each in messages]
-        assert stored.messages[2].tool_calls == messages[2].tool_calls
-        assert json.loads(found.dumps([stored.messages])) == json.loads(json.dumps(rows))
-
-    @pytest.mark.parametrize("inside_store", [False, True])
-    def test_llamaindex_dumps(self, tmp_path: Path, inside_store: bool) -> None:
-        llms = pytest.importorskip("llama_index.core.llms", reason="llama-index-core is absent")
-        messages = [llms.ChatMessage(role="user", content="hi"),
-                    llms.ChatMessage(role="assistant", content="hello")]  # fmt: skip
-        rows: Any = [message.model_dump(mode="json") for message in messages]
-        body = {"store": {"chat_history": rows}, "class_name": "x"} if inside_store else rows
-        found = read_file(store(tmp_path / "li.json", json.dumps(body)))
-        stored = found.conversations[0]
-        assert [each.content for each in stored.messages] == ["hi", "hello"]
-        assert json.loads(found.dumps([stored.messages])) == body
-
 
 class TestErrors:
     @pytest.mark.parametrize(
@@ -183,9 +122,3 @@ class TestErrors:
         path.write_bytes(b"\x1f\x8b rubbish")
         with pytest.raises(ConversionError, match="gzip"):
             read_file(str(path))
-
-    def test_a_broken_dump_names_the_message(self, tmp_path: Path) -> None:
-        pytest.importorskip("langchain_core", reason="langchain-core is absent")
-        rows = [{"type": "human", "data": {"content": "hi"}}, {"type": "human"}]
-        with pytest.raises(ConversionError, match=r"messages\[1\]"):
-            read_file(store(tmp_path / "bad.json", json.dumps(rows)))

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import pickle
-import signal
-from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -30,14 +27,14 @@ from history_curator.lab import (
     replay,
     sample_conversation,
 )
-from history_curator.lab.policies import JoinedCounter, as_policies
-from history_curator.lab.replay import Settings
+from history_curator.lab.policies import as_policies
+from history_curator.lab.replay import Measurement
 from history_curator.testing.strategies import conversations
 from history_curator.tokens import get_counter
 from tests.support.data import load
 from tests.support.messages import assistant, call, result, system, user
 
-PEERS = ["trim_messages", "clear-tool-uses", "ChatMemoryBuffer", "Memory"]
+PEERS = ["trim_messages", "clear-tool-uses", "ChatMemoryBuffer"]
 
 
 def session(turns: int = 12, words: int = 60) -> list[dict[str, Any]]:
@@ -62,7 +59,7 @@ def run(conversations: Any, policies: Any, **options: Any) -> Any:
 def numbers(results: Any) -> list[dict[str, Any]]:
     rows = [result.to_dict() for result in results.policies.values()]
     for row in rows:
-        del row["ms_per_view"]
+        del row["ms_per_view"], row["seconds"]
     return rows
 
 
@@ -71,7 +68,6 @@ class TestMeasuring:
         messages = session(3)
         found = run([messages], ["no curation"])
         expected = [count_tokens(messages[:at]) for at in (2, 4, 6, 8, 10)]
-        assert found.tallies["no curation"][0].tokens == expected
         assert found["no curation"].tokens_sent == sum(expected)
         assert found["no curation"].peak == expected[-1]
 
@@ -191,7 +187,7 @@ class TestPolicies:
         assert not found["absent"].measured
         assert "pip install" in found["absent"].note
         assert "skipped" in str(found)
-        assert found.recommend().name == "all"
+        assert found.recommend() == "all"
 
     @pytest.mark.parametrize("policies", [{}, {"x": 3}, ["acme"], ["curator"]])
     def test_a_policy_that_cannot_be_used_is_named(self, policies: Any) -> None:
@@ -199,23 +195,16 @@ class TestPolicies:
             run([session(2)], policies)
 
     def test_a_manager_is_not_a_policy(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"Curator\(SlidingWindowManager\(...\)"):
+        with pytest.raises(ConfigurationError, match="pass a Curator"):
             run([session(2)], {"a": SlidingWindowManager(4)})
-
-    def test_the_buffer_counts_joined_text_as_its_tokenizer_would(self) -> None:
-        counter = get_counter("o200k_base")
-        contents = ["hello world", "", 'a tool said: {"x": 1}', "次の質問です", "None", "end."]
-        joined = JoinedCounter(contents, counter)
-        for upto in range(1, len(contents) + 1):
-            joined.upto = upto
-            for start in range(upto):
-                text = " ".join(contents[start:upto])
-                assert len(joined(text)) == counter.count(text), (start, upto)
 
     def test_policies_of_a_task_share_one_counter(self) -> None:
         policies = as_policies(["curator", "sliding"], 900)
-        task = pickle.loads(pickle.dumps((policies, Settings(get_counter("o200k_base")))))
-        counters = {id(task[1].counter), *(id(each.curator.counter) for each in task[0].values())}
+        task = pickle.loads(pickle.dumps(Measurement(policies, get_counter("o200k_base"))))
+        counters = {
+            id(task.counter),
+            *(id(each.curator.counter) for each in task.policies.values()),
+        }
         assert len(counters) == 1
 
 
@@ -298,93 +287,12 @@ class TestSources:
         assert run(folder, ["no curation"])["no curation"].conversations == 2
 
     def test_a_source_without_conversations_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(ConversionError, match="holds no conversations"):
+        with pytest.raises(ConversionError, match="holds no file to read"):
             load_conversations(tmp_path)
-
-    def test_an_object_store_is_read_and_written(self) -> None:
-        fsspec = pytest.importorskip("fsspec", reason="fsspec is absent")
-        pytest.importorskip("pyarrow", reason="pyarrow is absent")
-        store = fsspec.filesystem("memory")
-        row = json.dumps({"messages": [user("hi"), assistant("yes")]}) + "\n"
-        store.pipe("/logs/one.jsonl.gz", gzip.compress(2 * row.encode()))
-        store.pipe("/logs/two.json", json.dumps([user("hi"), assistant("yes")]).encode())
-        store.pipe("/logs/notes.txt", b"no")
-        assert len(load_conversations("memory://logs")) == 3
-        assert len(load_conversations("memory://logs/*.gz")) == 2
-        assert len(load_conversations("memory://logs/two.json")) == 1
-        run([session(3)], ["no curation"]).to_parquet("memory://out/results.parquet")
-        assert store.cat("/out/results.parquet")[:4] == b"PAR1"
-
-
-class Counted:
-    """Writes a line for every conversation it is started on."""
-
-    max_tokens = None
-
-    def __init__(self, path: Path, stop_at: int = 10**6) -> None:
-        self.path, self.stop_at = path, stop_at
-
-    def start(self, conversation: Any, counter: Any) -> Any:
-        seen = self.path.read_text().splitlines() if self.path.exists() else []
-        if len(seen) >= self.stop_at:
-            raise KeyboardInterrupt
-        self.path.write_text("\n".join([*seen, conversation.id]) + "\n")
-        return NoCuration().start(conversation, counter)
-
-
-class TestStoppedRuns:
-    def test_a_stopped_run_goes_on_where_it_was(self, tmp_path: Path) -> None:
-        talks = [{"id": f"t{n}", "messages": session(60)} for n in range(4)]
-        log = tmp_path / "log.txt"
-        with pytest.raises(KeyboardInterrupt):
-            run(talks, {"all": Counted(log, stop_at=2)}, finished=tmp_path / "run")
-        assert len(log.read_text().split()) == 2
-        results = run(talks, {"all": Counted(log)}, finished=tmp_path / "run")
-        assert sorted(log.read_text().split()) == ["t0", "t1", "t2", "t3"]
-        assert numbers(results) == numbers(run(talks, {"all": NoCuration()}))
-
-    @pytest.mark.parametrize(
-        "change",
-        [{"conversations": [session(6)]}, {"provider": "openai"}, {"counter": "cl100k_base"},
-         {"policies": {"all": NoCuration(9)}}],
-    )  # fmt: skip
-    def test_anything_that_changes_is_measured_again(
-        self, tmp_path: Path, change: dict[str, Any]
-    ) -> None:
-        options = {"conversations": [session(5)], "policies": {"all": NoCuration()}}
-        run(**options, finished=tmp_path)
-        run(**options, finished=tmp_path)
-        assert len(list(tmp_path.iterdir())) == 1
-        run(**{**options, **change}, finished=tmp_path)
-        assert len(list(tmp_path.iterdir())) == 2
-
-
-class Deadly:
-    """Kills the worker it runs on, once."""
-
-    max_tokens = None
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def start(self, conversation: Any, counter: Any) -> Any:
-        try:
-            self.mark.touch(exist_ok=False)
-        except FileExistsError:
-            return NoCuration().start(conversation, counter)
-        return os.kill(os.getpid(), signal.SIGKILL)
 
 
 class TestExecutors:
     policies = MappingProxyType({"mine": Curator(max_tokens=900), "all": NoCuration()})
-
-    @pytest.fixture
-    def dask(self) -> Iterator[Executor]:
-        distributed = pytest.importorskip("distributed", reason="dask.distributed is absent")
-        options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None,
-                   "processes": True}  # fmt: skip
-        with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
-            yield client.get_executor()
 
     def test_processes_threads_and_serial_agree(self) -> None:
         talks = [{"id": str(n), "messages": session(n, words=40)} for n in (50, 30, 40)]
@@ -394,26 +302,9 @@ class TestExecutors:
         with ThreadPoolExecutor(2) as threads:
             assert numbers(run(talks, self.policies, executor=threads)) == numbers(serial)
 
-    def test_a_dask_cluster_agrees_and_runs_a_lost_task_again(
-        self, dask: Executor, tmp_path: Path
-    ) -> None:
-        talks = [session(60, words=20) for _ in range(2)]
-        found = run(talks, {"all": Deadly(tmp_path / "dead")}, executor=dask)
-        assert (tmp_path / "dead").exists()
-        assert numbers(found) == numbers(run(talks, {"all": NoCuration()}))
-
-    def test_a_dead_process_of_the_pool_is_explained(self, tmp_path: Path) -> None:
-        talks = [session(60, words=20) for _ in range(4)]
-        with pytest.raises(ConfigurationError, match="finished="):
-            run(talks, {"all": Deadly(tmp_path / "dead")}, executor=None)
-
     def test_a_policy_that_cannot_travel_is_explained(self) -> None:
         with pytest.raises(ConfigurationError, match="module-level"):
             run([session(60), session(60)], {"mine": lambda: build() or None}, executor=None)
-
-    def test_an_object_that_is_no_executor_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="executor"):
-            run([session(2)], ["no curation"], executor=3)
 
     def test_the_bar_is_drawn_on_standard_error(self, capsys: pytest.CaptureFixture[str]) -> None:
         run([session(2)], ["no curation"], progress=True)
@@ -430,4 +321,4 @@ def test_the_default_is_sound_and_recommended_on_real_sessions(sessions: int) ->
     found = run(talks[:sessions], ["curator", *PEERS], max_tokens=32_000, executor=None)
     assert found["curator"].sound, found["curator"].note
     assert "curator" in found.frontier(), str(found)
-    assert found.recommend().name == "curator"
+    assert found.recommend() == "curator"

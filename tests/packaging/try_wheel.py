@@ -95,7 +95,7 @@ USES: dict[str, tuple[str, list[tuple[list[str], int]]]] = {
     "lab": ("import matplotlib; matplotlib.use('Agg')\n" + REPLAY
             + "plot_frontier(results); results.to_frame()\n", [(["compare", "talk.json"], 0)]),
     "scale": (REPLAY + "results.to_parquet('r.parquet')\n",
-              [(["compare", "file://{cwd}/talk.json", "-o", "r.parquet"], 0)]),
+              [(["compare", "talk.json", "-o", "r.parquet"], 0)]),
 }  # fmt: skip
 
 
