@@ -19,53 +19,9 @@ from history_curator.config import CuratorConfig, CuratorOptions
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers import build_managers
-from history_curator.record.branches import Branch, Branches  # alias until all rooms have landed
-from history_curator.record.prune import prune_connection  # alias until all rooms have landed
-from history_curator.record.retention import (  # alias until all rooms have landed
-    Retention,
-    entries_of,
-)
 from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
 from history_curator.run_steps import Call, Steps
-from history_curator.run_steps import Call as Ask  # alias until all rooms have landed
-from history_curator.run_steps import Steps as Body  # alias until all rooms have landed
-from history_curator.run_steps import run_async as adrive  # alias until all rooms have landed
-from history_curator.run_steps import run_sync as drive  # alias until all rooms have landed
 from history_curator.tokens import read_usage, window_margin
-
-__all__ = [
-    "MOST_MARKS",
-    "RETRIES",
-    "SHRINK",
-    "Ask",
-    "Asked",
-    "Body",
-    "Branch",
-    "Branches",
-    "Budget",
-    "ConfigSource",
-    "CuratedCall",
-    "CuratedModelCall",
-    "Retention",
-    "Window",
-    "actions_of",
-    "adrive",
-    "answer_is_apart",
-    "as_managers",
-    "budget_of",
-    "drive",
-    "entries_of",
-    "is_fraction",
-    "is_share",
-    "is_too_long",
-    "load_settings",
-    "mark_prefix",
-    "mark_view",
-    "prune_connection",
-    "rebuilt",
-    "rules_for",
-    "share_of",
-]
 
 M = TypeVar("M")
 
@@ -75,10 +31,7 @@ _UNKNOWN_OUTPUT = 4_096
 """Tokens left for the answer of a model that does not say how much it writes."""
 
 _INPUT_ALONE = frozenset({272_000})
-"""Limits that OpenAI states for the input alone: GPT-5 takes 400,000, of which 128,000 are answer.
-
-Its other limits (128,000, 200,000, 400,000, 1,050,000…) are whole windows.
-"""
+"""Limits that OpenAI states for the input alone: GPT-5's; its others are whole windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +256,7 @@ _TOO_MANY_REQUESTS = 429
 def is_too_long(error: Exception) -> bool:
     """Return whether a provider says by an error that the request was too long for its model.
 
-    LangChain has an error class for it. Others are known by their words, as OpenAI, Anthropic,
-    Gemini, Bedrock, Mistral and servers of open models choose them.
+    LangChain has an error class for it; others are known by the words providers choose.
 
     Examples:
         >>> is_too_long(ValueError("prompt is too long: 214532 tokens > 200000 maximum"))
@@ -322,8 +274,6 @@ def is_too_long(error: Exception) -> bool:
 class CuratedModelCall:
     """Curate, send, and curate again, smaller, when the provider says the request was too long.
 
-    `run_sync` and `run_async` run its `body`.
-
     Attributes:
         curator: makes the views.
         messages: the whole conversation.
@@ -335,8 +285,8 @@ class CuratedModelCall:
             refusal says by how much it was too long.
         curating: opens around each curation, such as a span of a trace.
         first: the curation to send first, where there is one already.
-        usage: returns the usage of an answer. The curation observes it only after a refusal and
-            where it is far from the prediction: elsewhere the answer itself carries it.
+        usage: returns the usage of an answer. The curation observes it after a refusal, and
+            where it is far from the prediction; elsewhere the answer itself carries it.
     """
 
     curator: Curator
@@ -470,17 +420,3 @@ def mark_view(
     pricing = sheet if sheet is not None and sheet.breakpoints else "anthropic"
     plan = plan_of(curation, pricing=pricing, others=others)
     return place_marks(messages, plan, lambda message, point: mark(message, point.ttl))
-
-
-is_share = is_fraction  # alias until all rooms have landed
-CuratedCall = CuratedModelCall  # alias until all rooms have landed
-
-
-def written_once(
-    format: str,  # noqa: A002
-    entry: Any,
-    write: Callable[[Any], Any],
-    seen: Callable[[Any], Any],
-) -> Any:
-    """Return the message of an edited entry; alias until all rooms have landed."""
-    return write(entry)

@@ -31,7 +31,7 @@ from history_curator.integrations import (
     load_settings,
     rules_for,
 )
-from history_curator.managers.summaries import keeping_summaries
+from history_curator.managers import keeping_summaries
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.models import (

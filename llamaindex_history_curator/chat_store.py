@@ -20,8 +20,8 @@ from sqlalchemy.engine import URL, make_url
 
 from history_curator.config import RetentionConfig
 from history_curator.errors import ConfigurationError, a_type
-from history_curator.integrations import prune_connection
-from history_curator.record.resilience import WriteBehind
+from history_curator.record.outbox import WriteBehind
+from history_curator.record.prune import prune_connection
 from llamaindex_history_curator._rows import message_to_dict
 
 ChatStore = BaseChatStore | AsyncDBChatStore

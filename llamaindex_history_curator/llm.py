@@ -27,7 +27,7 @@ from llama_index.core.tools.types import BaseTool
 from pydantic import BaseModel, PrivateAttr
 
 from history_curator.curator import Curation, Curator
-from history_curator.integrations import RETRIES, CuratedCall
+from history_curator.integrations import RETRIES, CuratedModelCall
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from history_curator.tokens import read_usage
 from llamaindex_history_curator.messages import FORMAT
@@ -229,7 +229,7 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
             view = first if curation is first.curation else self._write_view(curation)
             return Call(ask, aask, (view,))
 
-        answer = yield from CuratedCall(
+        answer = yield from CuratedModelCall(
             self._get_sender().curator,
             messages,
             self._curate_options(tools),

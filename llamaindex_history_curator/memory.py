@@ -21,7 +21,8 @@ from history_curator.config import (
 )
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.integrations import Branches, ConfigSource, rebuilt
+from history_curator.integrations import ConfigSource, rebuilt
+from history_curator.record.branches import Branches
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from llamaindex_history_curator._rows import message_from_dict, message_to_dict
 from llamaindex_history_curator.chat_store import (

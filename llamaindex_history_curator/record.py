@@ -16,8 +16,9 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 from history_curator.config import CuratorConfig, CuratorFields, RetentionConfig
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError, ConversionError
-from history_curator.integrations import ConfigSource, Retention
-from history_curator.record.resilience import WriteBehind
+from history_curator.integrations import ConfigSource
+from history_curator.record.outbox import WriteBehind
+from history_curator.record.retention import Retention
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from llamaindex_history_curator._rows import copy_message, message_from_dict, message_to_dict
 from llamaindex_history_curator.chat_store import (

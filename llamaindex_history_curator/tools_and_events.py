@@ -31,13 +31,14 @@ from llama_index_instrumentation.event_handlers import NullEventHandler
 from history_curator.caching import Mark, ttl_of
 from history_curator.curator import Curation
 from history_curator.entries import ConversationEntry
-from history_curator.integrations import actions_of, entries_of, mark_prefix, mark_view
+from history_curator.integrations import actions_of, mark_prefix, mark_view
 from history_curator.record.recall import (
     RECALL_DESCRIPTION,
     RECALL_TOOL_NAME,
     Recall,
     RecallRequest,
 )
+from history_curator.record.retention import entries_of
 from llamaindex_history_curator.chat_store import ChatStore, open_conversation, with_id
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import RESULTS, AdapterWriter, takes_cache_points
