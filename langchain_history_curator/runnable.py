@@ -21,7 +21,7 @@ from langchain_core.runnables.config import (
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator
 from typing_extensions import Self, Unpack, override
 
-from history_curator.config import CuratorFields, check_options, declare_field
+from history_curator.config import CuratorFields, check_names, check_options, declare_field
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from history_curator.integrations import (
@@ -40,7 +40,6 @@ from langchain_history_curator.models import (
     asked_models,
     bound_tools,
     budget_arguments,
-    check_settings,
     counter_for,
     counter_of,
     is_request,
@@ -346,7 +345,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
 
 def _check(owner: type[HistoryCurator], given: Mapping[str, Any]) -> None:
-    check_settings(owner.__name__, given, owner.model_fields)
+    check_names(owner.__name__, given, list(owner.model_fields))
     refuse_fraction(
         owner.__name__, given.get("max_tokens"), "HistoryCurator.for_model(model, max_tokens=0.5)"
     )
