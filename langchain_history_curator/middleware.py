@@ -91,13 +91,10 @@ class HistoryCuratorMiddleware(
     """Curates what the model of a ``create_agent`` or deepagents agent is sent.
 
     Every model call gets a view that fits `max_tokens` with the system prompt, the bound tools
-    and the form of a structured answer counted in, splits no tool exchange and follows the
-    provider's rules. The agent's state and its checkpoints keep the full record, and the same state
-    gives the same view. Summaries are kept in the state, where no output shows them, unless their
-    manager was given a cache of its own. Place it last, so that it sees what other middleware add.
-
-    When the provider refuses a request as too long after all, the call is repeated with a smaller
-    view, at most `retries` times, each with at most `shrink` of the view before.
+    and the form of a structured answer counted in. The agent's state and its checkpoints keep the
+    full record. Summaries are kept in the state, where no output shows them, unless their manager
+    was given a cache of its own. Place it last, so that it sees what other middleware add. When the
+    provider refuses a request as too long after all, the call is repeated with a smaller view.
 
     Args:
         managers: applied in order; none is the budget alone.
@@ -167,8 +164,6 @@ class HistoryCuratorMiddleware(
         cls, config: ConfigSource, *, objects: Mapping[str, Any] | None = None, **overrides: Any
     ) -> Self:
         """Build the middleware from a `CuratorConfig`, a mapping, or a YAML or TOML file.
-
-        Provider and counter are the model's where the configuration does not set them.
 
         `objects` are what ``"@name"`` options stand for; `overrides` win over the configuration.
         """

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
-from weakref import WeakValueDictionary
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 from langchain_core.language_models import BaseLanguageModel
@@ -65,10 +64,6 @@ CuratorInput = (
     PromptValue | str | BaseMessage | Sequence[MessageLikeRepresentation] | dict[str, Any]
 )
 
-_curators: WeakValueDictionary[tuple[Any, ...], Curator] = WeakValueDictionary()
-"""Curators in use by their settings: ``configurable_fields`` builds a new step for every call,
-which should find the messages already read."""
-
 _CURATOR_FIELDS = tuple({"managers", *CuratorFields.model_fields, "bus", "name"} - {"max_tokens"})
 """The fields a curator is built from; the others are arguments of each view."""
 
@@ -81,10 +76,9 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     provider's rules. Untouched messages are the same objects; the input is never changed. Raises
     `BudgetUnsatisfiableError` when the least that must be sent does not fit.
 
-    In the middle of a chain, where something is still added, a history that ends on an answer
-    stays as it is. The settings are those of `Curator`, and may be changed at any time: by assignment,
-    ``model_copy(update=…)``, ``bind(…)`` or as keywords of one call. A runnable without managers and
-    with a named counter survives ``dumps`` and ``loads``.
+    In the middle of a chain a history that ends on an answer stays as it is. The settings are those
+    of `Curator`, and may be changed at any time: by assignment, ``model_copy(update=…)``, ``bind(…)``
+    or as keywords of one call. Without managers and with a named counter it survives ``dumps``.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -165,9 +159,8 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         """Return a curator whose budget, counter and provider are the model's own.
 
         The budget is 95 % of the model's window less the tokens of its answer (`output`); `budget` says
-        which numbers were used. A `max_tokens` such as 0.5 is a share of the window. With fallbacks of other
-        providers the view follows the rules of all (``portable``) and is counted by the one that counts
-        the most. Tools bound to the model are found by themselves.
+        which numbers were used. A `max_tokens` such as 0.5 is a share of the window. With fallbacks of
+        other providers the view follows the rules of all (``portable``).
 
         Raises:
             ConfigurationError: when the model does not say how much it takes and `max_tokens` is
@@ -265,14 +258,12 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     def curate(self, given: Any) -> Curation:
         """Return the whole outcome, report included, for whatever `invoke` takes."""
         messages = messages_of(given)
-        curator, arguments = self._curator_for(messages), self._arguments(given)
-        return curator.curate(messages, **arguments)
+        return self._curator_for(messages).curate(messages, **self._arguments(given))
 
     async def acurate(self, given: Any) -> Curation:
         """Like `curate`, for managers that call a model."""
         messages = messages_of(given)
-        curator, arguments = self._curator_for(messages), self._arguments(given)
-        return await curator.acurate(messages, **arguments)
+        return await self._curator_for(messages).acurate(messages, **self._arguments(given))
 
     @property
     def curator(self) -> Curator:
@@ -295,15 +286,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         _check(type(self), {**settings, "max_tokens": self.max_tokens, "reserve": self.reserve})
         settings["provider"] = rules_for(settings["provider"], models, settings["reasoning"])
         settings["name"] = self.name or "history"
-        managers = as_managers(settings.pop("managers"))
-        key = (*managers, *settings.values())
-        try:
-            known = _curators.get(key)
-        except TypeError:  # something among them cannot be a key
-            return Curator(*managers, **settings)
-        if known is None:
-            known = _curators[key] = Curator(*managers, **settings)
-        return known
+        return Curator(*as_managers(settings.pop("managers")), **settings)
 
     def _arguments(self, given: Any) -> dict[str, Any]:
         tail = self.tail
@@ -364,8 +347,7 @@ MOST_SUMMARIES = 256
 def hide_from_stream(summaries: MutableMapping[str, str] | None = None) -> Iterator[None]:
     """Trace models called inside as a manager's own, and keep them out of the streamed answer.
 
-    They carry the tag ``nostream``, by which langgraph leaves them out of streamed messages. Summaries
-    they write are put into `summaries`, or else into the store of the running graph.
+    Summaries they write are put into `summaries`, or else into the store of the running graph.
     """
     if summaries is None and ask_graph("get_store") is not None:
         summaries = _GRAPH_SUMMARIES
@@ -387,9 +369,8 @@ def hide_from_stream(summaries: MutableMapping[str, str] | None = None) -> Itera
 class StoredSummaries(MutableMapping[str, str]):
     """Summaries kept in a langgraph store, for ``SummarizingManager(model, cache=…)``.
 
-    A summary is found again after a restart, so nothing is summarised twice. Without a `store` it
-    uses the one of the graph that is running (``create_agent(…, store=store)``); outside of a
-    graph, or while the store fails, summaries live in this process.
+    Without a `store` it uses the one of the graph that is running (``create_agent(…, store=store)``);
+    outside of a graph, or while the store fails, summaries live in this process.
 
     Examples:
         >>> summaries = StoredSummaries()
