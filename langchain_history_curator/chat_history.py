@@ -46,8 +46,8 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
         max_tokens: the budget of the view.
         reserve: tokens to leave free for the system prompt and the question that are appended.
         retention: how much the store keeps of older turns' tool details.
-        rewrite: apply retention by clearing the store and adding the messages again. A crash in
-            between loses the conversation, and a second writer the messages it adds meanwhile.
+        rewrite: apply retention by clearing the store and adding the messages again, which a crash
+            or a second writer in between turns into a loss.
         retry_after: seconds to leave a failed store alone.
         name: how events and log lines call it.
         options: the other settings of `Curator`.

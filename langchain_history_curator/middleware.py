@@ -98,16 +98,14 @@ class HistoryCuratorMiddleware(
 
     Args:
         managers: applied in order; none is the budget alone.
-        max_tokens: the budget; a share such as 0.5 is of the model's window, None takes all that
-            its profile allows.
+        max_tokens: the budget; 0.5 is a share of the model's window, None all its profile allows.
         reserve: tokens to leave free.
         retries: how often a request refused as too long is repeated.
-        shrink: the share, unless the first refusal says by how much it was too long.
+        shrink: the most of the view before that a repetition has.
         mark_cache: whether to mark the end of the stable prefix for Anthropic's cache.
         stream_events: whether the agent's custom stream and the run are sent each curation.
         name: tells two of them apart; an agent refuses two middleware of one name.
-        options: the other settings of `Curator`. Provider and counter are the model's by default;
-            ``recall_tool=True`` gives the agent the recall tool, a text gives it that name.
+        options: the other settings of `Curator`; ``recall_tool=True`` gives the agent that tool.
 
     Examples:
         >>> middleware = HistoryCuratorMiddleware(max_tokens=16_000)
@@ -154,9 +152,8 @@ class HistoryCuratorMiddleware(
         # Refuses wrong settings now, not at the first model call.
         fixed: Any = None if is_fraction(max_tokens) else max_tokens
         build_curator(managers, fixed, self._options, name=self.name, owner=type(self).__name__)
-        self.tools = []
-        if recall := options.get("recall_tool"):
-            self.tools = [recall_tool(counter=counter, name=recall_tool_name(recall))]
+        recall = options.get("recall_tool")
+        self.tools = [recall_tool(counter=counter, name=recall_tool_name(recall))] if recall else []
         self._is_built = True
 
     @classmethod

@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
-from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForChainRun,
+    CallbackManagerForChainRun,
+    adispatch_custom_event,
+    dispatch_custom_event,
+)
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.load import loads
 from langchain_core.messages import AnyMessage, BaseMessage, MessageLikeRepresentation
@@ -51,9 +56,8 @@ from langchain_history_curator.models import (
     unwrap,
 )
 from langchain_history_curator.tools_and_events import (
-    adispatch,
+    EVENT_NAME,
     ask_graph,
-    dispatch,
     event_of,
     has_listeners,
     mark_curation,
@@ -323,7 +327,8 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             event = event_of(curation, self.name or "history")
             if self._streams is not False:
                 within = patch_config(config, callbacks=run.get_child())
-                yield Call(dispatch, adispatch, (event, within))
+                dispatch = (dispatch_custom_event, adispatch_custom_event)
+                yield Call(*dispatch, (EVENT_NAME, event), {"config": within})
         return self._finish_view(curation)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.callbacks.manager import adispatch_custom_event, dispatch_custom_event
+from langchain_core.callbacks.manager import dispatch_custom_event
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables.config import (
     RunnableConfig,
@@ -30,7 +29,6 @@ from history_curator.entries import (
     recall_hint,
     span_handle,
 )
-from history_curator.errors import without_text
 from history_curator.integrations import MOST_MARKS, actions_of, mark_prefix, mark_view
 from history_curator.record.recall import RECALL_DESCRIPTION, Recall, RecallRequest
 from langchain_history_curator.messages import FORMAT
@@ -38,8 +36,6 @@ from langchain_history_curator.models import build_curator, messages_of
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.types import ModelRequest
-
-logger = logging.getLogger("history_curator.langchain")
 
 # The recall tool: an agent gets back messages its view left out, and those of its sub-agents.
 
@@ -87,11 +83,8 @@ def _recall_own_state(options: dict[str, Any]) -> Callable[..., str]:
             "Fix: pip install 'history-curator[agents]', or pass the record: recall_tool(history)."
         ) from error
 
-    def recall(
-        runtime: Any, handle: str | None = None, lines: str | None = None, query: str | None = None
-    ) -> str:
-        answer = Recall(_read_entries(runtime.state), **options)
-        return answer(handle=handle, lines=lines, query=query)
+    def recall(runtime: Any, **asked: str | None) -> str:
+        return Recall(_read_entries(runtime.state), **options)(**asked)
 
     # The agent finds the argument to inject by the annotation itself, not by its name.
     recall.__annotations__["runtime"] = ToolRuntime
@@ -211,26 +204,11 @@ def has_listeners(config: RunnableConfig | None) -> bool:
     return bool(get_callback_manager_for_config(ensure_config(config)).handlers)
 
 
-def dispatch(event: dict[str, Any], config: RunnableConfig | None = None) -> None:
-    """Send a custom event to the listeners of the current run; silent outside one."""
-    with suppress(RuntimeError):
-        dispatch_custom_event(EVENT_NAME, event, config=config)
-
-
-async def adispatch(event: dict[str, Any], config: RunnableConfig | None = None) -> None:
-    """Send a custom event; see `dispatch`."""
-    with suppress(RuntimeError):
-        await adispatch_custom_event(EVENT_NAME, event, config=config)
-
-
 def stream_event(writer: Callable[[Any], None] | None, event: dict[str, Any]) -> None:
     """Send an event to an agent's custom stream. A broken writer never breaks the run."""
-    if writer is None:
-        return
-    try:
-        writer(event)
-    except Exception as error:  # noqa: BLE001 - whatever a writer raises
-        logger.warning("the stream writer refused a %s event: %s", EVENT_NAME, without_text(error))
+    if writer is not None:
+        with suppress(Exception):
+            writer(event)
 
 
 def ask_graph(function: str) -> Any:
@@ -258,7 +236,8 @@ def open_span(
         run.on_chain_error(error)
         raise
     if after and announce:
-        dispatch(after, patch_config(config, callbacks=run.get_child()))
+        within = patch_config(config, callbacks=run.get_child())
+        dispatch_custom_event(EVENT_NAME, after, config=within)
     run.on_chain_end(after)
 
 
@@ -367,10 +346,9 @@ def _mark_message(message: BaseMessage, ttl: float) -> BaseMessage | None:
     last = content[-1] if content else None
     if isinstance(last, str):
         last = {"type": "text", "text": last}
-    kind = last.get("type") if isinstance(last, dict) else None
-    if kind not in ("text", "image", "tool_result"):
+    if not isinstance(last, dict) or last.get("type") not in ("text", "image", "tool_result"):
         return None
-    if kind == "text" and not str(last.get("text") or "").strip():
+    if last["type"] == "text" and not str(last.get("text") or "").strip():
         return None
     blocks = [*content[:-1], {**last, "cache_control": cache_control(ttl)}]
     return message.model_copy(update={"content": blocks})

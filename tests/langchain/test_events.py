@@ -50,11 +50,6 @@ def hook(value: Any) -> Iterator[None]:
         _configure_hooks.pop()
 
 
-@pytest.mark.parametrize("config", [None, {}, {"callbacks": []}, {"tags": ["a"]}])
-def test_a_config_without_callbacks_has_no_listeners(config: Any) -> None:
-    assert not has_listeners(config)
-
-
 @pytest.mark.parametrize(
     "setting",
     [

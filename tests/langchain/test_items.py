@@ -74,13 +74,6 @@ class TestEveryFormOfAnAnswer:
             assert "1: " + "word " * 60 not in json.dumps(wire.last)  # it was cut
             assert "and now?" in json.dumps(wire.last)
 
-    def test_the_record_keeps_everything(self, name: str, settings: dict[str, Any]) -> None:
-        wire = Wire(name, **settings)
-        history = conversation(wire, 4)
-        before = [message.model_dump_json() for message in history]
-        HistoryCurator(max_tokens=500).invoke(history)
-        assert [message.model_dump_json() for message in history] == before
-
 
 def test_thinking_that_langchain_has_no_form_for_is_thinking() -> None:
     sealed = {"type": "redacted_thinking", "data": "EmwK"}

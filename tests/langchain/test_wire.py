@@ -11,7 +11,6 @@ import pytest
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
-    ChatMessage,
     HumanMessage,
     SystemMessage,
     ToolMessage,
@@ -199,11 +198,6 @@ class TestNames:
         assert '; look_back(handle=\\"r' in said(wire.last)
         assert "recall(handle" not in said(wire.last)
 
-    def test_a_role_of_the_models_own_stays(self) -> None:
-        control = ChatMessage(role="control", content="thinking")
-        view = HistoryCurator(max_tokens=100).invoke([control, HumanMessage("hi")])
-        assert view[0] is control
-
     def test_dumps_and_loads_without_switches(self) -> None:
         from langchain_core.load import dumps
 
@@ -309,27 +303,6 @@ class TestStreams:
                 if event["event"] == "on_custom_event"
             ]
             assert len(named) == expected
-
-
-class TestCacheMarks:
-    def test_behind_a_middleware_that_marks_for_an_hour(self) -> None:
-        caching = pytest.importorskip("langchain_anthropic.middleware")
-        wire = Wire(
-            "anthropic",
-            lambda body: (
-                Step()
-                if len(wire.requests) > 5
-                else Step(calls=((f"c{len(wire.requests)}", "look", {"place": "Oslo " * 200}),))
-            ),
-        )
-        theirs = caching.AnthropicPromptCachingMiddleware(ttl="1h")
-        ours = HistoryCuratorMiddleware(max_tokens=4_000, mark_cache=True)
-        agent = agents.create_agent(
-            wire.model, [look], system_prompt="Be brief. " * 400, middleware=[theirs, ours]
-        )
-        agent.invoke({"messages": [*history_of(10), HumanMessage("so?")]})
-        assert not wire.refused
-        assert all("cache_control" in said(body) for body in wire.requests)
 
 
 class TestDeepAgents:
