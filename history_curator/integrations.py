@@ -38,9 +38,9 @@ _INPUT_ALONE = frozenset({272_000})
 class Budget:
     """A token budget and where it came from.
 
-    `max_tokens` is the most a request may hold, messages and tool schemas; `limit` is the limit the
-    model states, and `output` the tokens of it left for the answer. `source` says in words which
-    numbers were used. `tools` are the schemas bound to the model, which count towards `max_tokens`.
+    `max_tokens` is the most a request may hold, messages and tool schemas; `limit` is what the model
+    states, `output` what is left for the answer, and `source` says in words which numbers were used.
+    `tools` are the schemas bound to the model, which count towards `max_tokens`.
     """
 
     max_tokens: int
@@ -57,7 +57,6 @@ class Window:
 
     `limit` is the tokens it takes, of the input alone where the answer is `apart`, and `called` what the
     model calls it. `asked` is the ``max_tokens`` of the request, `writes` the tokens it can write.
-    `model` is the model in words, for errors.
     """
 
     model: str
@@ -69,11 +68,7 @@ class Window:
 
 
 def answer_is_apart(provider: str, limit: int) -> bool:
-    """Return whether a provider's limit is of the input alone.
-
-    Google states limits of input and output side by side. Anthropic, Bedrock, Mistral and most
-    models of OpenAI state one window for both.
-    """
+    """Return whether a provider's limit is of the input alone: Google's, and GPT-5's."""
     is_openai = provider in ("openai", "openai-responses")
     return provider == "gemini" or (is_openai and limit in _INPUT_ALONE)
 
@@ -94,8 +89,7 @@ def budget_of(
 ) -> Budget:
     """Return the budget of a model: 95 % of its limit, less the tokens of its answer.
 
-    `output` replaces the tokens of the answer and `margin` the 5 % for what no counter sees; `taken` are
-    tokens of the request that are no messages and not counted elsewhere.
+    `output` replaces the tokens of the answer, `margin` the 5 %; `taken` are tokens counted before.
 
     Raises:
         ConfigurationError: when nothing is left.
@@ -159,10 +153,7 @@ def load_settings(
     objects: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the settings of a configuration by name, with its managers built; overrides win.
-
-    Settings it does not name are left out, so that the defaults of the integration hold; so is the
-    retention, which is no setting of a curator.
+    """Return the settings that a configuration names, with its managers built; overrides win.
 
     Examples:
         >>> load_settings({"max_tokens": 800, "provider": "openai"}, overrides={"max_tokens": 9})
@@ -197,11 +188,9 @@ def rebuilt(curator: Curator, **changes: Any) -> Curator:
 
 
 class Asked(NamedTuple):
-    """The models that may answer, as far as the rules of a request depend on them.
+    """The models that may answer, and whether their client sends late system messages in place.
 
-    `models` are their names, such as one and its fallbacks; nothing is assumed of a model where they
-    differ. `in_place` says whether the client sends system messages within a conversation where they
-    stand; most move them to the front.
+    Nothing is assumed of a model where the names, such as those of fallbacks, differ.
     """
 
     models: tuple[str | None, ...] = ()
@@ -360,10 +349,7 @@ def _fitting_share(error: Exception, tokens: int) -> float | None:
 
 
 def actions_of(curation: Curation) -> Counter[str]:
-    """Return how many messages of a view were dropped, cleared, truncated, inserted and so on.
-
-    Counted on the view: the report's own decisions would tokenise the whole record.
-    """
+    """Return how many messages of a view were dropped, cleared, truncated, inserted and so on."""
     actions = Counter(entry.action for entry in curation.entries if entry.action)
     shown = sum(1 for entry in curation.entries if entry.origin is None)
     if curation.report.original_count > shown:
@@ -388,8 +374,8 @@ def mark_prefix(
     """Return the messages with a mark on the last of the first `end` that can carry one.
 
     Nothing is marked when that message carries one of the `others` already, nor when they are `most`.
-    The mark asks for as long as those behind it, so that a longer one never stands behind a shorter
-    one. `mark` returns a copy of a message, marked for so many seconds; None where it cannot be.
+    The mark lasts as long as those behind it, as Anthropic demands. `mark` returns a copy of a
+    message, marked for so many seconds; None where it cannot be.
     """
     out = list(messages)
     if len(others) >= most:

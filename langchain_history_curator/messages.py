@@ -350,20 +350,15 @@ def _build(
     extra = dict(extra or {})
     if entry.origin is not None:
         extra["history_curator"] = {"origin": entry.origin}
+    common: dict[str, Any] = {"content": content, "additional_kwargs": extra}
     if entry.role is _TOOL:
-        return ToolMessage(
-            content,
-            tool_call_id=entry.tool_call_id or "",
-            name=entry.tool_name,
-            status=entry.status or "success",
-            additional_kwargs=extra,
-        )
-    if entry.role is _USER:
-        return HumanMessage(content, name=entry.name, additional_kwargs=extra)
-    if entry.role is _SYSTEM:
-        return SystemMessage(content, name=entry.name, additional_kwargs=extra)
-    rows = write_rows(entry.tool_calls or ())
-    return AIMessage(content, name=entry.name, additional_kwargs=extra, **rows)
+        status, name = entry.status or "success", entry.tool_name
+        call_id = entry.tool_call_id or ""
+        return ToolMessage(tool_call_id=call_id, name=name, status=status, **common)
+    if entry.role is _ASSISTANT:
+        return AIMessage(name=entry.name, **common, **write_rows(entry.tool_calls or ()))
+    kind = HumanMessage if entry.role is _USER else SystemMessage
+    return kind(name=entry.name, **common)
 
 
 def _adopt(entry: ConversationEntry) -> BaseMessage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -34,7 +34,7 @@ from history_curator.integrations import (
     load_settings,
     rules_for,
 )
-from history_curator.run_steps import Call, run_async, run_sync
+from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator.messages import FORMAT, without_removed
 from langchain_history_curator.models import (
     LastingOptions,
@@ -57,7 +57,6 @@ from langchain_history_curator.tools_and_events import (
 )
 
 _STATE_KEY = "history_curator_summaries"
-Summaries = ChainMap[str, str]
 
 
 def merge_summaries(known: Mapping[str, str] | None, new: Mapping[str, str]) -> dict[str, str]:
@@ -145,7 +144,6 @@ class HistoryCuratorMiddleware(
         if "counter" in options:
             self._options["counter"] = counter
         self._curators: dict[tuple[Any, Any], Curator] = {}
-        self._summaries: dict[str, str] = {}
         if managers:
             self.state_schema = CuratedState
         self._schemas: tuple[list[Any], list[dict[str, Any]] | None] = ([], None)
@@ -181,11 +179,6 @@ class HistoryCuratorMiddleware(
         return cls(*managers, name="SummarizationMiddleware", **settings)
 
     @property
-    def mode(self) -> str:
-        """``shadow`` when the model is sent everything and the view is only reported."""
-        return self._options.get("mode", "enforce")
-
-    @property
     def name(self) -> str:
         """The name the agent knows it by."""
         return self._name or type(self).__name__
@@ -196,9 +189,7 @@ class HistoryCuratorMiddleware(
         handler: Callable[[ModelRequest[ContextT]], ModelResponse[ResponseT]],
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """Send the model a view of the conversation."""
-        summaries = self._known_summaries(request)
-        call = self._prepare_call(request, handler, summaries)
-        return _with_new_summaries(run_sync(call.body()), summaries)
+        return run_sync(self._steps(request, handler))
 
     async def awrap_model_call(
         self,
@@ -206,9 +197,7 @@ class HistoryCuratorMiddleware(
         handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]],
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """Send the model a view of the conversation."""
-        summaries = self._known_summaries(request)
-        call = self._prepare_call(request, handler, summaries)
-        return _with_new_summaries(await run_async(call.body()), summaries)
+        return await run_async(self._steps(request, handler))
 
     def curator_for(self, model: Any) -> Curator:
         """Return the curator for a model: with its provider's rules and its family's counter."""
@@ -235,13 +224,21 @@ class HistoryCuratorMiddleware(
             self._schemas = (bound, schemas)
         return schemas
 
-    def _known_summaries(self, request: ModelRequest[Any]) -> Summaries:
-        """Return those that will be new, those of the state, and those of calls that failed."""
+    def _steps(
+        self, request: ModelRequest[Any], handler: Callable[..., Any]
+    ) -> Steps[ModelResponse[Any] | ExtendedModelResponse[Any]]:
+        new: dict[str, str] = {}
         state: Mapping[str, Any] = request.state
-        return ChainMap({}, state.get(_STATE_KEY) or {}, self._summaries)
+        summaries = ChainMap(new, state.get(_STATE_KEY) or {})
+        response = yield from self._prepare_call(request, handler, summaries).body()
+        update: Any = Command(update={_STATE_KEY: new})
+        return ExtendedModelResponse(response, update) if new else response
 
     def _prepare_call(
-        self, request: ModelRequest[Any], handler: Callable[..., Any], summaries: Summaries
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[..., Any],
+        summaries: MutableMapping[str, str],
     ) -> CuratedModelCall:
         _check_tools(self.tools, request.tools)
         limit, _ = limit_for(request.model, self.max_tokens)
@@ -261,7 +258,6 @@ class HistoryCuratorMiddleware(
                 hide_from_stream(summaries),
             ):
                 yield announce
-            self._summaries = merge_summaries(self._summaries, summaries.maps[0])
 
         def send(curation: Curation) -> Call:
             if self.stream_events:
@@ -285,14 +281,6 @@ class HistoryCuratorMiddleware(
         )
 
 
-def _with_new_summaries(
-    response: ModelResponse[ResponseT], summaries: Summaries
-) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
-    """Return the response, and with it the summaries written for it, for the state."""
-    new = summaries.maps[0]
-    return ExtendedModelResponse(response, Command(update={_STATE_KEY: new})) if new else response
-
-
 def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:
     """Refuse a tool of the agent that is named like one of ours."""
     for tool in ours:
@@ -305,10 +293,7 @@ def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:
 
 
 def _answer_forms(form: Any) -> list[dict[str, Any]]:
-    """Return the schemas a structured answer adds to a request.
-
-    A bare schema is sent as a tool or as the provider's own format; as a tool it costs more.
-    """
+    """Return the schemas a structured answer adds to a request; a bare one is sent as a tool."""
     if form is None:
         return []
     if isinstance(form, ProviderStrategy):

@@ -59,7 +59,7 @@ class HistoryCuratorOptions(StepOptions, total=False):
 
 
 def refuse_fraction(owner: str, max_tokens: Any, fix: str) -> None:
-    """Refuse a share of a window where no model says how large the window is."""
+    """Refuse a share of a window where no model says how large it is."""
     if is_fraction(max_tokens):
         raise ConfigurationError(
             f"{owner}: max_tokens is {max_tokens!r}, a share of the window of a model it does not "
@@ -332,7 +332,7 @@ def _window_of(model: Any) -> Window:
 
 
 def counter_for(model: Any) -> str:
-    """Return the counter of a model's family; with fallbacks the one that counts the most."""
+    """Return the counter of a model's family; of fallbacks' the one that counts the most."""
     names = [_model_name(each) for each in _models_in(model)]
     families = [(name, find_family(name)) for name in names if name]
     known = [(family.factor, family.tool_factor, name) for name, family in families if family]
@@ -340,11 +340,7 @@ def counter_for(model: Any) -> str:
 
 
 def counter_of(given: Any) -> str | TokenCounter:
-    """Return the core's counter for an option.
-
-    `given` is an encoding or a model's name, a `TokenCounter`, ``"approximate"``, a chat model (its
-    ``get_num_tokens_from_messages`` is asked), or a function of messages or of one message.
-    """
+    """Return the core's counter for a name, a counter, a chat model, or a function of messages."""
     if given == "approximate":
         given = count_tokens_approximately
     if isinstance(given, (str, TokenCounter)):

@@ -14,7 +14,7 @@ from langchain_core.callbacks import (
 )
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.load import loads
-from langchain_core.messages import AnyMessage, BaseMessage, MessageLikeRepresentation
+from langchain_core.messages import BaseMessage, MessageLikeRepresentation
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSerializable
 from langchain_core.runnables.config import (
@@ -197,16 +197,6 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         """
         allowed = [cls, *allowed_objects]
         return loads(text, valid_namespaces=cls.get_lc_namespace(), allowed_objects=allowed)
-
-    @property
-    @override
-    def InputType(self) -> Any:
-        return CuratorInput
-
-    @property
-    @override
-    def OutputType(self) -> Any:
-        return list[AnyMessage]
 
     @override
     def invoke(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import Any
 
@@ -10,14 +9,13 @@ import pytest
 
 pytest.importorskip("langgraph.prebuilt")
 
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, create_react_agent, tools_condition
 
 from history_curator.errors import ConversionError
-from langchain_history_curator import EVENT_NAME, model_node, pre_model_hook
+from langchain_history_curator import model_node, pre_model_hook
 from tests.langchain.factories import human
 from tests.langchain.scripted import ScriptedModel, look, shape
 
@@ -60,14 +58,6 @@ class TestHook:
             assert pre_model_hook(500).invoke({"messages": said})["llm_input_messages"]
         assert pre_model_hook(500).invoke({"messages": []}) == {"llm_input_messages": []}
 
-    @pytest.mark.parametrize("callbacks", [[], [BaseCallbackHandler()]])
-    def test_the_custom_stream_carries_one_event_for_each_call(self, callbacks: Any) -> None:
-        agent = agent_of(ScriptedModel(steps=3, window=WINDOW))
-        question: Any = {"messages": [HumanMessage("go")]}
-        seen = list(agent.stream(question, {"callbacks": callbacks}, stream_mode="custom"))
-        assert [event["event"] for event in seen] == [EVENT_NAME] * 4
-        assert [event["messages_before"] for event in seen] == [1, 3, 5, 7]
-
 
 class TestNode:
     def graph(self, model: ScriptedModel, node: Any, **settings: Any) -> Any:
@@ -97,14 +87,6 @@ class TestNode:
         graph = self.graph(model, model_node(model.bind_tools([look]), 2_000))
         graph.invoke({"messages": [HumanMessage("go")]}, LIMITS)
         assert max(model.costs) <= 2_000
-
-    @pytest.mark.skipif(sys.version_info < (3, 11), reason="needs context in async tasks")
-    async def test_the_custom_stream_carries_one_event_for_each_call(self) -> None:
-        model = ScriptedModel(steps=2, window=WINDOW)
-        graph = self.graph(model, model_node(model.bind_tools([look]), WINDOW))
-        question: Any = {"messages": [HumanMessage("go")]}
-        seen = [event async for event in graph.astream(question, stream_mode="custom")]
-        assert [event["messages_before"] for event in seen] == [1, 3, 5]
 
     def test_a_state_without_the_messages_says_where_it_looked(self) -> None:
         with pytest.raises(ConversionError, match=r"has no 'messages'.*key="):

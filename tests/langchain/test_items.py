@@ -107,16 +107,6 @@ class TestProvider:
         ]
         assert HistoryCurator(provider="auto").curate(mixed).report.provider == "core"
 
-    def test_of_a_model_behind_the_responses_api(self) -> None:
-        chat, items = Wire("openai").model, Wire("responses").model
-        for model, provider in (
-            (chat, "openai"),
-            (items.bind_tools([look]), "openai-responses"),
-            (items.with_fallbacks([chat]), "openai"),
-        ):
-            step = HistoryCurator.for_model(model, max_tokens=900)
-            assert step.curate("hi").report.provider == provider
-
     @pytest.mark.parametrize("name", ["openai", "responses", "anthropic", "gemini", "bedrock"])
     def test_a_picture_in_a_result_is_shown_where_it_may_be(self, name: str) -> None:
         picture = {"type": "image", "base64": PIXEL, "mime_type": "image/png"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -120,20 +119,6 @@ class TestCheckpoint:
         for prompt in second.prompts:  # the cut may have moved: then of what is new
             assert SUMMARY in prompt
             assert "assistant: 0: word" not in prompt
-
-    def test_a_call_that_fails_does_not_lose_the_summary(self) -> None:
-        class Down(Counting):
-            def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
-                raise ConnectionError("no route to host")
-
-        summariser, model = Counting(says=SUMMARY), Down()
-        manager = SummarizingManager(summariser, max_tokens=200)
-        ours = HistoryCuratorMiddleware(manager, max_tokens=1_200)
-        for each in (model, Counting()):
-            agent = agents.create_agent(each, [], middleware=[ours])
-            with suppress(ConnectionError):
-                agent.invoke({"messages": history()})
-        assert len(summariser.calls) == 1
 
     def test_of_many_the_newest_are_kept(self) -> None:
         known = {f"{n}": "x" for n in range(300)}
