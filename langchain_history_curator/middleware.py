@@ -144,6 +144,7 @@ class HistoryCuratorMiddleware(
         if "counter" in options:
             self._options["counter"] = counter
         self._curators: dict[tuple[Any, Any], Curator] = {}
+        self._summaries: dict[str, str] = {}
         if managers:
             self.state_schema = CuratedState
         self._schemas: tuple[list[Any], list[dict[str, Any]] | None] = ([], None)
@@ -229,8 +230,11 @@ class HistoryCuratorMiddleware(
     ) -> Steps[ModelResponse[Any] | ExtendedModelResponse[Any]]:
         new: dict[str, str] = {}
         state: Mapping[str, Any] = request.state
-        summaries = ChainMap(new, state.get(_STATE_KEY) or {})
-        response = yield from self._prepare_call(request, handler, summaries).body()
+        summaries = ChainMap(new, state.get(_STATE_KEY) or {}, self._summaries)
+        try:
+            response = yield from self._prepare_call(request, handler, summaries).body()
+        finally:  # without a checkpointer, or after a failure, the state does not hold them
+            self._summaries = merge_summaries(self._summaries, new)
         update: Any = Command(update={_STATE_KEY: new})
         return ExtendedModelResponse(response, update) if new else response
 
