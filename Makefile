@@ -5,7 +5,7 @@ STAMP  := $(VENV)/.installed
 SMALL  := $(VENV)/.installed-cli
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-full docs nightly package versions clean
+.PHONY: help demo test lint format bench docs nightly package versions clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -39,12 +39,8 @@ format: $(STAMP)  ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)  ## side by side with the peers, the quick part
+bench: $(STAMP)  ## measure costs and what views hold, and write docs/generated
 	$(BIN)/python -m benchmarks
-	$(BIN)/python -m benchmarks.hosts --write
-
-bench-full: $(STAMP)  ## side by side with the peers, everything
-	$(BIN)/python -m benchmarks --full
 
 package: $(STAMP)  ## build the wheel, install it with each extra in an empty place, run it
 	$(BIN)/python -m tests.packaging.try_wheel

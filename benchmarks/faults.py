@@ -1,12 +1,13 @@
-"""Faults survived: ``python -m benchmarks.faults`` (``--write`` for docs/generated/faults.md).
+"""Whether stored conversations survive faults: nothing acknowledged is lost, nothing is doubled.
 
 Conversations are written to real databases through both adapters while things break: the writer
 is killed with SIGKILL at every step of a write, the database is killed at every step, it is down
 for a while, its disk is full, two and eight processes write at once. A message counts as
 acknowledged when the call that adds it has returned and nothing waits for the store. Afterwards a
-new process reads what is stored.
+new process reads the store. Every conversation is written by a process forked for it, so nothing
+survives in memory.
 
-Every conversation is written by a process forked for it, so nothing survives in memory.
+    python -m benchmarks.faults [--faults writer down] [--stores langchain-sqlite] [--write]
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import contextlib
 import json
 import logging
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -26,21 +28,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks._faults_steps import Steps
-from benchmarks._faults_talk import MARKS, Talk
+from benchmarks.data import GENERATED
+from benchmarks.fault_conversation import MARKS, Steps, Talk
 from history_curator.entries import write_private
 from tests.stores.conversations import OPENERS, fail_next_write
 from tests.stores.servers import PostgresServer, RedisServer, Server, SQLiteFile
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "generated" / "faults.md"
+PAGE = GENERATED / "faults.md"
 NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "redis": "Redis"}
-STEPS_AT_MOST = 400
+MOST_STEPS = 400
 FOLDER = Path(tempfile.gettempdir()) / f"faults-{uuid.uuid4().hex}"
-EACH = 12
+MESSAGES_EACH = 12
 """Messages of each of several writers."""
 
 
@@ -66,13 +69,8 @@ class Row:
         self.doubled += sum((there - given).values())
 
 
-# Processes.
-
-
-def forked(body: Callable[[Connection], None]) -> tuple[int, Connection]:
+def run_forked(body: Callable[[Connection], None]) -> tuple[int, Connection]:
     """Run a function in a process of its own; return its id and the other end of its line."""
-    from multiprocessing import Pipe
-
     here, there = Pipe()
     pid = os.fork()
     if pid:
@@ -89,7 +87,13 @@ def forked(body: Callable[[Connection], None]) -> tuple[int, Connection]:
         os._exit(0)
 
 
-def heard_from(line: Connection) -> Iterator[tuple[str, Any]]:
+def ask(line: Connection, what: str) -> None:
+    """Have the parent process do something, and wait until it is done."""
+    line.send(("ask", what))
+    line.recv()
+
+
+def receive_all(line: Connection) -> Iterator[tuple[str, Any]]:
     """Yield what a process says until it ends."""
     with contextlib.suppress(EOFError, ConnectionResetError):
         while True:
@@ -99,7 +103,7 @@ def heard_from(line: Connection) -> Iterator[tuple[str, Any]]:
 def listen(pid: int, line: Connection, reply: Callable[[str], Any] | None = None) -> list[Any]:
     """Return everything a process said; answer what it asks."""
     said = []
-    for word, value in heard_from(line):
+    for word, value in receive_all(line):
         if word == "error":
             raise RuntimeError(value)
         if word == "ask" and reply is not None:
@@ -112,17 +116,17 @@ def listen(pid: int, line: Connection, reply: Callable[[str], Any] | None = None
     return said
 
 
-def stored_in(store: str, server: Server, key: str) -> list[str]:
+def read_stored(store: str, server: Server, key: str) -> list[str]:
     """Return what a new process finds."""
 
     def read(line: Connection) -> None:
         talk = Talk(store, server, key)
-        line.send(("heard", settled(talk)))
+        line.send(("heard", read_settled(talk)))
 
-    return next(value for word, value in listen(*forked(read)) if word == "heard")
+    return next(value for word, value in listen(*run_forked(read)) if word == "heard")
 
 
-def settled(talk: Talk) -> list[str]:
+def read_settled(talk: Talk) -> list[str]:
     """Read until the store answers; a pool may hold connections of one that died."""
     for _ in range(200):
         heard = talk.heard()
@@ -132,13 +136,10 @@ def settled(talk: Talk) -> list[str]:
     raise RuntimeError("the store did not come back")
 
 
-# Faults.
-
-
-def writer_killed(store: str, server: Server) -> Row:
+def kill_writer(store: str, server: Server) -> Row:
     """The writing process dies at the first step, at the second, and so on."""
     row = Row("writer killed at each step", store)
-    for at in range(1, STEPS_AT_MOST):
+    for at in range(1, MOST_STEPS):
         key = f"k-{uuid.uuid4()}"
 
         def write(line: Connection, at: int = at, key: str = key) -> None:
@@ -151,51 +152,47 @@ def writer_killed(store: str, server: Server) -> Row:
                     line.send(("stored", mark))
             line.send(("whole", steps.count))
 
-        said = listen(*forked(write))
+        said = listen(*run_forked(write))
         row.add(
             [value for word, value in said if word == "stored"],
-            stored_in(store, server, key),
+            read_stored(store, server, key),
             MARKS,
         )
         if said and said[-1][0] == "whole":
             return row
-    raise RuntimeError(f"{store}: more than {STEPS_AT_MOST} steps")
+    raise RuntimeError(f"{store}: more than {MOST_STEPS} steps")
 
 
-def server_killed(store: str, server: Server) -> Row | None:
+def kill_server(store: str, server: Server) -> Row | None:
     """The database dies at the first step, at the second, and so on; the writer goes on."""
     if isinstance(server, SQLiteFile):
         return None
     row = Row("database killed at each step", store)
-    for at in range(1, STEPS_AT_MOST):
+    for at in range(1, MOST_STEPS):
         key = f"k-{uuid.uuid4()}"
 
         def write(line: Connection, at: int = at, key: str = key) -> None:
-            def ask(what: str) -> None:
-                line.send(("ask", what))
-                line.recv()
-
             talk = Talk(store, server, key)
-            steps = Steps(at, lambda: ask("kill")).install()
+            steps = Steps(at, lambda: ask(line, "kill")).install()
             steps.on = True
             for mark in MARKS:
                 talk.say([mark])
             steps.on = False
             if steps.count >= at:
-                ask("restart")
-            settled(talk)
+                ask(line, "restart")
+            read_settled(talk)
             line.send(("stored", list(MARKS)))
             line.send(("reached", steps.count >= at))
 
-        said = listen(*forked(write), lambda what: getattr(server, what)())
+        said = listen(*run_forked(write), lambda what: getattr(server, what)())
         known = dict(said)
-        row.add(known["stored"], stored_in(store, server, key), MARKS)
+        row.add(known["stored"], read_stored(store, server, key), MARKS)
         if not known["reached"]:
             return row
-    raise RuntimeError(f"{store}: more than {STEPS_AT_MOST} steps")
+    raise RuntimeError(f"{store}: more than {MOST_STEPS} steps")
 
 
-def down_and_back(store: str, server: Server) -> Row:
+def bring_down_and_back(store: str, server: Server) -> Row:
     """The database is away for three of five messages."""
     row = Row("down and back", store)
     for first in range(3):
@@ -203,30 +200,26 @@ def down_and_back(store: str, server: Server) -> Row:
 
         def write(line: Connection, first: int = first, key: str = key) -> None:
             talk = Talk(store, server, key)
-            settled(talk)
+            read_settled(talk)
             for place, mark in enumerate(MARKS):
                 if place == first:
-                    line.send(("ask", "kill"))
-                    line.recv()
+                    ask(line, "kill")
                 talk.say([mark])
                 if place == first + 2:
-                    line.send(("ask", "restart"))
-                    line.recv()
-            settled(talk)
+                    ask(line, "restart")
+            read_settled(talk)
             line.send(("stored", list(MARKS)))
 
-        said = dict(listen(*forked(write), lambda what: getattr(server, what)()))
-        row.add(said["stored"], stored_in(store, server, key), MARKS)
+        said = dict(listen(*run_forked(write), lambda what: getattr(server, what)()))
+        row.add(said["stored"], read_stored(store, server, key), MARKS)
     return row
 
 
-def disk_full(store: str, server: Server) -> Row:
+def fill_disk(store: str, server: Server) -> Row:
     """Files cannot grow for a while: the writer's own for SQLite, the server's for Redis.
 
     PostgreSQL answers with the error it gives then.
     """
-    import resource
-
     row = Row("disk full, then freed", store)
     key = f"k-{uuid.uuid4()}"
 
@@ -245,15 +238,14 @@ def disk_full(store: str, server: Server) -> Row:
     def write(line: Connection) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         talk = Talk(store, server, key)
-        settled(talk)
+        read_settled(talk)
         here = isinstance(server, SQLiteFile)
         for place, mark in enumerate(MARKS * 4):
             if place == 2:
                 if here:
                     resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
                 else:
-                    line.send(("ask", "fill"))
-                    line.recv()
+                    ask(line, "fill")
             talk.say([mark if place < 5 else f"q{place}"])
         line.send(("failed", talk.degraded))
         if here:
@@ -261,15 +253,14 @@ def disk_full(store: str, server: Server) -> Row:
                 resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
             )
         else:
-            line.send(("ask", "free"))
-            line.recv()
-        settled(talk)
+            ask(line, "free")
+        read_settled(talk)
 
-    said = dict(listen(*forked(write), reply))
+    said = dict(listen(*run_forked(write), reply))
     if not said.get("failed"):
         raise RuntimeError(f"{store}: the disk was not full")
     marks = [*MARKS, *(f"q{place}" for place in range(5, 20))]
-    row.add(marks, stored_in(store, server, key), marks)
+    row.add(marks, read_stored(store, server, key), marks)
     return row
 
 
@@ -295,37 +286,39 @@ def refuse_writes(url: str, *, refuse: bool) -> None:
                 )
 
 
-def writers(count: int) -> Callable[[str, Server], Row]:
+def write_at_once(count: int) -> Callable[[str, Server], Row]:
     """Several processes add the same text at once, and some of their writes fail."""
 
     def run(store: str, server: Server) -> Row:
         row = Row(f"{count} writers of equal texts, every fourth write failing", store)
         key = f"k-{uuid.uuid4()}"
-        pid, line = forked(lambda _: Talk(store, server, key).say(["q"]))
+        pid, line = run_forked(lambda _: Talk(store, server, key).say(["q"]))
         listen(pid, line)
 
         def writing(number: int) -> Callable[[Connection], None]:
             def write(line: Connection) -> None:
-                talk = opened(store, server, key)
-                settled(talk)
-                for place in range(EACH):
+                talk = open_talk(store, server, key)
+                read_settled(talk)
+                for place in range(MESSAGES_EACH):
                     if (place + number) % 4 == 1:
                         fail_next_write(talk.adapter, after=bool(place % 2))
                     talk.say(["ok"])
-                settled(talk)
-                line.send(("stored", EACH))
+                read_settled(talk)
+                line.send(("stored", MESSAGES_EACH))
 
             return write
 
-        running = [forked(writing(number)) for number in range(count)]
+        running = [run_forked(writing(number)) for number in range(count)]
         done = sum(dict(listen(*one))["stored"] for one in running)
-        row.add(["ok"] * done, stored_in(store, server, key)[1:], ["ok"] * (count * EACH))
+        row.add(
+            ["ok"] * done, read_stored(store, server, key)[1:], ["ok"] * (count * MESSAGES_EACH)
+        )
         return row
 
     return run
 
 
-def opened(store: str, server: Server, key: str) -> Talk:
+def open_talk(store: str, server: Server, key: str) -> Talk:
     """Open a store that others may be opening, too: one that makes its table locks the file."""
     for _ in range(300):
         with contextlib.suppress(Exception):
@@ -334,13 +327,11 @@ def opened(store: str, server: Server, key: str) -> Talk:
     return Talk(store, server, key)
 
 
-def files() -> Iterator[Row]:
+def replace_files() -> Iterator[Row]:
     """A file is replaced by another: the process dies at each step, or the disk is full."""
-    import resource
-
     for fault in ("writer killed at each step", "disk full, then freed"):
         row = Row(fault, "file")
-        for at in range(1, STEPS_AT_MOST):
+        for at in range(1, MOST_STEPS):
             folder = FOLDER / f"{fault[:4]}-{at}"
             folder.mkdir()
             path = write_private(folder / "talk.json", json.dumps(["old"]))
@@ -355,7 +346,7 @@ def files() -> Iterator[Row]:
                     write_private(path, json.dumps(["new" * 100]))
                     line.send(("whole", True))
 
-            said = listen(*forked(write))
+            said = listen(*run_forked(write))
             found = json.loads(path.read_text())
             expected = [found] if found in (["old"], ["new" * 100]) else []
             row.add(["file"], ["file"] * len(expected), ["file"])
@@ -365,12 +356,12 @@ def files() -> Iterator[Row]:
 
 
 FAULTS: dict[str, Callable[[str, Server], Row | None]] = {
-    "writer": writer_killed,
-    "database": server_killed,
-    "down": down_and_back,
-    "disk": disk_full,
-    "two": writers(2),
-    "eight": writers(8),
+    "writer": kill_writer,
+    "database": kill_server,
+    "down": bring_down_and_back,
+    "disk": fill_disk,
+    "two": write_at_once(2),
+    "eight": write_at_once(8),
 }
 
 
@@ -415,7 +406,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     rows.append(row)
                     took = time.perf_counter() - began
                     sys.stderr.write(f"{row} in {took:.0f} s\n")
-        rows.extend(files())
+        rows.extend(replace_files())
     finally:
         for server in servers.values():
             server.close()
@@ -428,37 +419,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _warm(stores: Sequence[str]) -> None:
     """Import here what every process would import again."""
-    from history_curator import Curator
-
-    Curator(max_tokens=100).curate([{"role": "user", "content": "hi"}])
-    for module in (
-        "sqlalchemy.dialects.sqlite",
-        "aiosqlite",
-        "asyncpg",
-        "psycopg",
-        "redis.asyncio",
-    ):
+    drivers = ("sqlalchemy.dialects.sqlite", "aiosqlite", "asyncpg", "psycopg", "redis.asyncio")
+    packages = {store.partition("-")[0] + "_history_curator" for store in stores}
+    for module in (*drivers, *packages):
         import_module(module)
-    for store in stores:
-        for module in _NEEDED[store.partition("-")[0]]:
-            import_module(module)
-
-
-_NEEDED = {
-    "langchain": (
-        "langchain_core.messages",
-        "langchain_history_curator",
-        "langchain_community.chat_message_histories.redis",
-        "langchain_community.chat_message_histories.sql",
-        "langchain_postgres",
-    ),
-    "llamaindex": (
-        "llamaindex_history_curator",
-        "llama_index.core.storage.chat_store.sql",
-        "llama_index.storage.chat_store.postgres",
-        "llama_index.storage.chat_store.redis",
-    ),
-}
 
 
 def _start(kind: str) -> Server:

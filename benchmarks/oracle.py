@@ -10,17 +10,17 @@ with and without the usage that the provider would have reported.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
+from collections import Counter
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from benchmarks.data import load
 from history_curator import Curator
 from history_curator.errors import HistoryCuratorError
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SETS = {"coding_sessions": 16, "tau_bench": 8, "tau2_bench": 8, "misc_agents": 4, "locomo": 4}
 BUDGETS = (4_000, 8_000, 32_000)
 PROVIDERS = ("core", "openai", "anthropic")
@@ -30,8 +30,7 @@ LENGTHS = (0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
 def read_conversations() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield the name and the messages of each conversation."""
     for name, count in SETS.items():
-        with gzip.open(DATA / f"{name}.jsonl.gz", "rt") as lines:
-            rows = [json.loads(line) for line in lines]
+        rows = load(name)
         step = max(1, len(rows) // count)
         for position, row in enumerate(rows[::step][:count]):
             yield f"{name}/{position}", row["messages"]
@@ -51,8 +50,7 @@ def describe_views(messages: list[Any], budget: int, provider: str, *, usage: bo
         text = json.dumps(curation.messages, sort_keys=True, default=str)
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
         report = curation.report
-        compacted = report.compacted if hasattr(report, "compacted") else report.jumped
-        described.append([digest, curation.tokens, report.prefix_entries, compacted])
+        described.append([digest, curation.tokens, report.prefix_entries, report.compacted])
         if usage:
             curation.observe({"prompt_tokens": int(curation.tokens * 1.2), "completion_tokens": 1})
     return described
@@ -80,23 +78,25 @@ def main() -> None:
     if options.save:
         options.save.write_text(json.dumps(found, indent=0))
     if options.compare:
-        before = json.loads(options.compare.read_text())
-        fields = ("messages", "tokens", "prefix", "compacted")
-        total, changed = 0, dict.fromkeys((*fields, "refused"), 0)
-        for key, views in found.items():
-            for position, (old, new) in enumerate(zip(before[key], views, strict=True)):
-                total += 1
-                if old == new:
-                    continue
-                if isinstance(old, str) or isinstance(new, str):
-                    changed["refused"] += 1
-                    print(key, position, old, "->", new)
-                    continue
-                names = [n for n, a, b in zip(fields, old, new, strict=True) if a != b]
-                for name in names:
-                    changed[name] += 1
-                print(key, position, *(f"{n}: {old[fields.index(n)]} -> {new[fields.index(n)]}" for n in names))
-        print(f"{total} views; changed:", changed)
+        compare_views(json.loads(options.compare.read_text()), found)
+
+
+def compare_views(before: dict[str, list[Any]], after: dict[str, list[Any]]) -> None:
+    """Print each view that differs, and how many differ in what."""
+    fields = ("messages", "tokens", "prefix", "compacted")
+    changed = Counter[str]()
+    for key, views in after.items():
+        for position, (old, new) in enumerate(zip(before[key], views, strict=True)):
+            if old == new:
+                continue
+            if isinstance(old, str) or isinstance(new, str):
+                names = {"refused": (old, new)}
+            else:
+                found = zip(fields, old, new, strict=True)
+                names = {name: (one, other) for name, one, other in found if one != other}
+            changed.update(names.keys())
+            print(key, position, *(f"{name}: {a} -> {b}" for name, (a, b) in names.items()))
+    print(f"{sum(map(len, after.values()))} views; changed:", dict(changed))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The pictures and the table of the front page, drawn from what a replay measured.
+"""The pictures and the table of the front page, drawn from a replay.
 
     python -m benchmarks.pictures
 
@@ -14,10 +14,9 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import floor, log10
-from pathlib import Path
 from typing import Any
 
-from benchmarks._data import load
+from benchmarks.data import GENERATED, ROOT, load
 from history_curator import Curator, __version__
 from history_curator.lab import (
     NewestThatFit,
@@ -27,9 +26,8 @@ from history_curator.lab import (
     sample_conversation,
 )
 
-ROOT = Path(__file__).resolve().parents[1]
 INK, SOFT, LINE = "#171b22", "#586172", "#d9dee6"
-CACHED, NEW, NOTE, GONE, JUMP = "#3a6fb0", "#d08a2d", "#7647b8", "#e8ebf0", "#b3324a"
+CACHED, NEW, NOTE, GONE, COMPACTED = "#3a6fb0", "#d08a2d", "#7647b8", "#e8ebf0", "#b3324a"
 COLOURS = {"curator": "#3a56d4", "newest that fit": "#c2542d", "everything": "#6b7280"}
 BUDGET = 32_000
 
@@ -42,6 +40,7 @@ def round_top(most: float) -> float:
 
 
 def svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    """Return a picture with a title."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="13" fill="{INK}">'
@@ -50,14 +49,15 @@ def svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     )
 
 
-def text(x: float, y: float, said: str, *, colour: str = INK, more: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" {more}>{escape(said)}</text>'
+def text(x: float, y: float, label: str, *, colour: str = INK, more: str = "") -> str:
+    """Return a label."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" {more}>{escape(label)}</text>'
 
 
 def panel(
     lines: Mapping[str, Sequence[float]], top: float, head: str, unit: str, limit: float | None
 ) -> list[str]:
-    """One set of lines over the calls, each named at its end."""
+    """Return a set of lines over the calls, each named at its end."""
     left, width, height = 70, 560, 150
     most = round_top(max(max(line) for line in lines.values()) * 1.02)
     parts = [text(left, top - 8, head, more='font-weight="600"')]
@@ -88,6 +88,7 @@ def panel(
 
 
 def draw_session(data: Mapping[str, Any], name: str) -> str:
+    """Return the tokens and the cost of each call of a session, under each policy."""
     tokens, costs = {}, {}
     for policy in data["policies"]:
         views = policy["views"]
@@ -107,7 +108,7 @@ def draw_session(data: Mapping[str, Any], name: str) -> str:
 
 
 def draw_views(data: Mapping[str, Any]) -> str:
-    """A row a call, a column a message: repeated, new, in the note, or out of view."""
+    """Return a row a call, a column a message: repeated, new, in the note, or out of view."""
     policy = data["policies"][0]
     calls, total = data["calls"], len(data["entries"])
     left, top, height = 120, 64, 12
@@ -115,26 +116,26 @@ def draw_views(data: Mapping[str, Any]) -> str:
     parts = [
         text(20, 26, "What each call shows of the record", more='font-weight="600" font-size="15"')
     ]
-    for x, colour, said in ((120, CACHED, "repeats the call before"), (290, NEW, "new"),
+    for x, colour, label in ((120, CACHED, "repeats the call before"), (290, NEW, "new"),
                             (350, NOTE, "the recap"), (440, GONE, "on record, out of view")):  # fmt: skip
         parts.append(f'<rect x="{x}" y="38" width="11" height="11" fill="{colour}"/>')
-        parts.append(text(x + 16, 48, said, colour=SOFT))
+        parts.append(text(x + 16, 48, label, colour=SOFT))
     view: list[int] = []
     for number, call in enumerate(policy["views"]):
         y = top + number * (height + 2)
-        kept = call["keep"]
-        view = [*view[:kept], *call["add"]]
+        repeated = call["keep"]
+        view = [*view[:repeated], *call["add"]]
         colours = {}
         note = ""
         for place, ref in enumerate(view):
             form = policy["forms"][-1 - ref] if ref < 0 else None
             index = form["index"] if form else ref
             if index is None:
-                note = CACHED if place < kept else NOTE
+                note = CACHED if place < repeated else NOTE
             else:
-                colours[index] = CACHED if place < kept else NEW
-        label = f"call {number + 1}" + ("  jump" if call["compacted"] else "")
-        parts.append(text(left - 34, y + 10, label, colour=JUMP if call["compacted"] else SOFT,
+                colours[index] = CACHED if place < repeated else NEW
+        label = f"call {number + 1}" + ("  compacted" if call["compacted"] else "")
+        parts.append(text(left - 34, y + 10, label, colour=COMPACTED if call["compacted"] else SOFT,
                           more='text-anchor="end" font-size="11"'))  # fmt: skip
         if note:
             parts.append(f'<rect x="{left - 26}" y="{y}" width="18" height="{height}" '
@@ -150,7 +151,7 @@ def draw_views(data: Mapping[str, Any]) -> str:
 
 
 def pages(messages: Sequence[Any], budget: int) -> dict[str, Any]:
-    """One session under the three policies of the picture; a page holds two at a time."""
+    """Return one session under the three policies of the picture; a page holds two at a time."""
     first = SessionPage(messages, {"curator": Curator(max_tokens=budget),
                                    "newest that fit": NewestThatFit(budget)})  # fmt: skip
     second = SessionPage(messages, {"everything": NoCuration(budget)})
@@ -158,7 +159,7 @@ def pages(messages: Sequence[Any], budget: int) -> dict[str, Any]:
 
 
 def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
-    """The table of the front page, and the sentence under it."""
+    """Return the table of the front page, and the sentence under it."""
     names = {"curator": "**Curator**", "trim_messages": "`trim_messages`",
              "clear-tool-uses": "clearing tool uses", "no curation": "everything, as it is"}  # fmt: skip
     lines = ["| budget | policy | cost | cached | edits in view | missed | invalid | over | refused |",
@@ -174,7 +175,7 @@ def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
                 f"{each.missed:.1%} | {each.invalid:,} | {each.over_budget:,} | {each.failed:,} |"
             )
         about = results.notes()[0]
-    said = (
+    note = (
         f"Measured {dt.datetime.now(tz=dt.timezone.utc).date()} with version "
         f"{__version__} by `python -m benchmarks.pictures`: {about}. "
         "*Cost* is in millions of input tokens at full price, by Anthropic's rules for the "
@@ -187,10 +188,11 @@ def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
         "policy that passes them on as they are sends invalid requests. A request without its "
         "question is cheap: a low cost beside many of these is no saving."
     )
-    return "\n".join(lines), said
+    return "\n".join(lines), note
 
 
 def main() -> None:
+    """Draw the pictures and write the table."""
     pictures = ROOT / "docs" / "pictures"
     pictures.mkdir(exist_ok=True)
     demo = pages(sample_conversation(), 12_000)
@@ -200,10 +202,10 @@ def main() -> None:
     chosen = max(long, key=lambda row: row["stats"]["tokens_o200k"])
     drawn = draw_session(pages(chosen["messages"], BUDGET), "A recorded coding session")
     (pictures / "session.svg").write_text(drawn, encoding="utf-8")
-    rows, said = table(sessions, (8_000, 32_000))
-    (ROOT / "docs" / "generated" / "front.md").write_text(f"{rows}\n\n{said}\n", encoding="utf-8")
+    rows, note = table(sessions, (8_000, 32_000))
+    (GENERATED / "front.md").write_text(f"{rows}\n\n{note}\n", encoding="utf-8")
     readme = ROOT / "README.md"
-    block = f"<!-- front -->\n{rows}\n\n{said}\n<!-- /front -->"
+    block = f"<!-- front -->\n{rows}\n\n{note}\n<!-- /front -->"
     found = readme.read_text(encoding="utf-8")
     readme.write_text(
         re.sub(r"<!-- front -->.*?<!-- /front -->", lambda _: block, found, flags=re.DOTALL),

@@ -20,19 +20,17 @@ import argparse
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from benchmarks._data import load
-from benchmarks._shapes import fill_table, loop_table
+from benchmarks.data import GENERATED, load
 from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curation, Curator
 from history_curator.formats import detect
 from history_curator.rules import get_profile
-from history_curator.timeline import pair
 from history_curator.tokens import get_counter
+from history_curator.units import pair
 
-GENERATED = Path(__file__).resolve().parents[1] / "docs" / "generated" / "stability.md"
+PAGE = GENERATED / "stability.md"
 BUDGETS = (8_000, 16_000, 32_000, 64_000, 128_000)
 LEAST_TOKENS = 40_000
 READ, WRITE = 0.1, 1.25
@@ -42,17 +40,9 @@ COLUMNS = (
     "budget", "policy", "repeated", "visible", "edits", "cost", "tokens a call", "too small",
     "compactions", "broken",
 )  # fmt: skip
-GRID = {
-    8_000: "0.681 | 0.896 | 0.523 | 3,056 | | 25",
-    16_000: "0.838 | 0.938 | 0.747 | 3,373 | 11,804 | 25",
-    32_000: "0.903 | 0.978 | 0.884 | 5,004 | | ",
-    64_000: "0.949 | 0.996 | 0.981 | 7,037 | 44,447 | 0",
-    128_000: "0.975 | 1.000 | 1.000 | 8,390 | 65,067 | 0",
-}
-"""What this replay measured, on the same sessions, on the grid of cells that the fold replaced."""
 HALVES = (
     "*Half a* and *half b* are the same sessions by a hash of their ids. The share of the recap and "
-    "of its newest lines was chosen on half a; how deep a jump goes and where a result is capped, on "
+    "of its newest lines was chosen on half a; how deep a compaction goes and where a result is capped, on "
     "all of them."
 )
 REFUSED = (
@@ -75,9 +65,12 @@ def suffix(max_tokens: int) -> Policy:
         units = pair(entries)
         inside = {id(entry) for unit in units for entry in unit.entries}
         system = [entry for entry in entries if id(entry) not in inside]
-        room = max_tokens - reader.counter.priming - sum(map(count, system))
+        available = max_tokens - reader.counter.priming - sum(map(count, system))
         start = len(units)
-        while start > 0 and (room := room - sum(map(count, units[start - 1].entries))) >= 0:
+        while start > 0:
+            available -= sum(map(count, units[start - 1].entries))
+            if available < 0:
+                break
             start -= 1
         return [*system, *(entry for unit in units[start:] for entry in unit.entries)]
 
@@ -255,8 +248,6 @@ def sessions_table(budgets: Sequence[int], every: int = 1) -> list[str]:
         table.append(
             measure(sessions, suffix, budget).row("latest that fit", budget, promises=False)
         )
-        if every == 1 and budget in GRID:
-            table.append(f"| {budget:,} | the grid before it | {GRID[budget]} | | |")
         halves = {
             half: measure([each for each in sessions if each.half == half], default, budget)
             for half in "ab"
@@ -272,19 +263,16 @@ def sessions_table(budgets: Sequence[int], every: int = 1) -> list[str]:
     return [*table, "", HALVES, *(["", REFUSED] if refused else ())]
 
 
-def main(arguments: Sequence[str] | None = None) -> str:
-    """Print and return the tables."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table, and write it when asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1, help="take one session of so many")
     parser.add_argument("--budgets", type=int, nargs="+", default=list(BUDGETS))
     parser.add_argument("--write", action="store_true", help="also write docs/generated")
     options = parser.parse_args(arguments)
-    tables = [sessions_table(options.budgets, options.every), fill_table(), loop_table()]
-    text = "\n\n".join("\n".join(table) for table in tables)
-    print(*tables[1], "", *tables[2], sep="\n")
+    text = "\n".join(sessions_table(options.budgets, options.every))
     if options.write:
-        GENERATED.write_text(text + "\n", encoding="utf-8")
-    return text
+        PAGE.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from benchmarks._logs import is_tuned, logs
+from benchmarks.data import GENERATED, is_first_half, unpack_logs
 from history_curator.formats import DictFormat
 from history_curator.tokens import TiktokenCounter, Usage, UsageAnchor, find_family, read_usage
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "generated" / "usage.md"
+PAGE = GENERATED / "usage.md"
 _READER = DictFormat()
 
 
@@ -44,7 +43,7 @@ def read_sessions() -> list[list[Call]]:
     """
     counter = TiktokenCounter("o200k_base")
     sessions = []
-    with logs() as folder:
+    with unpack_logs() as folder:
         for file in sorted(folder.rglob("*.jsonl")):
             lines = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
             for side in (False, True):
@@ -129,27 +128,30 @@ def table(sessions: list[list[Call]]) -> str:
     """Return the page: all sessions, and each half of them."""
     scores = measure(sessions)
     lines = [
-        f"{len(sessions)} chains of calls, {len(scores['anchored'].errors):,} prompts that follow "
-        "another one.",
+        f"{len(sessions)} chains of calls, {len(scores['anchored'].errors):,} prompts after another.",
         "",
         "| prompt | error p50 | p95 | p99 | stated error p50 | bound held |",
         "|---|---|---|---|---|---|",
         *(score.row(name) for name, score in scores.items()),
     ]
-    for name, tuned in (("anchored, one half of the logs", True), ("the other half", False)):
-        half = [calls for calls in sessions if is_tuned(calls[0].log) is tuned]
+    for name, first in (("anchored, one half of the logs", True), ("the other half", False)):
+        half = [
+            calls
+            for calls in sessions
+            if is_first_half(calls[0].log.removesuffix(".jsonl")[-36:]) is first
+        ]
         lines.append(measure(half)["anchored"].row(name))
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Measure, print, and write when asked."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table, and write it when asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
-    given = parser.parse_args()
+    options = parser.parse_args(arguments)
     text = table(read_sessions())
     print(text)
-    if given.write:
+    if options.write:
         PAGE.write_text(text, encoding="utf-8")
 
 

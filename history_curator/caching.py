@@ -183,7 +183,7 @@ def plan_cache(
 def plan_of(curation: Curation, **options: Any) -> CachePlan:
     """Return the plan of a new view; takes the options of `plan_cache`."""
     report = curation.report
-    sizes = [report._counter.count_entry(entry) for entry in curation.entries]
+    sizes = list(map(report.count_entry, curation.entries))
     options["tools_tokens"] = max(curation.tokens - sum(sizes), 0)
     return plan_cache(curation.entries, sizes, prefix_entries=report.prefix_entries, **options)
 

@@ -20,10 +20,24 @@ from history_curator.memo import MEMO_BYTES, Memo, Record
 from history_curator.report import CurationReport
 from history_curator.rules import ProviderProfile, get_profile
 from history_curator.run_steps import Steps, run_async, run_sync
-from history_curator.tokens import TokenCounter, UsageAnchor, available_tokens, get_counter, read_usage
+from history_curator.tokens import (
+    TokenCounter,
+    UsageAnchor,
+    available_tokens,
+    get_counter,
+    read_usage,
+)
 from history_curator.tokens.observed import ObservedRequests, Request
 from history_curator.units import Pairing
-from history_curator.window import COMPACT_TO, STEP, Tail, View, ViewBuilder, WindowOptions, fit_view
+from history_curator.window import (
+    COMPACT_TO,
+    STEP,
+    Tail,
+    View,
+    ViewBuilder,
+    WindowOptions,
+    fit_view,
+)
 
 __all__ = ["Curation", "Curator"]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.errors import ConversionError
 from history_curator.formats import MessageFormat, freeze
 from history_curator.tokens import TokenCounter
@@ -21,7 +21,7 @@ from history_curator.tokens.usage import Usage, read_usage
 
 MEMO_BYTES = 64_000_000
 """How much a memo holds, about, where nothing else is said."""
-_BYTES_PER_ENTRY = 1_500
+_BYTES_PER_ENTRY = 2_000
 _LARGEST = 16_384
 """Characters that one entry counts for at most in the cheap size of a record."""
 _LONG_LIST, _LISTS = 500, 4
@@ -68,7 +68,7 @@ class EntryFacts:
         self.entry = entry
         self.key = key
         self.weight = 0 if entry.role is MessageRole.SYSTEM else _weigh(entry)
-        self.size_bytes = _BYTES_PER_ENTRY + 2 * size_bytes
+        self.size_bytes = _BYTES_PER_ENTRY + 4 * size_bytes  # renderings and identifiers included
         self.usage: Usage | None = None
         self.time = entry_time(entry)
         self.is_plain = entry.source.__class__ is dict and _is_plain(entry.source)
@@ -227,13 +227,17 @@ class Memo:
             entries: the entries.
             known: the record that most of them come from.
         """
-        facts_of = {} if known is None else dict(zip(map(id, known.entries()), known.facts, strict=True))
+        facts_of = (
+            {} if known is None else dict(zip(map(id, known.entries()), known.facts, strict=True))
+        )
         facts = []
         for entry in entries:
             found = facts_of.get(id(entry))
             if found is None:
                 root = facts_of.get(id(entry.original))
-                found = self._facts_of_entry(entry, entry.source if root is None else root.entry.source)
+                found = self._facts_of_entry(
+                    entry, entry.source if root is None else root.entry.source
+                )
             facts.append(found)
         keys = known.keys if known is not None else [each.key for each in facts]
         return Record(facts, keys=keys, places=range(len(facts)), entries=entries)
@@ -376,10 +380,14 @@ def _key_of_entry(entry: ConversationEntry) -> Hashable:
         entry.handle,
         entry.created_at,
         entry.span,
-        calls and tuple([(each.id, each.name, each.arguments, freeze(each.extra)) for each in calls]),
+        None if calls is None else tuple([_key_of_call(call) for call in calls]),
         rare,
         entry.metadata and repr(entry.metadata.get("timestamp")),
     )
+
+
+def _key_of_call(call: ToolCall) -> Hashable:
+    return call.id, call.name, call.arguments, freeze(call.extra)
 
 
 def _is_plain(value: Any, depth: int = 6) -> bool:

@@ -18,7 +18,7 @@ from history_curator.lab.metrics import (
 )
 from history_curator.lab.policies import Policy, as_policies
 from history_curator.lab.replay import replay_calls
-from history_curator.report._html import as_frame, render_session
+from history_curator.report_page import as_frame, render_session
 from history_curator.rules import ProviderProfile, get_profile
 from history_curator.tokens import TokenCounter, get_counter
 

@@ -1,4 +1,4 @@
-"""A conformance kit for anything that trims conversations: yours, ours, theirs.
+"""A conformance kit for anything that trims conversations.
 
 `parse` and `show` write conversations in one line, `assert_conformant` fails a test,
 `try_trimmer` runs a trimmer over many conversations, `SEQUENCES` are the ones that trip most.
@@ -8,18 +8,281 @@
 
 from __future__ import annotations
 
-from history_curator.testing._sequences import SEQUENCES
-from history_curator.testing._shorthand import ShorthandError, parse, parse_entries, show
-from history_curator.testing._trial import Failure, Trial, assert_conformant, try_trimmer
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.errors import HistoryCuratorError
+from history_curator.formats import detect, read_entries
+from history_curator.rules import ProviderProfile, Tail, Violation, check_conversation
 
 __all__ = [
     "SEQUENCES",
     "Failure",
     "ShorthandError",
     "Trial",
+    "Trim",
     "assert_conformant",
     "parse",
     "parse_entries",
     "show",
     "try_trimmer",
 ]
+
+Trim = Callable[[list[Any]], Sequence[Any]]
+
+_SEQUENCES = """
+S U A(c1) T(c1) A U -> S U A(c1) T(c1) A U
+S T(c1) A U -> S U* A U
+S T(c1) T(c2) A U A(c3) T(c3) -> S U* A U A(c3) T(c3)
+S U A(c1,c2) T(c2) U A U -> S U A(c1,c2) T*(c1) T(c2) A* U A U
+S U A(c1,c2) T(c2) T(c1) -> S U A(c1,c2) T(c1) T(c2)
+S U A(c1) U -> S U A(c1) T*(c1) A* U
+S U A(c1) -> S U A(c1) T*(c1)
+S U A(c1) U T(c1) A U -> S U A(c1) T(c1) A* U A U
+S U A(c1,c2) U T(c1) A U -> S U A(c1,c2) T(c1) T*(c2) A* U A U
+S U A(c1) A T(c1) U -> S U A(c1) T(c1) A U
+S U A(c1) U A T(c1) -> S U A(c1) T(c1) A* U A U*
+U A(c1) T(c1) T(c1) A U -> U A(c1) T(c1) A U
+U A(c1) T(c1) U T(c1) U -> U A(c1) T(c1) A* U
+U A(c1,c1) T(c1) T(c1) U -> U A(c1) T(c1) A* U
+U A(c1) T(c1) A(c1) T(c1) U -> U A(c1) T(c1) A(c1') T(c1') A* U
+U A(c1) A(c1) T(c1) -> U A(c1) T*(c1) A(c1') T(c1')
+U A(c1) T(c1) A(c1) A(c2) T(c2) -> U A(c1) T(c1) A(c1') T*(c1') A(c2) T(c2)
+U T(c1) A(c1) U -> U A(c1) T*(c1) A* U
+S U A(c1) T(c9) U -> S U A(c1) T*(c1) A* U
+S U A(c1) T(c1) U A U -> S U A(c1) T(c1) A* U A U
+S A U A U -> S U* A U A U
+S A(c1) T(c1) A(c2) T(c2) -> S U* A(c1) T(c1) A(c2) T(c2)
+A(c1) T(c1) A(c2) T(c2) A(c3) T(c3) -> U* A(c1) T(c1) A(c2) T(c2) A(c3) T(c3)
+S -> S U*
+S A -> S U* A U*
+S U U U A -> S U A U*
+S U A A A(c1) T(c1) A A U -> S U A+(c1) T(c1) A U
+U A(c1) A(c2) T(c1) T(c2) U -> U A(c1) T(c1) A(c2) T(c2) A* U
+U A(c1) A(c2) T(c2) T(c1) -> U A(c1) T(c1) A(c2) T(c2)
+S S U A S U -> S U A U
+U A(c1) S T(c1) A U -> S U A(c1) T(c1) A U
+S U~ A U -> S U* A U
+S U A~ U A U -> S U A U
+S U A~(c1) T(c1) -> S U A(c1) T(c1)
+S U A(c1) T(c1) A~ U -> S U A(c1) T(c1) A* U
+S U A -> S U A U*
+S U A+(c1) T(c1) A -> S U A+(c1) T(c1) A U*
+U A(c1,c2,c3) T(c1) T(c3) U A(c4) T(c4) -> U A(c1,c2,c3) T(c1) T*(c2) T(c3) A* U A(c4) T(c4)
+U A(c1,c2) T(c1) U T(c2) A U -> U A(c1,c2) T(c1) T(c2) A* U A U
+T(c1) T(c2) -> U*
+S U A(c1) T(c1) U A(c2) T(c2) U -> S U A(c1) T(c1) A* U A(c2) T(c2) A* U
+U A U A U A U A -> U A U A U A U A U*
+S U A(c1) S U -> S U A(c1) T*(c1) A* U
+U A~ A~ U~ U -> U
+U A(c1) T(c1) A(c2) U A T(c2) A(c3) -> U A(c1) T(c1) A(c2) T(c2) A* U A+(c3) T*(c3)
+A A U U A(c1) A T(c1) T(c0) U -> U* A U A(c1) T(c1) A U
+"""
+SEQUENCES: tuple[tuple[str, str], ...] = tuple(
+    (given, repaired)
+    for given, _, repaired in (line.partition(" -> ") for line in _SEQUENCES.split("\n") if line)
+)
+"""``(given, repaired)``: what the ``portable`` profile makes of each; repairing twice changes none."""
+
+_WORD = re.compile(r"([SUAT])([~+*]*)(?:\(([^()]*)\))?")
+_ROLES = {"S": "system", "U": "user", "A": "assistant", "T": "tool"}
+_LETTERS = {role: letter for letter, role in _ROLES.items()}
+_TEXTS = {"S": "rules", "U": "user", "A": "answer"}
+
+
+class ShorthandError(HistoryCuratorError, ValueError):
+    """A conversation in shorthand could not be read."""
+
+
+def parse(text: str) -> list[dict[str, Any]]:
+    """Return OpenAI-style messages for a conversation in shorthand.
+
+    ``S`` system, ``U`` user, ``A`` assistant, ``A(c1,c2)`` an assistant message that calls tools,
+    ``A+(c1)`` one with text as well, ``T(c1)`` a result; ``~`` makes the text blank. Every text is
+    different (``user 1``, ``answer 2``, …), so that a test can see which survive.
+
+    Raises:
+        ShorthandError: naming the word that cannot be read.
+
+    Examples:
+        >>> [message["role"] for message in parse("S U A(c1,c2) T(c2) T(c1)")]
+        ['system', 'user', 'assistant', 'tool', 'tool']
+        >>> parse("T(c1)")
+        [{'role': 'tool', 'content': 'result 0 of c1', 'tool_call_id': 'c1'}]
+    """
+    return [_parse_word(word, index) for index, word in enumerate(text.split())]
+
+
+def parse_entries(text: str) -> list[ConversationEntry]:
+    """Return entries for a conversation in shorthand, bound to the messages of `parse`.
+
+    Examples:
+        >>> [entry.role.value for entry in parse_entries("U A")]
+        ['user', 'assistant']
+    """
+    return read_entries(messages := parse(text), detect(messages))
+
+
+def show(messages: Sequence[Any]) -> str:
+    """Return the shorthand of messages of any format.
+
+    ``*`` marks an invented message and ``'`` an id that was renamed.
+
+    Examples:
+        >>> show(parse("S U A(c1) T(c1) A~"))
+        'S U A(c1) T(c1) A~'
+    """
+    labels: dict[str, str] = {}
+    return " ".join(_show_entry(each, labels) for each in read_entries(messages, detect(messages)))
+
+
+def _parse_word(word: str, index: int) -> dict[str, Any]:
+    match = _WORD.fullmatch(word)
+    if match is None:
+        raise ShorthandError(
+            f"word {index}: cannot read {word!r}. Fix: use S, U, A or T, then ~ or +, then ids in "
+            "parentheses, such as A+(c1,c2)."
+        )
+    letter, marks, ids = match.groups()
+    names = [name.strip() for name in ids.split(",")] if ids else []
+    if (letter == "T") != (len(names) == 1) and letter != "A":
+        raise ShorthandError(
+            f"word {index}: {word!r} names {len(names)} calls. Fix: a T has one id, S and U none."
+        )
+    text = f"result {index} of {names[0]}" if letter == "T" else f"{_TEXTS[letter]} {index}"
+    message: dict[str, Any] = {"role": _ROLES[letter], "content": "  " if "~" in marks else text}
+    if letter == "A" and names and not marks:
+        message["content"] = None
+    if letter == "T":
+        message["tool_call_id"] = names[0]
+    elif names:
+        function = {"name": "look", "arguments": "{}"}
+        message["tool_calls"] = [
+            {"id": name, "type": "function", "function": dict(function)} for name in names
+        ]
+    return message
+
+
+def _show_entry(entry: ConversationEntry, labels: dict[str, str]) -> str:
+    """Return one word; `labels` learns the renamed ids of calls for their results."""
+    word = _LETTERS[entry.role.value] + ("" if entry.origin is None else "*")
+    is_blank = not (entry.content and entry.content.strip()) and not entry.has_media
+    if is_blank and not (entry.tool_calls and not entry.content):
+        word += "~"
+    if entry.role is MessageRole.TOOL:
+        call_id = entry.tool_call_id or ""
+        return f"{word}({labels.get(call_id, call_id)})"
+    if not entry.tool_calls:
+        return word
+    before = [call.id for call in entry.root.tool_calls or ()]
+    for place, call in enumerate(entry.tool_calls):
+        is_renamed = call.id not in before and place < len(before)
+        labels[call.id] = f"{before[place]}'" if is_renamed else call.id
+    names = ",".join(labels[call.id] for call in entry.tool_calls)
+    return f"{word}{'' if is_blank else '+'}({names})"
+
+
+def assert_conformant(
+    messages: Sequence[Any],
+    provider: str | ProviderProfile = "core",
+    *,
+    tail: Tail = "request",
+) -> None:
+    """Raise `AssertionError` naming every rule the conversation breaks.
+
+    Args:
+        messages: dicts, entries, LangChain or LlamaIndex messages.
+        provider: the provider whose rules hold.
+        tail: ``history`` when the caller will append the next message.
+
+    Examples:
+        >>> assert_conformant(parse("S U A(c1) T(c1)"), provider="portable")
+        >>> assert_conformant(parse("S U A(c1) U"), provider="openai")
+        Traceback (most recent call last):
+        AssertionError: openai refuses S U A(c1) U
+          messages[2] P6: the call 'c1' has no result right after it
+    """
+    violations = check_conversation(messages, provider, tail=tail)
+    if violations:
+        name = provider if isinstance(provider, str) else provider.name
+        lines = [
+            f"  {'messages' if each.index is None else f'messages[{each.index}]'} "
+            f"{each.rule}: {each.message}"
+            for each in violations
+        ]
+        raise AssertionError("\n".join([f"{name} refuses {show(messages)}", *lines]))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One conversation a trimmer left in a state the provider refuses.
+
+    Attributes:
+        given: the conversation, in shorthand.
+        returned: the trimmer's result, in shorthand; None when it raised.
+        violations: the rules it breaks.
+        error: the exception of the trimmer.
+    """
+
+    given: str
+    returned: str | None
+    violations: tuple[Violation, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The outcome of a trimmer on so many conversations.
+
+    `failures` came out refused, or made the trimmer raise.
+    """
+
+    cases: int
+    failures: tuple[Failure, ...]
+
+    @property
+    def rules(self) -> dict[str, int]:
+        """For each broken rule, in how many conversations it is broken."""
+        broken = Counter(
+            rule for each in self.failures for rule in {item.rule for item in each.violations}
+        )
+        return dict(sorted(broken.items(), key=lambda item: int(item[0][1:])))
+
+    @property
+    def raised(self) -> int:
+        """How many conversations made the trimmer raise."""
+        return sum(each.error is not None for each in self.failures)
+
+
+def try_trimmer(
+    trim: Trim,
+    conversations: Iterable[list[Any]],
+    provider: str | ProviderProfile = "openai",
+    *,
+    tail: Tail = "request",
+) -> Trial:
+    """Hand every conversation to a trimmer and check what comes back.
+
+    Examples:
+        >>> trial = try_trimmer(lambda messages: messages[-2:], [parse("U A(c1) T(c1) U")])
+        >>> trial.rules, trial.failures[0].returned
+        ({'P6': 1}, 'T(c1) U')
+    """
+    cases = 0
+    failures: list[Failure] = []
+    for conversation in conversations:
+        cases += 1
+        given = show(conversation)
+        try:
+            returned = list(trim(conversation))
+        except Exception as error:  # noqa: BLE001 - whatever a trimmer raises is a finding
+            failures.append(Failure(given, None, error=f"{type(error).__name__}: {error}"))
+            continue
+        violations = check_conversation(returned, provider, tail=tail)
+        if violations:
+            failures.append(Failure(given, show(returned), tuple(violations)))
+    return Trial(cases, tuple(failures))

@@ -1,4 +1,4 @@
-"""Pytest fixtures. Switch on with ``pytest_plugins = ["history_curator.testing.plugin"]``."""
+"""Pytest fixture. Switch on with ``pytest_plugins = ["history_curator.testing.plugin"]``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from history_curator.testing._sequences import SEQUENCES
-from history_curator.testing._shorthand import parse
-from history_curator.testing._trial import Trim, assert_conformant, try_trimmer
+from history_curator.testing import SEQUENCES, Trim, assert_conformant, parse, try_trimmer
 
 __all__ = ["Conformance", "conformance"]
 
 
 class Conformance:
-    """What the `conformance` fixture hands to a test.
+    """The object that the `conformance` fixture hands to a test.
 
     Examples:
         >>> kit = Conformance()
@@ -37,14 +35,13 @@ class Conformance:
 
         Args:
             trim: takes a list of messages, returns a list of messages.
-            conversations: what to try; the shipped sequences when left out.
-            provider: whose rules.
+            conversations: the conversations to try; the shipped sequences when left out.
+            provider: the provider whose rules hold.
             convert: turns OpenAI-style dicts into the messages the trimmer takes.
         """
-        given = conversations
-        if given is None:
-            given = [convert(parse(sequence)) for sequence, _ in SEQUENCES]
-        trial = try_trimmer(trim, given, provider)
+        if conversations is None:
+            conversations = [convert(parse(sequence)) for sequence, _ in SEQUENCES]
+        trial = try_trimmer(trim, conversations, provider)
         if trial.failures:
             lines = [
                 f"  {each.given} -> {each.returned or each.error}: "

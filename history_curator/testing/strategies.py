@@ -13,6 +13,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -31,7 +32,23 @@ _PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
     "gg=="
 )
-_PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_PIXEL}"}}
+_ODD_BLOCKS = [
+    {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_PIXEL}"}},
+    {"type": "text", "text": " "},
+]
+_LIST_ACCIDENTS: dict[str, Callable[[list[Message], int], list[Message]]] = {
+    "lose": lambda messages, at: messages[:at] + messages[at + 1 :],
+    "double": lambda messages, at: [*messages[: at + 1], *deepcopy(messages[at:])],
+    "cut the head": lambda messages, at: messages[at:],
+    "cut the tail": lambda messages, at: messages[:at],
+    "add a late system message": lambda messages, at: [
+        *messages[:at], {"role": "system", "content": "late rules"}, *messages[at:],
+    ],
+}  # fmt: skip
+_ACCIDENTS = [
+    *_LIST_ACCIDENTS, "swap", "blank", "rename a call", "garble arguments", "misname a tool",
+    "add a key", "empty the calls", "use blocks",
+]  # fmt: skip
 
 
 @st.composite
@@ -50,13 +67,11 @@ def conversations(draw: st.DrawFn, *, max_turns: int = 4, tail: str = "request")
     calls = 0
     for turn in range(turns):
         messages.append({"role": "user", "content": _text(draw, f"user {turn}")})
-        last = turn == turns - 1
-        rounds = draw(st.integers(0, 3))
-        for _ in range(rounds):
+        for _ in range(draw(st.integers(0, 3))):
             width = draw(st.integers(1, 3))
             messages += _exchange(draw, range(calls, calls + width))
             calls += width
-        if not last or tail == "history":
+        if turn < turns - 1 or tail == "history":
             messages.append({"role": "assistant", "content": _text(draw, f"answer {turn}")})
     return messages
 
@@ -70,11 +85,9 @@ def broken_conversations(draw: st.DrawFn, *, max_turns: int = 4) -> list[Message
     """
     tail = draw(st.sampled_from(["request", "history"]))
     messages = deepcopy(draw(conversations(max_turns=max_turns, tail=tail)))
-    accidents = st.sampled_from(_ACCIDENTS)
-    for accident in draw(st.lists(accidents, min_size=1, max_size=6)):
+    for accident in draw(st.lists(st.sampled_from(_ACCIDENTS), min_size=1, max_size=6)):
         if messages:
-            at = draw(st.integers(0, len(messages) - 1))
-            messages = accident(draw, messages, at)
+            messages = _have(draw, accident, messages, draw(st.integers(0, len(messages) - 1)))
     return messages
 
 
@@ -84,109 +97,58 @@ def _text(draw: st.DrawFn, label: str) -> str:
 
 def _exchange(draw: st.DrawFn, numbers: range) -> list[Message]:
     content = _text(draw, "thinking aloud") if draw(st.booleans()) else None
-    calls = [_call(f"c{number}") for number in numbers]
-    results = [
-        {"role": "tool", "tool_call_id": f"c{number}", "content": _text(draw, f"result {number}")}
-        for number in numbers
-    ]
+    calls, results = [], []
+    for number in numbers:
+        function = {"name": "look", "arguments": "{}"}
+        calls.append({"id": f"c{number}", "type": "function", "function": function})
+        text = _text(draw, f"result {number}")
+        results.append({"role": "tool", "tool_call_id": f"c{number}", "content": text})
     return [{"role": "assistant", "content": content, "tool_calls": calls}, *results]
 
 
-def _call(name: str, arguments: str = "{}", tool: str = "look") -> Message:
-    return {"id": name, "type": "function", "function": {"name": tool, "arguments": arguments}}
-
-
-def _lose(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    return messages[:at] + messages[at + 1 :]
-
-
-def _double(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    return [*messages[: at + 1], deepcopy(messages[at]), *messages[at + 1 :]]
-
-
-def _swap(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    other = draw(st.integers(0, len(messages) - 1))
-    messages[at], messages[other] = messages[other], messages[at]
+def _have(draw: st.DrawFn, accident: str, messages: list[Message], index: int) -> list[Message]:
+    """Return the messages after an accident to the one at `index`."""
+    if accident in _LIST_ACCIDENTS:
+        return _LIST_ACCIDENTS[accident](messages, index)
+    message = messages[index]
+    calls = message.get("tool_calls") or []
+    if accident == "swap":
+        other = draw(st.integers(0, len(messages) - 1))
+        messages[index], messages[other] = messages[other], message
+    elif accident == "blank":
+        message["content"] = draw(st.sampled_from(_ODD_TEXT))
+    elif accident == "rename a call":
+        _rename_call(draw, messages, calls[:1])
+    elif accident == "garble arguments":
+        for call in calls:
+            call["function"]["arguments"] = draw(st.sampled_from(_ODD_ARGUMENTS))
+    elif accident == "misname a tool":
+        _misname_tool(draw, message, calls)
+    elif accident == "add a key":
+        message["timestamp"] = 1
+    elif accident == "empty the calls":
+        message["tool_calls"] = []
+    elif accident == "use blocks":
+        text = message.get("content")
+        blocks = [{"type": "text", "text": text}] if isinstance(text, str) else []
+        message["content"] = [*blocks, draw(st.sampled_from(_ODD_BLOCKS))]
     return messages
 
 
-def _cut_head(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    return messages[at:]
+def _misname_tool(draw: st.DrawFn, message: Message, calls: list[Message]) -> None:
+    name = draw(st.sampled_from(_ODD_NAMES))
+    if message["role"] == "tool" or draw(st.booleans()):
+        message["name"] = name
+    for call in calls:
+        call["function"]["name"] = name
 
 
-def _cut_tail(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    return messages[:at]
-
-
-def _blank(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    messages[at]["content"] = draw(st.sampled_from(_ODD_TEXT))
-    return messages
-
-
-def _rename(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    """Give a call another id, now and then on both sides."""
-    calls = messages[at].get("tool_calls") or []
+def _rename_call(draw: st.DrawFn, messages: list[Message], calls: list[Message]) -> None:
+    """Give a call another id, now and then its results as well."""
     new = draw(st.sampled_from(_ODD_IDS))
-    both = draw(st.booleans())
-    for call in calls[:1]:
+    is_renamed_everywhere = draw(st.booleans())
+    for call in calls:
         old, call["id"] = call["id"], new
-        for message in messages if both else ():
+        for message in messages if is_renamed_everywhere else ():
             if message.get("tool_call_id") == old:
                 message["tool_call_id"] = new
-    return messages
-
-
-def _garble(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    for call in messages[at].get("tool_calls") or []:
-        call["function"]["arguments"] = draw(st.sampled_from(_ODD_ARGUMENTS))
-    return messages
-
-
-def _misname(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    name = draw(st.sampled_from(_ODD_NAMES))
-    if messages[at]["role"] == "tool" or draw(st.booleans()):
-        messages[at]["name"] = name
-    for call in messages[at].get("tool_calls") or []:
-        call["function"]["name"] = name
-    return messages
-
-
-def _tag(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    messages[at]["timestamp"] = 1
-    return messages
-
-
-def _no_calls(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    messages[at]["tool_calls"] = []
-    return messages
-
-
-def _blocks(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    """Turn the text into blocks, with a blank one or a picture among them."""
-    extra = draw(st.sampled_from([_PICTURE, {"type": "text", "text": " "}]))
-    blocks: list[Any] = [extra]
-    if isinstance(messages[at].get("content"), str):
-        blocks.insert(0, {"type": "text", "text": messages[at]["content"]})
-    messages[at]["content"] = blocks
-    return messages
-
-
-def _late_system(draw: st.DrawFn, messages: list[Message], at: int) -> list[Message]:
-    return [*messages[:at], {"role": "system", "content": "late rules"}, *messages[at:]]
-
-
-_ACCIDENTS = [
-    _lose,
-    _double,
-    _swap,
-    _cut_head,
-    _cut_tail,
-    _blank,
-    _rename,
-    _garble,
-    _misname,
-    _tag,
-    _no_calls,
-    _blocks,
-    _late_system,
-]

@@ -7,7 +7,6 @@ cuts, and the next one is not.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,15 +18,10 @@ from history_curator.entries import ConversationEntry
 from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile
 from history_curator.units import Pairing, Unit
-from history_curator.window.cutoff import (
-    COMPACT_TO,
-    Cutoff,
-    UnitSizes,
-    WindowState,
-    find_cutoff,
-)
+from history_curator.window.cutoff import COMPACT_TO, Cutoff, WindowState, find_cutoff
 from history_curator.window.recap import Recap
 from history_curator.window.rendering import Renderer, Rendering
+from history_curator.window.sizes import UnitSizes
 
 Tail = Literal["request", "history"]
 
@@ -289,7 +283,12 @@ class ViewBuilder:
 
     def _search(self, usual: int, limit: int, *, previous: bool = False) -> Candidate | None:
         """Return the first view that fits: of the usual budget, else of less and less."""
-        states, smaller, remaining, available = self.state(usual), False, limit - self.fixed_tokens, usual
+        states, smaller, remaining, available = (
+            self.state(usual),
+            False,
+            limit - self.fixed_tokens,
+            usual,
+        )
         while remaining > 0 or not smaller:
             state = states[previous].restore_if_all_fits(limit - self.fixed_tokens)
             everything = state.cutoff.unit == state.first_allowed
@@ -398,51 +397,13 @@ class ViewBuilder:
 
     @cached_property
     def _sizes(self) -> UnitSizes:
-        units, renderer, profile = self.pairing.units, self.renderer, self.profile
-        full, bare = [-1] * len(units), [-1] * len(units)
-
-        def bridge_tokens(position: int) -> int:
-            """Return the tokens of what a rule puts before a user entry after an exchange."""
-            if not position or units[position].kind != "user":
-                return 0
-            before = units[position - 1]
-            if before.kind != "exchange":
-                return 0
-            bridge = profile.bridge(before.entries[-1], units[position].head)
-            return self.memo.counter.count_entry(bridge) if bridge else 0
-
-        def full_size(position: int) -> int:
-            size = full[position]
-            if size < 0:
-                size = renderer.render_full(units[position]).tokens
-                size = full[position] = size + bridge_tokens(position)
-            return size
-
-        def bare_size(position: int) -> int:
-            size = bare[position]
-            if size < 0:
-                size = renderer.render_without_reasoning(units[position]).tokens
-                size = bare[position] = size + bridge_tokens(position)
-            return size
-
-        system = [] if profile.hoists else [index for index, _ in self.pairing.system]
-
-        def late_system(first: int, last: int) -> int:
-            if not system or last <= first or system[-1] < units[0].start:
-                return 0
-            low, high = bisect_left(system, units[first].start), bisect_left(system, units[last].start)
-            return sum(map(self._count_at, system[low:high]))
-
         return UnitSizes(
             self.pairing,
             self._offsets,
-            full_size,
-            bare_size,
-            late_system,
-            (lambda cutoff, available: 0) if self.recap is None else self.recap.size,
-            self._cold_units(self.pairing),
-            self.options.preserve_last_n,
-            profile.strips,
+            self.renderer,
+            self.recap,
+            cold=self._cold_units(self.pairing),
+            preserve_last_n=self.options.preserve_last_n,
         )
 
     def _round_down(self, available: int) -> int:
@@ -453,9 +414,7 @@ class ViewBuilder:
     def _count_at(self, index: int) -> int:
         return self.memo.count(self.record.facts[index])
 
-    def _count_shown(
-        self, entries: Sequence[ConversationEntry], sizes: Mapping[int, int]
-    ) -> int:
+    def _count_shown(self, entries: Sequence[ConversationEntry], sizes: Mapping[int, int]) -> int:
         """Return the tokens of entries; ``sizes`` has those of known ones, by identity."""
         tokens, count = 0, self.memo.counter.count_entry
         for entry in entries:

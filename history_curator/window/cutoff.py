@@ -14,12 +14,11 @@ or not. Everything here is arithmetic on integers.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
 from history_curator.units import Pairing
+from history_curator.window.sizes import UnitSizes
 
 COMPACT_TO = 0.70
 """How full a compaction leaves the view."""
@@ -72,41 +71,13 @@ class WindowState(NamedTuple):
     def restore_if_all_fits(self, available: int) -> WindowState:
         """Return the state that shows everything that may be sent, where that fits."""
         first = self.first_allowed
-        if max(self.cutoff.unit, self.cutoff.reasoning_from) > first and self.total_tokens <= available:
+        if (
+            max(self.cutoff.unit, self.cutoff.reasoning_from) > first
+            and self.total_tokens <= available
+        ):
             cutoff = Cutoff(first, reasoning_from=first)
             return self._replace(cutoff=cutoff, tokens=int(self.total_tokens))
         return self
-
-
-@dataclass(frozen=True)
-class UnitSizes:
-    """What the units of a record cost.
-
-    Attributes:
-        pairing: the units.
-        offsets: cheap size, in characters, of everything recorded before each unit.
-        full: tokens of a unit as it is first shown.
-        without_reasoning: its tokens once something before it changed.
-        late_system: tokens of system entries that keep their place, from one unit up to another.
-        recap: tokens to set aside for the recap of the units before one, of what is available.
-        cold: units before whose arrival the provider's cache went cold.
-        preserve_last_n: so many newest entries are never cut off.
-        strips_reasoning: whether reasoning goes where something before it changed.
-    """
-
-    pairing: Pairing
-    offsets: Sequence[int]
-    full: Callable[[int], int]
-    without_reasoning: Callable[[int], int]
-    late_system: Callable[[int, int], int]
-    recap: Callable[[int, int], int]
-    cold: Collection[int] = ()
-    preserve_last_n: int = 0
-    strips_reasoning: bool = False
-
-    def arrival(self, position: int) -> int:
-        """Return the tokens of a unit, with the system entries that came right before it."""
-        return self.full(position) + self.late_system(position - 1, position)
 
 
 def find_cutoff(
@@ -181,7 +152,9 @@ def _add_unit(
         moved, left = _compact(sizes, position, size, cutoff.unit, available, target)
         if full or moved.unit > cutoff.unit:
             cutoff, tokens = moved, left
-            total = total if full else inf  # it may seem to fit again; the cutoff does not move back
+            total = (
+                total if full else inf
+            )  # it may seem to fit again; the cutoff does not move back
     return WindowState(position + 1, cutoff, tokens + size, first, total)
 
 

@@ -78,8 +78,7 @@ def _minimum_view(builder: ViewBuilder) -> Candidate:
     """Return nothing but what no fallback may drop, as placeholders."""
     units, renderer = builder.pairing.units, builder.renderer
     required = [
-        builder.unit_piece(renderer.clear(units[at]), units[at])
-        for at in _required_units(builder)
+        builder.unit_piece(renderer.clear(units[at]), units[at]) for at in _required_units(builder)
     ]
     return builder.conform([*builder.system_pieces(), *required], Cutoff())
 
@@ -93,6 +92,8 @@ def _required_units(builder: ViewBuilder) -> list[int]:
         required.add(len(units) - 1)
     if preserve:
         first = len(builder.record) - preserve
-        required.update(at for at, unit in enumerate(units) if unit.start + len(unit.entries) > first)
+        required.update(
+            at for at, unit in enumerate(units) if unit.start + len(unit.entries) > first
+        )
     barrier = pairing.hard_starts[-1] if pairing.hard_starts else 0
     return sorted(at for at in required if at >= barrier)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall, handle_of, recall_hint
 from history_curator.formats import parse_object
-from history_curator.memo import EntryFacts, Memo, Record
+from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile
 from history_curator.tokens import cap_text, shorten
 from history_curator.units import Unit
@@ -180,12 +180,7 @@ class Renderer:
 
     def _cap_result(self, entry: ConversationEntry, cap: int, reason: str) -> ConversationEntry:
         text = entry.content
-        if (
-            entry.role is not MessageRole.TOOL
-            or entry.pinned
-            or not text
-            or len(text) < cap // 4
-        ):
+        if entry.role is not MessageRole.TOOL or entry.pinned or not text or len(text) < cap // 4:
             return entry
         handle = self._handle(entry)
         note = f"; {recall_hint(handle, self.recall_tool)}" if handle else ""

@@ -23,7 +23,7 @@ from history_curator import (
     ToolResultTruncator,
     count_tokens,
 )
-from history_curator.report._report import rebuild
+from history_curator.report import rebuild
 from tests.support.messages import assistant, call, result, system, user
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks._extremes import SHAPES, Shape, exchanges, text, users
+from tests.support.extremes import SHAPES, Shape, exchanges, text, users
 from history_curator import BudgetUnsatisfiableError, Curator, PinManager
 from history_curator.formats import parse_object
 from history_curator.entries import ConversationEntry
-from history_curator.rules import _arguments_are_objects
+from history_curator.rules import tool_fields
 
 SIZE = 50
 BLOCKS = 140
@@ -81,7 +81,7 @@ def test_a_call_is_judged_once_however_its_message_is_shortened(
         parsed += 1
         return parse_object(arguments)
 
-    monkeypatch.setattr(_arguments_are_objects, "parse_object", counted)
+    monkeypatch.setattr(tool_fields, "parse_object", counted)
     with suppress(BudgetUnsatisfiableError):
         Curator(max_tokens=budget).curate(SHAPES[name][0](2 * BLOCKS))
     assert parsed == 2 * BLOCKS

@@ -107,7 +107,7 @@ def test_a_full_view_is_still_whole() -> None:
     )
 
 
-def test_a_jump_leaves_the_question_a_recap_and_the_newest() -> None:
+def test_a_compaction_leaves_the_question_a_recap_and_the_newest() -> None:
     messages = talk(f"S U {LOOP}", tool=90)[:20]
     assert view(messages, budget=1_000) == lines_of(
         """
@@ -133,7 +133,7 @@ def test_a_jump_leaves_the_question_a_recap_and_the_newest() -> None:
     )
 
 
-def test_after_a_jump_what_is_new_is_added_and_nothing_changes() -> None:
+def test_after_a_compaction_what_is_new_is_added_and_nothing_changes() -> None:
     messages = talk(f"S U {LOOP}", tool=90)[:24]
     assert view(messages, budget=1_000) == lines_of(
         """
@@ -163,7 +163,7 @@ def test_after_a_jump_what_is_new_is_added_and_nothing_changes() -> None:
     )
 
 
-def test_the_next_jump_writes_the_recap_again() -> None:
+def test_the_next_compaction_writes_the_recap_again() -> None:
     messages = talk(f"S U {LONGER}", tool=90)
     assert view(messages, budget=1_000) == lines_of(
         """
@@ -229,7 +229,7 @@ def test_a_large_result_is_capped_where_it_arrives() -> None:
     )
 
 
-def test_an_answer_that_fits_the_goal_brings_its_question() -> None:
+def test_an_answer_that_fits_the_target_brings_its_question() -> None:
     messages = talk(f"S {CHAT} U", user=80, assistant=100)[:18]
     assert view(messages, budget=900) == lines_of(
         """
@@ -249,7 +249,7 @@ def test_an_answer_that_fits_the_goal_brings_its_question() -> None:
     )
 
 
-def test_the_question_in_whose_turn_the_cut_falls_stays() -> None:
+def test_the_question_in_whose_turn_the_cutoff_falls_stays() -> None:
     messages = talk(TURNS, tool=100)
     assert view(messages, budget=700) == lines_of(
         """
@@ -268,7 +268,7 @@ def test_the_question_in_whose_turn_the_cut_falls_stays() -> None:
     )
 
 
-def test_a_question_above_a_quarter_is_no_head() -> None:
+def test_a_question_above_a_quarter_is_not_kept() -> None:
     messages = [*talk("S U", user=200), *talk(f"S U A U {LOOP}", tool=90)[2:]]
     assert view(messages, budget=800) == lines_of(
         """
@@ -357,7 +357,7 @@ def test_a_pinned_exchange_costs_what_is_left_without_its_reasoning() -> None:
     )
 
 
-def test_the_last_entries_stay_past_the_goal() -> None:
+def test_the_last_entries_stay_past_the_target() -> None:
     messages = talk(f"S U {LOOP}", tool=90)[:20]
     assert view(messages, budget=1_000, preserve_last_n=12) == lines_of(
         """

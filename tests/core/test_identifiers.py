@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
-from history_curator.window._identifiers import Mentions, identifiers_of, rank_identifiers
+from history_curator.window.identifiers import Mentions, find_identifiers, rank_identifiers
 
 
 def called(arguments: str) -> ConversationEntry:
@@ -17,7 +17,7 @@ def result(text: str) -> ConversationEntry:
 
 
 def names(entry: ConversationEntry) -> list[str]:
-    found = identifiers_of(entry)
+    found = find_identifiers(entry)
     return [*found.used, *found.found]
 
 

@@ -42,14 +42,14 @@ class TestDiff:
         assert all("budget" in unit.reason for unit in found.left)
         assert found.tokens == sum(unit.tokens for unit in found.left) > 0
 
-    def test_identifiers_gone_are_those_nothing_shows_any_more(self) -> None:
+    def test_identifiers_gone_are_shown_nowhere_in_the_view(self) -> None:
         messages = session(20)
         curator = Curator(max_tokens=700)
         found = between(curator, messages, 10, 42)
         now = str(curator.curate(messages).messages)
         assert all(name not in now for name in found.identifiers)
 
-    def test_what_later_calls_needed_of_it(self) -> None:
+    def test_identifiers_that_later_calls_name_were_needed(self) -> None:
         messages = session(20)
         found = between(Curator(max_tokens=700), messages, 10, 42)
         gone = ViewDiff(found.left, (), (), ("src/file_0001.txt", "src/file_0002.txt"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from history_curator import Curator
-from history_curator.report._html import render_frame, render_html
+from history_curator.report_page import render_frame, render_html
 from tests.report.test_page_text import HOSTILE
 from tests.support.messages import assistant, call, result, system, user
 
@@ -35,23 +34,23 @@ def browser() -> Iterator[Any]:
 
 
 class Opened:
-    """A page with everything it said and asked for."""
+    """A page with its console messages and its requests."""
 
     def __init__(self, browser: Any, html: str, tmp_path: Path, **options: Any) -> None:
         self.path = tmp_path / "page.html"
         self.path.write_text(html, encoding="utf-8")
         self.page = browser.new_page(viewport={"width": 1100, "height": 800}, **options)
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
-        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.messages: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.messages.append("dialog"), dialog.dismiss()))
+        self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(self.path.as_uri())
 
-    def clean(self) -> None:
-        assert self.said == []
-        assert self.asked == [self.path.as_uri()]
+    def assert_clean(self) -> None:
+        assert self.messages == []
+        assert self.requests == [self.path.as_uri()]
 
 
 @pytest.fixture
@@ -89,13 +88,10 @@ class TestTimeline:
         assert badges == [decision.action for decision in given.decisions]
         assert len(set(badges)) > 1
         assert opened.page.locator("#budget-bar span").count() >= 2
-        opened.clean()
-
-    def test_the_end_of_the_stable_prefix_is_marked(self, show: Any) -> None:
-        given = report()
         assert given.prefix_entries > 0
-        mark = show(given).page.locator("#prefix-end")
-        assert f"{given.prefix_tokens:,} tokens" in mark.text_content()
+        mark = opened.page.locator("#prefix-end").text_content()
+        assert f"{given.prefix_tokens:,} tokens" in mark
+        opened.assert_clean()
 
     def test_a_click_opens_the_original(self, show: Any) -> None:
         given = report()
@@ -107,14 +103,7 @@ class TestTimeline:
         assert gone.reason in detail.text_content()
         opened.page.click(f"#row-{given.decisions.index(gone)}")
         assert opened.page.locator(".detail").count() == 0
-        opened.clean()
-
-    def test_a_call_shows_its_arguments(self, show: Any) -> None:
-        given = report()
-        first = next(row for row, each in enumerate(given.decisions) if each.index == 2)
-        opened = show(given)
-        opened.page.click(f"#row-{first}")
-        assert '"query": "order 0"' in opened.page.locator(".detail").text_content()
+        opened.assert_clean()
 
 
 class TestFinding:
@@ -138,32 +127,11 @@ class TestFinding:
 
 
 class TestWhereItOpens:
-    def test_at_the_cut_with_the_header_in_sight(self, show: Any) -> None:
+    def test_at_the_cutoff_with_the_header_in_sight(self, show: Any) -> None:
         opened = show(report(turns=100, max_tokens=1_500))
         opened.page.wait_for_timeout(150)
         assert _in_sight(opened.page, "#cut")
         assert _in_sight(opened.page, "h1")
-
-    def test_buttons_lead_to_the_ends_the_cut_and_the_prefix(self, show: Any) -> None:
-        opened = show(report(turns=200, max_tokens=6_000))
-        labels = opened.page.locator("#compactions button").all_text_contents()
-        assert labels[0] == "Oldest"
-        assert labels[-1] == "Newest"
-        assert {"Cut", "End of prefix"} <= set(labels)
-        for label, target in (("Newest", "#row-403"), ("End of prefix", "#prefix-end"),
-                              ("Cut", "#cut"), ("Oldest", "#row-0")):  # fmt: skip
-            opened.page.click(f"#compactions >> text={label}")
-            opened.page.wait_for_timeout(150)
-            if opened.page.locator(target).count():
-                assert _in_sight(opened.page, target), label
-
-    def test_an_opened_row_is_never_hidden(self, show: Any) -> None:
-        opened = show(report())
-        opened.page.keyboard.press("g")
-        opened.page.click("#row-0")
-        opened.page.fill("#search", "no such words")
-        assert opened.page.locator("#detail-0").is_visible()
-        assert opened.page.locator(".timeline .row").count() == 1
 
 
 def _in_sight(page: Any, selector: str) -> bool:
@@ -190,10 +158,7 @@ class TestKeyboard:
         assert opened.page.evaluate(focused) == f"row-{len(given.decisions) - 1}"
         opened.page.keyboard.press("/")
         assert opened.page.evaluate(focused) == "search"
-        opened.clean()
-
-    def test_one_row_is_in_the_tab_order(self, show: Any) -> None:
-        assert show(report()).page.locator('.row[tabindex="0"]').count() == 1
+        opened.assert_clean()
 
 
 class TestUntrustedText:
@@ -211,7 +176,7 @@ class TestUntrustedText:
         assert opened.page.evaluate("typeof window.hacked") == "undefined"
         assert opened.page.locator("main img, main a, main script").count() == 0
         assert HOSTILE in opened.page.locator(".detail pre").first.text_content()
-        opened.clean()
+        opened.assert_clean()
 
     def test_a_script_that_got_in_would_still_not_run(self, show: Any) -> None:
         opened = show(report(2))
@@ -220,7 +185,7 @@ class TestUntrustedText:
             " s.textContent = 'window.hacked = 1'; document.body.append(s); }"
         )
         assert opened.page.evaluate("typeof window.hacked") == "undefined"
-        assert any("Content Security Policy" in line for line in opened.said)
+        assert any("Content Security Policy" in line for line in opened.messages)
 
     def test_the_notebook_frame_runs_in_its_own_world(self, browser: Any, tmp_path: Path) -> None:
         cell = render_frame(Curator(max_tokens=4_000).curate([user(HOSTILE)]).report)
@@ -233,16 +198,6 @@ class TestUntrustedText:
 
 
 class TestLooks:
-    @pytest.mark.parametrize("scheme", ["light", "dark"])
-    def test_a_screenshot_is_not_blank(self, show: Any, scheme: str) -> None:
-        image = pytest.importorskip("PIL.Image", reason="pillow is absent")
-        opened = show(report(), color_scheme=scheme)
-        picture = image.open(io.BytesIO(opened.page.screenshot())).convert("RGB")
-        colours = picture.getcolors(maxcolors=picture.width * picture.height)
-        assert len(colours) > 50
-        background = max(colours)[1]
-        assert (sum(background) > 384) == (scheme == "light")
-
     def test_two_thousand_messages_make_only_the_rows_that_are_seen(self, show: Any) -> None:
         given = report(turns=998, max_tokens=20_000)
         opened = show(given)
@@ -260,10 +215,4 @@ class TestLooks:
         assert opened.page.locator("#row-0").is_visible()
         assert opened.page.locator(".row").count() < 400
         assert opened.path.stat().st_size < 1_000_000
-        opened.clean()
-
-    def test_it_fits_a_phone(self, show: Any) -> None:
-        opened = show(report())
-        opened.page.set_viewport_size({"width": 390, "height": 800})
-        width = opened.page.evaluate("document.documentElement.scrollWidth")
-        assert width <= 390
+        opened.assert_clean()

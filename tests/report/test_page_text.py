@@ -5,9 +5,11 @@ import re
 from html import unescape
 from typing import Any
 
+import pytest
+
 from history_curator import Curator
 from history_curator.lab import SessionPage, sample_conversation
-from history_curator.report._html import render_frame, render_html
+from history_curator.report_page import render_frame, render_html
 from tests.support.messages import assistant, exchange, system, user
 
 HOSTILE = (
@@ -67,11 +69,14 @@ class TestThePage:
         said = [user("hi"), assistant("hello"), user("more")]
         assert render_html(curated(*said)) == render_html(curated(*said))
 
-    def test_no_budget_is_said_in_words(self) -> None:
-        assert "no budget" in render_html(curated(user("hi"), max_tokens=None))
-
-    def test_shadow_mode_is_said(self) -> None:
-        assert "shadow mode" in render_html(curated(user("hi"), mode="shadow"))
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [({"max_tokens": None}, "no budget"), ({"mode": "shadow"}, "shadow mode")],
+    )
+    def test_a_missing_budget_and_shadow_mode_are_said_in_words(
+        self, options: dict[str, Any], words: str
+    ) -> None:
+        assert words in render_html(curated(user("hi"), **options))
 
     def test_an_empty_conversation_has_a_page(self) -> None:
         assert "0 messages" in render_html({"original_count": 0, "curated_count": 0})

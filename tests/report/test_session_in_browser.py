@@ -10,13 +10,13 @@ import pytest
 
 from history_curator import Curator
 from history_curator.lab import NoCuration, SessionPage
-from history_curator.report._html import render_session
+from history_curator.report_page import render_session
 from tests.report.test_page_in_browser import Opened, browser, conversation  # noqa: F401
 from tests.report.test_page_text import HOSTILE
 from tests.support.messages import assistant, call, result, user
 
 
-def looping(turns: int = 30) -> list[dict[str, Any]]:
+def repeated_order(turns: int = 30) -> list[dict[str, Any]]:
     """A tool loop that asks for its first order again at the end."""
     return [*conversation(turns)[:-2], call("z", name="search", query="order 0"),
             result("z", "again"), assistant("Found it.")]  # fmt: skip
@@ -28,7 +28,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Any]:  # noqa: F811
 
     def open_page(messages: Any = None, policies: Any = None, **options: Any) -> Opened:
         page = SessionPage(
-            looping() if messages is None else messages,
+            repeated_order() if messages is None else messages,
             policies or {"mine": Curator(max_tokens=1_000), "all": NoCuration()},
         )
         opened.append(Opened(browser, render_session(page.data), tmp_path, **options))
@@ -59,25 +59,20 @@ class TestTheSlider:
             assert row[0].startswith(f"{view['tokens']:,} of 1,000")
             assert row[1].startswith(f"{view['cached']:,} ")
             assert float(row[3]) == pytest.approx(cost, abs=0.001)
-        opened.clean()
+        opened.assert_clean()
 
-    def test_the_rows_are_what_was_said_by_then(self, show: Any) -> None:
-        opened = show()
-        slide(opened, 4)
-        recorded = opened.data["calls"][3]
-        numbers = opened.page.locator(".timeline .n").all_text_contents()
-        assert [int(each) for each in numbers if each != "+"] == list(range(recorded))
-
-    def test_jumps_are_marked_and_reached(self, show: Any) -> None:
+    def test_compactions_are_marked_and_reached(self, show: Any) -> None:
         opened = show()
         compactions = [n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
                  if view["compacted"]]  # fmt: skip
         assert compactions
-        assert opened.page.locator(".chart").first.locator(".jump").count() == len(compactions)
+        assert opened.page.locator(".chart").first.locator(".compaction").count() == len(
+            compactions
+        )
         slide(opened, 1)
-        opened.page.click("#jump-on")
+        opened.page.click("#compaction-on")
         assert opened.page.locator("#call").input_value() == str(compactions[0])
-        assert "the cut compacted" in opened.page.locator("#call-name").text_content()
+        assert "the view was compacted" in opened.page.locator("#call-name").text_content()
         opened.page.keyboard.press("]")
         assert opened.page.locator("#call").input_value() == str((compactions + compactions[:1])[1])
 
@@ -85,10 +80,10 @@ class TestTheSlider:
 class TestComparing:
     def test_what_changed_between_two_calls(self, show: Any) -> None:
         opened = show()
-        jump = next(n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
+        first = next(n for n, view in enumerate(opened.data["policies"][0]["views"], 1)
                     if view["compacted"])  # fmt: skip
-        slide(opened, jump)
-        opened.page.fill("#since", str(jump - 1))
+        slide(opened, first)
+        opened.page.fill("#since", str(first - 1))
         opened.page.locator("#since").dispatch_event("change")
         chips = opened.page.locator("#filters .chip")
         actions = {chips.nth(n).get_attribute("data-action") for n in range(chips.count())}
@@ -129,7 +124,7 @@ class TestComparing:
         assert opened.page.locator("#call").input_value() == str(lost[-1]["call"] + 1)
         assert opened.page.locator(".badge.needed").count() >= 1
         assert opened.page.locator(".detail").is_visible()
-        opened.clean()
+        opened.assert_clean()
 
 
 class TestUntrustedText:
@@ -142,7 +137,7 @@ class TestUntrustedText:
             opened.page.click(f"#row-{row}")
         assert opened.page.evaluate("typeof window.hacked") == "undefined"
         assert opened.page.locator("main img, main a, main script").count() == 0
-        opened.clean()
+        opened.assert_clean()
 
 
 class TestLooks:
@@ -158,14 +153,14 @@ class TestLooks:
         assert ' data-bytes="' in text
         assert len(text) < 400_000
         assert opened.page.locator(".row").count() < 300
-        opened.clean()
+        opened.assert_clean()
 
     def test_a_notebook_shows_it_in_a_sandboxed_frame(self) -> None:
-        cell = SessionPage(looping(4), {"mine": Curator(max_tokens=1_000)})._repr_html_()
+        cell = SessionPage(repeated_order(4), {"mine": Curator(max_tokens=1_000)})._repr_html_()
         assert cell.startswith('<iframe title="Session" sandbox="allow-scripts"')
         assert "<script" not in cell
 
 
 def test_more_than_two_policies_are_refused() -> None:
     with pytest.raises(ValueError, match="one policy or two"):
-        SessionPage(looping(2), dict.fromkeys("abc", NoCuration()))
+        SessionPage(repeated_order(2), dict.fromkeys("abc", NoCuration()))

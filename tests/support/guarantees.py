@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from history_curator import BudgetUnsatisfiableError, Curation, Curator, check_conversation
-from history_curator.formats import detect
 from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.formats import detect
 from history_curator.tokens import count_tokens
 
 Tail = Literal["request", "history"]
@@ -59,7 +59,7 @@ def curate_and_check(
 
 def _sealed_with_words(curation: Curation) -> bool:
     return any(
-        decision.manager in {"seal", "budget"}
+        decision.manager in {"rules", "budget"}
         and decision.action not in {"kept", "dropped", "moved"}
         for decision in curation.report.decisions
     )

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from history_curator.formats import DictFormat
 from history_curator.entries import ConversationEntry
+from history_curator.formats import DictFormat
 
 Message = dict[str, Any]
 

@@ -235,7 +235,7 @@ class LlamaIndex:
     def curate(self, said: list[Any], limit: int) -> tuple[Curation, list[Message]]:
         """The view."""
         view = self._llm.curate_call(said)
-        return view._curation, [self._plain(each) for each in view]
+        return view.curation, [self._plain(each) for each in view]
 
     def _plain(self, message: Any) -> Message:
         calls = [

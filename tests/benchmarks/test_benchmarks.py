@@ -1,0 +1,73 @@
+"""The benchmarks run, on conversations too small to mean much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import costs, evidence, walk
+from benchmarks.chats import generated_chat
+from benchmarks.data import DATA, agent_conversation
+from history_curator import check_conversation
+
+
+class TestTheGeneratedConversation:
+    def test_it_is_as_long_as_asked_and_the_same_every_time(self) -> None:
+        first = agent_conversation(57)
+        agent_conversation.cache_clear()
+        assert len(first) == 57
+        assert agent_conversation(57) == first
+
+    def test_a_provider_takes_it(self) -> None:
+        messages = list(agent_conversation(200))
+        while messages[-1]["role"] != "user":
+            messages.pop()
+        assert check_conversation(messages, provider="openai") == []
+
+    def test_it_repeats_no_text(self) -> None:
+        texts = [one["content"] for one in agent_conversation(400) if one["content"]]
+        assert len(set(texts)) == len(texts)
+
+
+class TestCosts:
+    @pytest.mark.parametrize("contender", costs.CONTENDERS)
+    def test_every_contender_makes_cold_and_warm_views(self, contender: str) -> None:
+        module, _, _ = costs.CONTENDERS[contender]
+        if module:
+            pytest.importorskip(module, reason=f"{module} is absent")
+        assert costs.time_cold(contender, length=12, rounds=1) > 0
+        assert costs.time_warm(contender, length=12, rounds=2) > 0
+
+    def test_conversations_in_turn_are_served_by_one_curator(self) -> None:
+        assert costs.time_in_turn("`Curator`", count=2) > 0
+
+
+class TestEvidence:
+    def test_a_window_that_holds_everything_has_all_evidence(self) -> None:
+        chat = generated_chat(1, sessions=4)
+        chat["questions"] = chat["questions"][:2]
+        view = evidence.keep_newest(1_000_000)
+        assert evidence.find_evidence(chat, view, reads_question=True) == 1.0
+
+    def test_writing_one_part_of_the_page_leaves_the_other(self, tmp_path: Path) -> None:
+        page = tmp_path / "evidence.md"
+        evidence.write_part("chats", ["| old |"], page)
+        evidence.write_part("coding", ["| sessions |"], page)
+        evidence.write_part("chats", ["| new |"], page)
+        text = page.read_text(encoding="utf-8")
+        assert "| new |" in text
+        assert "| sessions |" in text
+        assert "| old |" not in text
+
+
+class TestWalk:
+    def test_a_new_message_passes_the_curator_and_its_memo(self) -> None:
+        passed = walk.walk(*walk.in_core())
+        assert {"history_curator/curator.py", "history_curator/memo.py"} <= set(passed)
+
+
+def test_recorded_data_that_is_absent_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.data.DATA", DATA / "nowhere")
+    with pytest.raises(SystemExit, match="recorded data are absent"):
+        evidence.load("locomo")
