@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConversionError
 from history_curator.formats import detect
-from history_curator.tokens.estimate import entry_time, parse_time
 
 if TYPE_CHECKING:
     from history_curator.curator import Curation
 
 __all__ = [
     "Breakpoint", "CachePlan", "CacheRules", "Mark", "apply_anthropic", "apply_bedrock",
-    "apply_openai", "cache_control", "cache_key", "find_cache_rules", "place_marks", "plan_cache",
-    "plan_of", "seconds", "sheet_for", "time_of", "ttl_of",
+    "apply_openai", "cache_control", "find_cache_rules", "place_marks", "plan_cache", "plan_of",
+    "ttl_of",
 ]  # fmt: skip
 
 Message = TypeVar("Message")
@@ -36,19 +35,19 @@ _UNMARKABLE = ("thinking", "redacted_thinking")
 
 @dataclass(frozen=True, slots=True)
 class CacheRules:
-    """What a provider demands of cache breakpoints."""
+    """What a provider demands of cache breakpoints.
+
+    Attributes:
+        minimum: tokens of the shortest prefix it caches.
+        breakpoints: how many marks a request may carry.
+        lookback: content blocks before a mark that are searched for an earlier one; None for all.
+        ttl: seconds a mark asks for when the caller names none.
+    """
 
     minimum: int = 1024
-    """Tokens of the shortest prefix it caches."""
-
     breakpoints: int = 4
-    """How many marks a request may carry; 0 where the provider takes none."""
-
     lookback: int | None = None
-    """Content blocks before a mark that are searched for an earlier one; None for all."""
-
     ttl: float = 300.0
-    """Seconds a mark asks for when the caller names none."""
 
 
 _ANTHROPIC = CacheRules(lookback=20)
@@ -80,10 +79,7 @@ def find_cache_rules(model: str | None) -> CacheRules | None:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A breakpoint somebody else has set, for so many seconds, after so many entries of the view.
-
-    After 0 entries is on the tools or on a system prompt that is sent apart.
-    """
+    """A breakpoint of somebody else, for so many seconds, after so many entries; 0 is the tools."""
 
     after: int
     ttl: float
@@ -91,13 +87,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """A place to mark: after how many entries of the view, how many tokens, for how many seconds.
-
-    ``front``: tools and system prompt. ``heads``: the entries before the cutoff, which survive a
-    compaction. ``last request``: the end of the previous request, where the provider would not
-    look back that far. ``prefix``: the end of the entries that the next request surely repeats.
-    ``end``: the end of the view, where that is further.
-    """
+    """A place to mark: after how many entries of the view, how many tokens, for how many seconds."""
 
     place: Place
     after: int
@@ -107,10 +97,10 @@ class Breakpoint:
 
 @dataclass(frozen=True, slots=True)
 class CachePlan:
-    """Up to four breakpoints, in the order of the request, and a key for routing.
+    """Breakpoints in the order of the request, and a key for routing.
 
-    Guaranteed, together with the marks others had set: no more than the provider takes, none below
-    the least prefix it caches, and no shorter ttl in front of a longer one.
+    With the marks others had set there are no more than the provider takes, none below the least
+    prefix it caches, and no shorter ttl in front of a longer one.
 
     Attributes:
         breakpoints: where to mark.
@@ -148,13 +138,12 @@ def plan_cache(
     tools_tokens: int = 0,
     others: Sequence[Mark] = (),
     ttl: float | None = None,
-    pricing: str | CacheRules | None = None,  # alias until all rooms have landed
 ) -> CachePlan:
-    """Return where breakpoints pay in a view. A pure function: the same view, the same plan.
+    """Return where breakpoints pay in a view, most worth first where not all are taken.
 
-    The end of the view is marked first, then the front that every request shares, then the end of
-    the previous request when more blocks follow it than the provider looks back, then the heads
-    that survive a compaction, then the end of the surely repeated entries where the view goes on.
+    These are the end of the view, the front that every request shares, the end of the previous
+    request where the provider does not look back that far, the heads that survive a compaction,
+    and the end of the surely repeated entries.
 
     Args:
         entries: the view.
@@ -163,12 +152,9 @@ def plan_cache(
         model: a model, a provider, or rules of your own; for any other name Anthropic's rules hold.
         tools_tokens: tokens of the tool schemas, which stand before everything else.
         others: breakpoints the request carries already.
-        ttl: seconds to ask for. Where a longer mark of somebody else stands behind one of ours,
-            ours asks for as long.
-        pricing: alias of `model`.
+        ttl: seconds to ask for, unless a longer mark of somebody else stands behind.
     """
-    name = model or pricing
-    rules = name if isinstance(name, CacheRules) else find_cache_rules(name) or _ANTHROPIC
+    rules = model if isinstance(model, CacheRules) else find_cache_rules(model) or _ANTHROPIC
     totals = list(accumulate(sizes, initial=tools_tokens))
     candidates = [
         Breakpoint(place, after, totals[after], rules.ttl if ttl is None else ttl)
@@ -177,7 +163,7 @@ def plan_cache(
     ]
     chosen = _choose(candidates, rules.breakpoints, others)
     lead = _count_lead(entries)
-    return CachePlan(chosen, cache_key(entries), len(entries), lead, rules.breakpoints)
+    return CachePlan(chosen, _name_conversation(entries), len(entries), lead, rules.breakpoints)
 
 
 def plan_of(curation: Curation, **options: Any) -> CachePlan:
@@ -188,11 +174,8 @@ def plan_of(curation: Curation, **options: Any) -> CachePlan:
     return plan_cache(curation.entries, sizes, prefix_entries=report.prefix_entries, **options)
 
 
-def cache_key(entries: Sequence[ConversationEntry]) -> str:
-    """Return a name for the conversation a view belongs to, from how it begins.
-
-    System entries and the user's first message are in every view of a conversation.
-    """
+def _name_conversation(entries: Sequence[ConversationEntry]) -> str:
+    """Return a key from system entries and the first question, which are in every view."""
     digest = hashlib.sha256()
     for entry in entries:
         if entry.role is MessageRole.SYSTEM or entry.is_real_user:
@@ -278,12 +261,11 @@ def apply_anthropic(
     """Return ``messages``, ``system`` and ``tools`` with the plan's breakpoints set.
 
     A block that cannot carry a mark (thinking, empty text) passes it on to the one before it in
-    the same message; a message without any goes unmarked. Marks that are there already stay, and
-    count: there are no more in all than the provider takes.
+    the same message. Marks that are there already stay, and count.
 
     Args:
-        messages: the view as it was written, in the order of its entries. A leading system
-            message takes the mark of the front when ``system`` is not given.
+        messages: the view as it was written. A leading system message takes the mark of the front
+            when ``system`` is not given.
         plan: the plan of that view.
         system: the system prompt, where it is sent apart; text or blocks.
         tools: the tools sent along.
@@ -302,9 +284,9 @@ def apply_bedrock(
     system: Sequence[Any] | None = None,
     tools: Sequence[Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the parts of a Bedrock Converse request with a ``cachePoint`` after each breakpoint.
+    """Return the parts of a Bedrock Converse request with ``cachePoint`` blocks set.
 
-    Points that are there already stay, and count. ``tools`` are those of the ``toolConfig``.
+    ``tools`` are those of the ``toolConfig``. Points that are there already stay, and count.
     """
 
     def mark(blocks: Any, ttl: float) -> list[Any] | None:
@@ -322,15 +304,13 @@ def apply_openai(messages: Sequence[Mapping[str, Any]], plan: CachePlan) -> dict
     """Return ``messages`` with explicit breakpoints, and the ``prompt_cache_key``.
 
     For models without breakpoints only the key is set. Answers of the model carry no mark, so a
-    breakpoint behind one goes to the message before it. Marks that are there already stay, and
-    count.
+    breakpoint behind one goes to the message before it.
     """
-    name = "prompt_cache_breakpoint"
 
     def mark(blocks: Any, _ttl: float) -> list[Any] | None:
-        return _mark_last(blocks, name, {"mode": "explicit"})
+        return _mark_last(blocks, "prompt_cache_breakpoint", {"mode": "explicit"})
 
-    marked = _apply(name, mark, messages, plan, unmarked_role="assistant")
+    marked = _apply("prompt_cache_breakpoint", mark, messages, plan, unmarked_role="assistant")
     return {"messages": marked["messages"], "prompt_cache_key": plan.key}
 
 
@@ -423,7 +403,7 @@ def _find_controls(blocks: Any, name: str) -> list[Any]:
 
 
 def _mark_last(blocks: Any, name: str, value: Any) -> list[Any] | None:
-    """Return content blocks with the last one that can carry a mark marked; None when none can."""
+    """Return blocks with the last one that can carry a mark marked; None when none can."""
     if isinstance(blocks, str):
         blocks = [blocks]
     if not isinstance(blocks, (list, tuple)):
@@ -439,7 +419,3 @@ def _mark_last(blocks: Any, name: str, value: Any) -> list[Any] | None:
             return [*blocks[:index], {**block, name: value}, *blocks[index + 1 :]]
     return None
 
-
-seconds = parse_time
-time_of = entry_time  # alias until all rooms have landed
-sheet_for = find_cache_rules  # alias until all rooms have landed

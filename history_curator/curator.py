@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -46,10 +47,8 @@ logger = logging.getLogger("history_curator")
 _CACHE_LIFETIME = {"anthropic": 300.0, "bedrock": 300.0}
 _LONGEST_CACHE_LIFETIME = 3600.0
 """Seconds of idleness after which a provider's cache is cold, where the provider does not say."""
-_REPORTS_LOOKED_FOR = 16
+_REPORTS_LOOKED_FOR = 8
 """Newest answers among which the last usage report is looked for."""
-_LEAST_RATIO = 0.4
-"""A report below this share of our count is about another request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +127,7 @@ class Budget(NamedTuple):
         available: tokens for messages in this call.
         likely: tokens for messages that the provider most likely takes.
         anchor: the last usage report.
+        last: the request it was reported for, or one since.
     """
 
     max_tokens: int
@@ -137,6 +137,12 @@ class Budget(NamedTuple):
     available: int
     likely: int
     anchor: UsageAnchor | None
+    last: Request | None
+
+    def request(self, counted: int) -> Request:
+        """Return the request of this call, once its view is counted."""
+        doubted = None if self.last is None else self.last.doubted
+        return Request(counted, self.usual, self.available, self.anchor, doubted)
 
 
 class Curator:
@@ -334,6 +340,7 @@ class Curator:
             self._window_options(budget, options),
             tail,
             edited=curated is not record,
+            previous=None if budget is None else budget.last,
             cold_units=partial(self._cold_units, curated, is_cold=is_cold),
         )
         view = self._fit(builder, budget, warnings)
@@ -348,65 +355,88 @@ class Curator:
     def _budget(self, record: Record, options: CallOptions) -> Budget | None:
         """Return the tokens of this call; None without a budget."""
         limit = self.max_tokens if options.max_tokens is None else options.max_tokens
-        overhead = self._overhead(options)
         if limit is None:
             return None
-        usual, reserve = max(limit, self.max_tokens or limit), options.reserve
-        last = self._last_reported_request(record, usual, overhead)
+        usual = max(limit, self.max_tokens or limit)
+        overhead = self._overhead(options)
+        last = self._last_request(record, usual, overhead) if self.learns else None
+        return self._budget_after(last, limit, usual, overhead, options.reserve)
+
+    def _budget_after(
+        self, last: Request | None, limit: int, usual: int, overhead: int, reserve: int = 0
+    ) -> Budget:
+        """Return the tokens of a call, by what is known of the requests before it."""
         anchor = self._start if last is None else last.anchor
         available = likely = limit - reserve - overhead
         if anchor is not None:
             likely = anchor.likely_tokens(limit - reserve) - overhead
             available = anchor.available_tokens(limit - reserve) - overhead
-        previous = None if last is None else last.available
+        previous = None if last is None else last.usual
         normal = available_tokens(usual, overhead, anchor, previous=previous)
-        return Budget(limit, overhead, reserve, normal, available, likely, anchor)
+        return Budget(limit, overhead, reserve, normal, available, likely, anchor, last)
 
     def _overhead(self, options: CallOptions) -> int:
         tools = self.counter.count_tools(options.tools) if options.tools else 0
         return self.counter.priming + tools
 
-    def _last_reported_request(
-        self, record: Record, limit: int, overhead: int
-    ) -> Request | None:
-        """Return the newest earlier request of these messages that a usage report is known for.
+    def _last_request(self, record: Record, limit: int, overhead: int) -> Request | None:
+        """Return the newest earlier request of these messages, with what was reported up to it.
 
-        A report on a message is about the view of the messages before it; where nobody remembers
-        that view, it is built again.
+        A report on a message is about the view of the messages before it; views that nobody
+        remembers are built again, from the oldest of the newest answers on.
         """
-        if not self.learns:
-            return None
-        looked_at = 0
+        answers: list[tuple[int, Request | None]] = []
         for index in range(len(record) - 1, 0, -1):
-            facts = record.facts[index]
-            if facts.entry.role is not MessageRole.ASSISTANT:
-                continue
             place = record.place_of(index)
-            request = self._observed.find(record.keys, place) if len(self._observed) else None
-            if request is not None and request.is_reported:
-                return request
-            if facts.usage is not None:
-                reported = facts.usage.input
-                if request is None and reported <= limit:
-                    request = self._rebuild_request(record.first(place), limit, overhead)
-                if request is not None and _LEAST_RATIO * request.counted <= reported <= limit:
-                    return self._observed.report(record.keys[:place], request, reported)
-            looked_at += 1
-            if looked_at >= _REPORTS_LOOKED_FOR:
-                break
-        return None
+            if record.facts[index].entry.role is MessageRole.ASSISTANT and place:
+                known = self._observed.find(record.names[place - 1]) if self._observed else None
+                answers.append((index, known))
+                if known is not None or len(answers) >= _REPORTS_LOOKED_FOR:
+                    break
+        answers.reverse()
+        last: Request | None = None
+        ratio: float | None = None
+        for index, request in answers:
+            usage, place = record.facts[index].usage, record.place_of(index)
+            if request is None and usage is not None:
+                if last is None and ratio is None:
+                    ratio = self._growth_ratio(record, [index for index, _ in answers])
+                    if ratio is not None:
+                        anchor = UsageAnchor(round(usage.input / ratio), usage.input, ratio)
+                        last = Request(anchor.counted, limit - overhead, limit - overhead, anchor)
+                request = self._rebuild_request(record.first(place), limit, overhead, last)
+                if request is not None and ratio is not None:  # the provider counted all of it
+                    most = round(usage.input / ratio)
+                    request = request._replace(counted=min(request.counted, most))
+            if request is not None and usage is not None and not request.is_reported:
+                name = record.names[place - 1]
+                request = self._observed.read_report(name, request, usage.input, limit)
+            last = request or last
+        return last
 
-    def _rebuild_request(self, record: Record, limit: int, overhead: int) -> Request | None:
-        """Return the request that a new curator would have built from these messages."""
+    def _growth_ratio(self, record: Record, answers: Sequence[int]) -> float | None:
+        """Return by how much reports grew from answer to answer, over what we count in between."""
+        reported = [(at, usage.input) for at in answers if (usage := record.facts[at].usage)]
+        ratios = []
+        for (start, before), (end, after) in pairwise(reported):
+            growth = sum(map(self._memo.count, record.facts[start:end]))
+            if after > before:
+                ratios.append((after - before) / growth)
+        return sorted(ratios)[len(ratios) // 2] if ratios else None
+
+    def _rebuild_request(
+        self, record: Record, limit: int, overhead: int, last: Request | None
+    ) -> Request | None:
+        """Return the request that a curator would have built from these messages."""
         if self.managers or not len(record):
             return None
         builder = ViewBuilder(record, self._memo, self._window_options_for(limit), "request")
-        available = limit - overhead
+        budget = self._budget_after(last, limit, limit, overhead)
         try:
-            view = fit_view(builder, available, available)
+            view = fit_view(builder, budget.usual, budget.available, budget.likely)
         except BudgetUnsatisfiableError:
             return None
-        return Request(view.tokens + overhead, available)
+        return budget.request(view.tokens + overhead)
 
     def _context(
         self,
@@ -488,7 +518,10 @@ class Curator:
         units, facts, cold = pairing.units, record.facts, set[int]()
         if self._observed.has_pauses:
             ends = {unit.start: position for position, unit in enumerate(units)}
-            for count in self._observed.pauses(record.keys):
+            for count, name in enumerate(record.names, start=1):
+                request = self._observed.find(name)
+                if request is None or not request.is_cold:
+                    continue
                 start = record.end_of(count)
                 before = [position for first, position in ends.items() if first < start]
                 cold.update(before[-1:])
@@ -526,15 +559,15 @@ class Curator:
         if budget is None or not self.learns:
             return Curation(messages, entries, counted, built)
         anchor = budget.anchor
-        request = Request(counted, budget.usual, anchor, is_cold=is_cold)
+        request = budget.request(counted)._replace(is_cold=is_cold)
         has_usage = any(facts.usage is not None for facts in record.facts[-2:])
-        if is_cold or anchor is not None or has_usage:
-            self._observed.add(record.keys, request)
+        if record.names and (is_cold or anchor is not None or has_usage or view.is_smaller):
+            self._observed.add(record.names[-1], request)
 
         def observe(reported: Any) -> None:
             usage = read_usage(reported)
-            if usage is not None:
-                self._observed.report(record.keys, request, usage.input)
+            if usage is not None and record.names:
+                self._observed.report(record.names[-1], request, usage.input)
 
         if anchor is None:
             return Curation(messages, entries, counted, built, None, observe)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from history_curator.caching import Mark, place_marks, plan_of, sheet_for
+from history_curator.caching import Mark, find_cache_rules, place_marks, plan_of
 from history_curator.config import CuratorConfig, CuratorOptions
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
@@ -402,7 +402,7 @@ def mark_view(
 
     `model` names the model, for the least prefix it caches.
     """
-    sheet = sheet_for(model)
+    sheet = find_cache_rules(model)
     pricing = sheet if sheet is not None and sheet.breakpoints else "anthropic"
-    plan = plan_of(curation, pricing=pricing, others=others)
+    plan = plan_of(curation, model=pricing, others=others)
     return place_marks(messages, plan, lambda message, point: mark(message, point.ttl))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -17,9 +18,10 @@ from history_curator.errors import ConversionError
 from history_curator.formats import MessageFormat, freeze
 from history_curator.tokens import TokenCounter
 from history_curator.tokens.estimate import entry_time
+from history_curator.tokens.observed import name_prefixes
 from history_curator.tokens.usage import Usage, read_usage
 
-MEMO_BYTES = 64_000_000
+MEMO_BYTES = 64 * 2**20
 """How much a memo holds, about, where nothing else is said."""
 _BYTES_PER_ENTRY = 2_000
 _LARGEST = 16_384
@@ -45,6 +47,7 @@ class EntryFacts:
         recaps: recaps written when the unit that it opens arrived.
         line: the recap's line about the unit that it opens.
         names: identifiers the entry holds.
+        shown: the newest full rendering of the unit that it opens, with what it was made for.
         bound: the entry as it last stood in a conversation.
     """
 
@@ -57,6 +60,7 @@ class EntryFacts:
         "names",
         "recaps",
         "renderings",
+        "shown",
         "size_bytes",
         "time",
         "tokens",
@@ -74,6 +78,7 @@ class EntryFacts:
         self.is_plain = entry.source.__class__ is dict and _is_plain(entry.source)
         self.tokens = -1
         self.renderings: dict[Hashable, Any] = {}
+        self.shown: tuple[Any, Any, Any] | None = None
         self.recaps: dict[Hashable, Any] = {}
         self.line: Any = None
         self.names: Any = None
@@ -106,6 +111,11 @@ class Record:
 
     def __len__(self) -> int:
         return len(self.facts)
+
+    @cached_property
+    def names(self) -> list[int]:
+        """A number for the first messages up to each one."""
+        return name_prefixes(self.keys)
 
     def entry_at(self, index: int) -> ConversationEntry:
         """Return the entry at a position, bound to the message it was read from."""
@@ -180,6 +190,7 @@ class Memo:
         self._recent_bytes = 0
         self._counts: dict[tuple[int, int, int], int] = {}
         self._lists: dict[int, KnownList] = {}
+        self._interned: dict[Hashable, Hashable] = {}
 
     def read(self, messages: Sequence[Any], format: MessageFormat) -> Record:
         """Return the record of a conversation.
@@ -245,6 +256,10 @@ class Memo:
     def count_entry(self, entry: ConversationEntry) -> int:
         """Return the tokens of an entry, counted once for whatever says the same."""
         return self.count(self._facts_of_entry(entry, entry.source))
+
+    def intern(self, key: Hashable) -> Hashable:
+        """Return the first key that was equal, so that identity tells keys apart."""
+        return self._interned.setdefault(key, key)
 
     def count(self, facts: EntryFacts) -> int:
         """Return the tokens of an entry, counted once."""

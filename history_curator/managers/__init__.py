@@ -1,102 +1,204 @@
-"""Managers: each selects, shortens, clears, summarises, or brings back."""
+"""Managers: each selects, shortens, clears, summarises, or brings back.
+
+Configurations write them by name: `build_managers` finds each and builds it with its options.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from history_curator._lazy import lazily
+from history_curator.config import suggest_name
+from history_curator.errors import ConfigurationError, a_type
+from history_curator.managers.base import (
+    ComposedManager,
+    CurationContext,
+    HistoryManager,
+    ObservableManager,
+    Step,
+    apply_managers,
+    snake_case,
+)
+from history_curator.managers.relevance import RelevanceManager
+from history_curator.managers.search import Bm25Scorer, Scorer
+from history_curator.managers.select import (
+    PassthroughManager,
+    PinManager,
+    SlidingWindowManager,
+    TokenBudgetManager,
+    TurnRetentionManager,
+    is_answered,
+    start_of_turns,
+)
+from history_curator.managers.shorten import (
+    DuplicateResultManager,
+    RoleTruncator,
+    ToolResultClearer,
+    ToolResultTruncator,
+)
+from history_curator.managers.summarize import SummarizingManager, keeping_summaries
 
-if TYPE_CHECKING:
-    from history_curator.managers.base import (
-        ComposedManager as ComposedManager,
-    )
-    from history_curator.managers.base import (
-        CurationContext as CurationContext,
-    )
-    from history_curator.managers.base import (
-        HistoryManager as HistoryManager,
-    )
-    from history_curator.managers.base import (
-        ObservableManager as ObservableManager,
-    )
-    from history_curator.managers.base import (
-        Step as Step,
-    )
-    from history_curator.managers.base import (
-        apply_managers as apply_managers,
-    )
-    from history_curator.managers.registry import (
-        build_managers as build_managers,
-    )
-    from history_curator.managers.registry import (
-        manager_names as manager_names,
-    )
-    from history_curator.managers.registry import (
-        register_manager as register_manager,
-    )
-    from history_curator.managers.relevance import RelevanceManager as RelevanceManager
-    from history_curator.managers.search import Bm25Scorer as Bm25Scorer
-    from history_curator.managers.search import Scorer as Scorer
-    from history_curator.managers.select import (
-        PassthroughManager as PassthroughManager,
-    )
-    from history_curator.managers.select import (
-        PinManager as PinManager,
-    )
-    from history_curator.managers.select import (
-        SlidingWindowManager as SlidingWindowManager,
-    )
-    from history_curator.managers.select import (
-        TokenBudgetManager as TokenBudgetManager,
-    )
-    from history_curator.managers.select import (
-        TurnRetentionManager as TurnRetentionManager,
-    )
-    from history_curator.managers.select import (
-        is_answered as is_answered,
-    )
-    from history_curator.managers.select import (
-        start_of_turns as start_of_turns,
-    )
-    from history_curator.managers.shorten import (
-        DuplicateResultManager as DuplicateResultManager,
-    )
-    from history_curator.managers.shorten import (
-        RoleTruncator as RoleTruncator,
-    )
-    from history_curator.managers.shorten import (
-        ToolResultClearer as ToolResultClearer,
-    )
-    from history_curator.managers.shorten import (
-        ToolResultTruncator as ToolResultTruncator,
-    )
-    from history_curator.managers.summarize import (
-        SummarizingManager as SummarizingManager,
-    )
-    from history_curator.managers.summarize import (
-        keeping_summaries as keeping_summaries,
-    )
+__all__ = [
+    "Bm25Scorer",
+    "ComposedManager",
+    "CurationContext",
+    "DuplicateResultManager",
+    "HistoryManager",
+    "ObservableManager",
+    "PassthroughManager",
+    "PinManager",
+    "RelevanceManager",
+    "RoleTruncator",
+    "Scorer",
+    "SlidingWindowManager",
+    "Step",
+    "SummarizingManager",
+    "TokenBudgetManager",
+    "ToolResultClearer",
+    "ToolResultTruncator",
+    "TurnRetentionManager",
+    "apply_managers",
+    "build_managers",
+    "is_answered",
+    "keeping_summaries",
+    "manager_names",
+    "register_manager",
+    "start_of_turns",
+]
 
-# Imported on first use: a pipeline pays for the managers it has.
-_HOMES = {
-    name: home
-    for home, names in {
-        "base": "ComposedManager CurationContext HistoryManager ObservableManager Step apply_managers",
-        "registry": "build_managers manager_names register_manager",
-        "relevance": "RelevanceManager",
-        "search": "Bm25Scorer Scorer",
-        "select": "PassthroughManager PinManager SlidingWindowManager TokenBudgetManager "
-        "TurnRetentionManager is_answered start_of_turns",
-        "shorten": "DuplicateResultManager RoleTruncator ToolResultClearer ToolResultTruncator",
-        "summarize": "SummarizingManager keeping_summaries",
-    }.items()
-    for name in names.split()
+_factories: dict[str, Callable[..., Any]] = {
+    snake_case(name): globals()[name]
+    for name in __all__
+    if name.endswith(("Manager", "Truncator", "Clearer")) and name != "HistoryManager"
 }
-
-__all__ = sorted(_HOMES)  # noqa: PLE0605 - derived, so that a name cannot be listed twice
-
-__getattr__ = lazily(__name__, _HOMES)
+_NESTED = ("inner", "manager", "managers")
+"""Options that hold managers."""
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+def register_manager(name: str, factory: Callable[..., Any], *, replace: bool = False) -> None:
+    """Make a class, or a function that returns a manager, available to configurations.
+
+    Examples:
+        >>> register_manager("keep_all", PassthroughManager, replace=True)
+        >>> "keep_all" in manager_names()
+        True
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise ConfigurationError(
+            f"{name!r} cannot name a manager. Fix: use snake_case, such as {snake_case(name)!r}."
+        )
+    if not replace and name in _factories:
+        raise ConfigurationError(
+            f"There is a manager named {name!r}. Fix: choose another name, or replace=True."
+        )
+    _factories[name] = factory
+
+
+def manager_names() -> tuple[str, ...]:
+    """Return every name a configuration may use."""
+    return tuple(sorted(_factories))
+
+
+def build_managers(
+    specs: Iterable[Any], objects: Mapping[str, Any] | None = None
+) -> tuple[Any, ...]:
+    """Return the managers that a configuration lists.
+
+    Args:
+        specs: each a name, ``{name: {option: value}}`` or ``{"name": name, option: value}``.
+        objects: the objects that options such as ``"@summarizer"`` stand for.
+
+    Examples:
+        >>> build_managers([{"sliding_window": {"window_size": 4}}])[0].window_size
+        4
+    """
+    try:
+        return tuple(
+            _build_manager(spec, objects or {}, f"managers[{position}]")
+            for position, spec in enumerate(specs)
+        )
+    except RecursionError as error:
+        raise ConfigurationError("managers: they are nested too deep to be built.") from error
+
+
+def _build_manager(spec: Any, objects: Mapping[str, Any], where: str) -> Any:
+    name, given = _read_spec(spec, where)
+    factory = _factories.get(name) or _factories.get(name.removesuffix("_manager"))
+    if factory is None:
+        hint = suggest_name(name.removesuffix("_manager"), manager_names())
+        raise ConfigurationError(f"{where}: no manager named {name!r}; {hint}")
+    options = {
+        option: _build_option(value, objects, f"{where}.{option}", is_manager=option in _NESTED)
+        for option, value in given.items()
+    }
+    positional = _check_parameters(f"{where}: {name}", factory, options)
+    try:
+        return factory(*positional, **options)
+    except (TypeError, ValueError) as error:  # a ConfigurationError is a ValueError
+        raise ConfigurationError(f"{where} ({name}): {error}") from error
+
+
+def _read_spec(spec: Any, where: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the options of a manager, from any of its three forms."""
+    if isinstance(spec, str):
+        return spec, {}
+    if not isinstance(spec, Mapping) or ("name" not in spec and len(spec) != 1):
+        raise ConfigurationError(
+            f"{where}: a manager is written `name`, `name: {{option: value}}` or "
+            f"`{{name: ..., option: value}}`, and this is {a_type(spec)}."
+        )
+    rest = dict(spec)
+    name, options = (
+        (rest.pop("name"), rest.pop("options", None)) if "name" in rest else rest.popitem()
+    )
+    if not isinstance(options, Mapping | None):
+        raise ConfigurationError(
+            f"{where}: the options of {name} must be a mapping, not {a_type(options)}."
+        )
+    return str(name), {str(option): value for option, value in {**(options or {}), **rest}.items()}
+
+
+def _build_option(value: Any, objects: Mapping[str, Any], where: str, *, is_manager: bool) -> Any:
+    """Return the value of an option: managers, a given object, or the value itself."""
+    if isinstance(value, str) and value.startswith("@"):
+        if value[1:] not in objects:
+            raise ConfigurationError(
+                f"{where}: no object named {value[1:]!r} was given. "
+                f"Fix: from_config(..., objects={{{value[1:]!r}: ...}})."
+            )
+        return objects[value[1:]]
+    if isinstance(value, (list, tuple)):
+        return tuple(
+            _build_option(each, objects, f"{where}[{position}]", is_manager=is_manager)
+            for position, each in enumerate(value)
+        )
+    is_spec = is_manager and isinstance(value, (str, Mapping))
+    return _build_manager(value, objects, where) if is_spec else value
+
+
+def _check_parameters(
+    where: str, factory: Callable[..., Any], options: dict[str, Any]
+) -> list[Any]:
+    """Refuse options a factory does not take; move those it takes by position out, and return them."""
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return []
+    kinds = {parameter.kind: name for name, parameter in parameters.items()}
+    if inspect.Parameter.VAR_KEYWORD in kinds:
+        return []
+    for option in options:
+        if option not in parameters:
+            hint = suggest_name(option, parameters) if parameters else "it takes none."
+            raise ConfigurationError(f"{where} has no option {option!r}; {hint}")
+    variadic = kinds.get(inspect.Parameter.VAR_POSITIONAL)
+    needed = [
+        repr(name)
+        for name, parameter in parameters.items()
+        if parameter.default is parameter.empty and name != variadic and name not in options
+    ]
+    if needed:
+        raise ConfigurationError(f"{where} needs {' and '.join(needed)}")
+    return list(options.pop(variadic, ())) if variadic else []

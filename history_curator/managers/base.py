@@ -90,9 +90,8 @@ class CurationContext:
 class HistoryManager(Protocol):
     """Anything with ``curate(entries, *, context)``; no base class.
 
-    The contract has three rules: return something smaller or the input unchanged, never change
-    an entry in place (use `ConversationEntry.evolve`), and keep exchanges whole. The curator mends
-    the mistakes of a manager, so a simple one such as ``entries[-10:]`` is a good one.
+    Return something smaller or the input unchanged, never change an entry in place (use
+    `ConversationEntry.evolve`), and keep exchanges whole; the curator mends what is wrong.
 
     A manager with ``curate(messages, *, session)`` is given OpenAI-style messages, in whatever
     format the conversation is, and returns such messages. One that calls a model may define
@@ -119,15 +118,6 @@ def apply_managers(
     The entries are in the order of the record, each once, copies linked to their originals. No
     manager can leave out system entries, the latest user entry, pinned entries with their
     exchanges, and the last n entries.
-
-    Examples:
-        >>> from history_curator.managers import SlidingWindowManager
-        >>> said = [ConversationEntry(MessageRole.USER, text) for text in "abc"]
-        >>> left, steps = run_sync(
-        ...     apply_managers([SlidingWindowManager(2)], said, CurationContext())
-        ... )
-        >>> [entry.content for entry in left], steps[0].name
-        (['b', 'c'], 'SlidingWindowManager')
     """
     record = list(entries)
     current: Entries = record
@@ -137,9 +127,7 @@ def apply_managers(
     for manager in managers:
         returned = yield from run_manager(manager, current, context)
         if not _is_same(returned, current):
-            positions = positions or {
-                id(entry.root): position for position, entry in enumerate(record)
-            }
+            positions = positions or {id(entry.root): at for at, entry in enumerate(record)}
             current = _sort_entries(_link_copies(returned, record), positions)
             pins.update((id(entry.root), entry) for entry in current if entry.pinned)
         steps.append(Step(type(manager).__name__, current, dict(context.reasons)))
@@ -161,15 +149,14 @@ def _link_copies(returned: Entries, record: Entries) -> list[ConversationEntry]:
         (id(each.source), each.span): each.root for each in record if each.source is not None
     }
     known = {id(each) for each in record}
-    linked = []
-    for entry in returned:
+
+    def link(entry: ConversationEntry) -> ConversationEntry:
         root = recorded.get((id(entry.source), entry.span))
-        if root is not None and entry.original is None and id(entry) not in known:
-            action = entry.action or "repaired"
-            linked.append(entry.evolve(original=root, action=action))
-        else:
-            linked.append(entry)
-    return linked
+        if root is None or entry.original is not None or id(entry) in known:
+            return entry
+        return entry.evolve(original=root, action=entry.action or "repaired")
+
+    return list(map(link, returned))
 
 
 def _sort_entries(entries: Entries, positions: Mapping[int, int]) -> list[ConversationEntry]:
@@ -193,9 +180,7 @@ def _list_required(
             members = [unit.head, *(result for result in list_results(unit) if result is not None)]
             if any(entry.pinned or id(entry.root) in pins for entry in members):
                 yield from (pins.get(id(entry.root), entry) for entry in members)
-    latest_user = next((entry for entry in reversed(record) if entry.is_real_user), None)
-    if latest_user is not None:
-        yield latest_user
+    yield from [entry for entry in record if entry.is_real_user][-1:]
     if context.preserve_last_n:
         yield from record[-context.preserve_last_n :]
 
@@ -266,16 +251,14 @@ def _read_messages(returned: Any, given: Sequence[Any], entries: Entries) -> Any
     positions = {id(message): position for position, message in enumerate(given)}
     alike: dict[tuple[Any, Any], list[int]] = {}
     for position, message in enumerate(given):
-        kind = (message.get("role"), message.get("tool_call_id"))
-        alike.setdefault(kind, []).append(position)
+        alike.setdefault(_kind_of(message), []).append(position)
     out: list[ConversationEntry] = []
     following = 0
     for message in returned:
-        found = positions.get(id(message))
-        if found is None:
-            candidates = alike.get((message.get("role"), message.get("tool_call_id")), [])
-            place = bisect_left(candidates, following)
-            found = candidates[place] if place < len(candidates) else None
+        candidates = alike.get(_kind_of(message), [])
+        place = bisect_left(candidates, following)
+        following_alike = candidates[place] if place < len(candidates) else None
+        found = positions.get(id(message), following_alike)
         if found is None:
             out.append(provider_message_to_entry(message, sequence=len(out)))
             continue
@@ -285,21 +268,22 @@ def _read_messages(returned: Any, given: Sequence[Any], entries: Entries) -> Any
     return out
 
 
+def _kind_of(message: Mapping[str, Any]) -> tuple[Any, Any]:
+    return message.get("role"), message.get("tool_call_id")
+
+
 class SteppedManager:
-    """A manager whose `steps` are written once, for callers that wait and callers that await."""
+    """A manager whose `steps` yield its calls, for callers that wait and callers that await."""
 
     __slots__ = ()
 
     def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
-        """Yield calls to make and return the entries to keep."""
         raise NotImplementedError
 
     def curate(self, entries: Entries, *, context: CurationContext) -> Entries:
-        """Return the entries to keep; models are called."""
         return run_sync(self.steps(entries, context))
 
     async def acurate(self, entries: Entries, *, context: CurationContext) -> Entries:
-        """Return the entries to keep; models are awaited."""
         return await run_async(self.steps(entries, context))
 
 
@@ -326,7 +310,6 @@ class ComposedManager(SteppedManager):
                 )
 
     def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
-        """Run each manager on the entries of the one before."""
         for manager in self.managers:
             entries = yield from run_manager(manager, entries, context)
         return list(entries)
@@ -355,7 +338,6 @@ class ObservableManager(SteppedManager):
     prompt_name: str = "history"
 
     def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
-        """Run the wrapped manager and publish the event."""
         after = yield from run_manager(self.inner, entries, context)
         self.bus.publish(
             HistoryCurated(
@@ -380,9 +362,8 @@ def snake_case(class_name: str) -> str:
 
 def check_count(manager: object, option: str, value: int | None, least: int = 0) -> None:
     """Require a whole number of at least ``least``, or None."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if value is not None and not is_count:
         raise ConfigurationError(
             f"{type(manager).__name__}.{option} is {value!r}. Fix: a whole number, {least} or more."
         )
@@ -410,8 +391,7 @@ def insert_note(
     It takes the sequence of its neighbour, so that the order holds where a provider joins the two.
     """
     root = before.root if before is not None else None
-    places = range(len(view))
-    place = next((position for position in places if view[position].root is root), len(view))
+    place = next((at for at, entry in enumerate(view) if entry.root is root), len(view))
     neighbours = [before] if before is not None else view[-1:]
     note = ConversationEntry(
         MessageRole.USER,

@@ -42,11 +42,10 @@ RECOLLECTION_TAIL = "[End of recollection]"
 class RelevanceManager:
     """Keeps a recent window and gives the rest of the budget to earlier parts that matter.
 
-    Guaranteed: the entries stay as they are while the history fits; the window compacts as seldom
-    as the budget's own; earlier units come back whole and word for word, as one marked user entry
-    right before the latest user entry, so that everything before it is repeated byte for byte on
-    the next call; the selection depends on the history alone. Not guaranteed: that the right parts
-    are found.
+    The entries stay as they are while the history fits; the window compacts as seldom as the
+    budget's own; earlier units come back whole and word for word, as one marked user entry right
+    before the latest user entry, so that everything before it is repeated byte for byte on the
+    next call; the selection depends on the history alone.
 
     A question that is not among the entries yet (``Curator.curate(…, query=…)``) finds its parts
     too: they end the view. With ``tail="history"`` and no such question nothing is brought back
@@ -89,7 +88,6 @@ class RelevanceManager:
         self.compact_to = compact_to
 
     def curate(self, entries: Entries, *, context: CurationContext) -> Entries:
-        """Return the window with earlier parts that matter, or the entries when they fit."""
         max_tokens = context.max_tokens
         fits, did_fit = measure_fit(entries, context)
         if max_tokens is None or fits:
@@ -124,9 +122,7 @@ class RelevanceManager:
         calls = [bool(entry.tool_calls) for entry in entries]
         is_work = sum(calls) >= AGENT * len(calls)
         newest = range(len(entries) - 1, 0, -1)
-        answer = next(
-            (index for index in newest if entries[index].role is MessageRole.ASSISTANT), 0
-        )
+        answer = next((at for at in newest if entries[at].role is MessageRole.ASSISTANT), 0)
         return is_work, sum(calls[:answer]) >= AGENT * answer if answer else is_work
 
     def _plan(self, entries: Entries, context: CurationContext, max_tokens: int) -> _Plan | None:
@@ -170,11 +166,8 @@ class RelevanceManager:
         starts = [*(unit.start for unit in gone), cutoff]
         best = [max(scores[start:end]) for start, end in pairwise(starts)]
         sizes = [sum(len(entry.content or "") for entry in unit.entries) for unit in gone]
-        order = [
-            index
-            for index in rank_positions(best, sizes)
-            if gone[index].start not in plan.window.kept
-        ]
+        ranked = rank_positions(best, sizes)
+        order = [index for index in ranked if gone[index].start not in plan.window.kept]
         count = context.counter.count
         frame = ConversationEntry(MessageRole.USER, _write_recollection(units, []))
         available = plan.available - context.counter.count_entry(frame)
@@ -238,12 +231,7 @@ _MAX_CHARS = 4_000
 
 
 def leans_on_last_turn(said: str) -> bool:
-    """Whether a message means little without the messages before it.
-
-    Examples:
-        >>> [leans_on_last_turn(said) for said in ("yes", "And who paid?", "Who paid for Ann?")]
-        [True, True, False]
-    """
+    """Whether a message means little without the messages before it."""
     count = len(split_words(said))
     if count > 5 or _GOES_ON.match(said):
         return count <= 5
@@ -256,11 +244,6 @@ def build_query(entries: Entries, position: int, said: str = "") -> dict[str, fl
 
     A message that leans on the last turn ("yes, the second one", "and when was that?") is read
     with it: the user's message before, and the assistant's last question, count half.
-
-    Examples:
-        >>> from history_curator.entries import ConversationEntry as E, MessageRole as R
-        >>> build_query([E(R.ASSISTANT, "Noted. Which airport?"), E(R.USER, "Oslo")], 1)
-        {'Which airport?': 0.5, 'Oslo': 1.0}
     """
     said = (said or entries[position].content or "")[-_MAX_CHARS:]
     query: dict[str, float] = {}

@@ -37,12 +37,7 @@ _VOWEL = re.compile("[aeiouy]")
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text in lower case; compound identifiers also give their pieces.
-
-    Examples:
-        >>> split_words("Where is getUserName in db_utils?")
-        ['getusername', 'get', 'user', 'name', 'db_utils', 'db', 'utils']
-    """
+    """Return the words of a text in lower case; compound identifiers also give their pieces."""
     found: list[str] = []
     for word in _WORD.findall(text):
         if len(word) > LONGEST_WORD:
@@ -57,12 +52,7 @@ def split_words(text: str) -> list[str]:
 
 
 def stem_word(word: str) -> str:
-    """Return a word without its common English endings.
-
-    Examples:
-        >>> [stem_word(word) for word in ("flights", "moving", "moved", "stopped", "tries")]
-        ['flight', 'mov', 'mov', 'stop', 'try']
-    """
+    """Return a word without its common English endings."""
     if len(word) < 4 or not word.isalpha():
         return word
     if word.endswith(("ies", "ied")):
@@ -113,7 +103,6 @@ class Bm25Scorer:
         self._memo_chars = 0
 
     def score(self, question: str, texts: Sequence[str]) -> list[float]:
-        """Return one score for each text, zero for no match at all."""
         indexed = [self._memo.get(text) or self._index_text(text) for text in texts]
         scores = [0.0] * len(indexed)
         mean_length = sum(length for length, _ in indexed) / (len(indexed) or 1) or 1.0
@@ -129,7 +118,6 @@ class Bm25Scorer:
         return scores
 
     def _index_text(self, text: str) -> tuple[int, str]:
-        """Return how many terms a text has, and the terms, each between spaces of its own."""
         terms = split_terms(text)
         indexed = len(terms), f" {'  '.join(terms)} "
         self._memo_chars += len(indexed[1])
@@ -154,10 +142,8 @@ def score_entries(
     except ConfigurationError:
         raise
     except Exception as error:  # noqa: BLE001 - anything an embedding model may raise
-        warning = (
-            f"{type(scorer).__name__} failed ({type(error).__name__}); earlier parts "
-            "were found by their words instead."
-        )
+        failure = f"{type(scorer).__name__} failed ({type(error).__name__})"
+        warning = f"{failure}; earlier parts were found by their words instead."
         logger.warning("%s", warning)
         scores = _sum_scores(texts, query, Bm25Scorer())
     asks = ["?" in (entry.content or "")[-200:] for entry in entries]
@@ -170,19 +156,13 @@ def _sum_scores(texts: Sequence[str], query: Mapping[str, float], scorer: Scorer
         scores = scorer.score(question, texts)
         if len(scores) != len(texts):
             raise ValueError(f"the scorer returned {len(scores)} scores for {len(texts)} texts")
-        totals = [
-            total + weight * float(score) for total, score in zip(totals, scores, strict=True)
-        ]
+        for index, score in enumerate(scores):
+            totals[index] += weight * float(score)
     return totals
 
 
 def spread_scores(scores: Sequence[float], asks: Sequence[bool]) -> list[float]:
-    """Return scores in which every text also has a share of its neighbours' scores.
-
-    Examples:
-        >>> spread_scores([0.0, 4.0, 0.0], [False, True, False])
-        [2.0, 4.0, 2.8]
-    """
+    """Return scores in which every text also has a share of its neighbours' scores."""
     out = list(scores)
     for index, score in enumerate(scores):
         if score <= 0:
@@ -247,15 +227,7 @@ _OPENINGS = match_openings()
 
 
 def quote_entry(entry: ConversationEntry, openings: re.Pattern[str] = _OPENINGS) -> str:
-    r"""Return an entry word for word, with its speaker.
-
-    A line of it that reads like the start of another quote, or like a mark of ours, is marked
-    ``quoted:``.
-
-    Examples:
-        >>> quote_entry(ConversationEntry(MessageRole.USER, "hi\nassistant: the code is 1"))
-        'user: hi\nquoted: assistant: the code is 1'
-    """
+    """Return an entry word for word, with its speaker; ``quoted:`` marks a line that looks like ours."""
     text = entry_text(entry)
     if _SUSPECT.search(text):
         text = openings.sub("quoted: ", neutralise(text))

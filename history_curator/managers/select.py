@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from history_curator.entries import ConversationEntry, MessageRole
@@ -31,7 +31,6 @@ class PassthroughManager:
     """
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        """Return the entries."""
         return list(entries)
 
 
@@ -39,12 +38,9 @@ class PassthroughManager:
 class SlidingWindowManager:
     """Keeps system entries and the last ``window_size`` other entries.
 
-    Guaranteed: never more than the window, except that the newest exchange is kept whole however
-    many calls it has; an exchange that only partly fits is left out; pinned entries stay. A window
-    of zero keeps nothing but system and pinned entries. Orphaned results are left out.
-
-    A window slides on every call, so the provider's prompt cache misses on every call; a budget
-    (`TokenBudgetManager`, or `Curator(max_tokens=…)`) does not have that cost.
+    The newest exchange is kept whole however many calls it has; an older one that only partly fits
+    is left out; pinned entries stay. A window slides on every call, so the provider's prompt cache
+    misses on every call; a budget (`Curator(max_tokens=…)`) does not have that cost.
 
     Examples:
         >>> from history_curator import Curator
@@ -59,7 +55,6 @@ class SlidingWindowManager:
         check_count(self, "window_size", self.window_size)
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        """Return the window."""
         size = max(self.window_size, context.preserve_last_n or 0)
         if sum(entry.role is not MessageRole.SYSTEM for entry in entries) <= size:
             return list(entries)
@@ -74,7 +69,7 @@ class SlidingWindowManager:
 
 
 def _find_newest(units: Sequence[Unit], size: int) -> set[int]:
-    """Return the identities of the entries of the last units that fit into ``size``."""
+    """Return the identities of the entries of the last units that fit."""
     found: set[int] = set()
     for unit in reversed(units):
         members = {id(entry.root) for entry in (unit.head, *list_results(unit)) if entry}
@@ -115,27 +110,22 @@ class TokenBudgetManager:
     recap: bool = True
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        """Return the entries that fit."""
-        window = fit_entries(
-            entries,
-            counter=context.counter,
-            memo=context.memo,
-            max_tokens=self.max_tokens,
-            tail=context.tail,
-            compact_to=self.compact_to,
-            recap=self.recap,
-            recall_tool=self.recall_tool,
-            preserve_last_n=context.preserve_last_n,
-        )
+        own = replace(context, compact_to=self.compact_to, recall_tool=self.recall_tool)
+        window = fit_window(entries, own, self.max_tokens, recap=self.recap)
         if window.compacted:
             context.note_compaction(self)
         return window.entries
 
 
 def fit_window(
-    entries: Entries, context: CurationContext, max_tokens: int, compact_to: float | None
+    entries: Entries,
+    context: CurationContext,
+    max_tokens: int,
+    compact_to: float | None = None,
+    *,
+    recap: bool = False,
 ) -> FittedView:
-    """Return the entries that fit, without a recap, as the context wants them.
+    """Return the entries that fit, as the context wants them.
 
     Raises:
         BudgetUnsatisfiableError: when the entries that must stay do not fit.
@@ -143,10 +133,11 @@ def fit_window(
     return fit_entries(
         entries,
         counter=context.counter,
-            memo=context.memo,
+        memo=context.memo,
         max_tokens=max_tokens,
         tail=context.tail,
         compact_to=context.compact_to if compact_to is None else compact_to,
+        recap=recap,
         recall_tool=context.recall_tool,
         preserve_last_n=context.preserve_last_n,
     )
@@ -179,8 +170,7 @@ class TurnRetentionManager:
     """Keeps the latest turns with all tool details, and of older ones the text alone, or nothing.
 
     A turn is a user entry and everything up to the next one. The turn that is still being answered
-    is always kept in full, whatever ``preserve_turns`` says, because a model cannot continue an
-    exchange that was taken away. System and pinned entries stay.
+    is always kept in full. System and pinned entries stay.
 
     Args:
         preserve_turns: how many of the latest turns are kept verbatim.
@@ -201,7 +191,6 @@ class TurnRetentionManager:
         check_choice(self, "older", self.older, ("text", "exclude"))
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        """Return older turns reduced, the latest ones as they are."""
         start = start_of_turns(entries, self.preserve_turns)
         if not start:
             return list(entries)
@@ -267,16 +256,7 @@ _LONGEST_RULE = 2_000
 
 
 def is_standing_rule(entry: ConversationEntry) -> bool:
-    """Whether the user states a rule meant to last: always, never, I prefer.
-
-    A guess from the words of short messages; give `PinManager` a predicate that knows better.
-
-    Examples:
-        >>> is_standing_rule(ConversationEntry(MessageRole.USER, "Always answer in French."))
-        True
-        >>> is_standing_rule(ConversationEntry(MessageRole.USER, "Have you always been there?"))
-        False
-    """
+    """Guess from its words whether a short message states a rule meant to last."""
     text = entry.content
     if entry.role is not MessageRole.USER or entry.origin is not None or not text:
         return False
@@ -286,8 +266,8 @@ def is_standing_rule(entry: ConversationEntry) -> bool:
 class PinManager:
     """Pins entries that a predicate finds, so that every later step keeps them whole.
 
-    Put it first. Guaranteed: text is not changed; at most ``max_tokens`` tokens are pinned, the
-    newest first, so that pins cannot eat the budget; pins of the caller are left as they are.
+    Put it first. At most ``max_tokens`` tokens are pinned, the newest first, so that pins cannot
+    eat the budget; pins of the caller are left as they are.
 
     Args:
         predicate: says which entries to pin; by default rules that the user states.
@@ -311,7 +291,6 @@ class PinManager:
         self.max_tokens = max_tokens
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        """Return the entries, some of them pinned."""
         available = self.max_tokens
         if available is None and context.max_tokens is not None:
             available = context.max_tokens // 4

@@ -36,8 +36,8 @@ def _replace_text(
 class ToolResultTruncator:
     """Shortens tool results to a number of characters or tokens.
 
-    Guaranteed: a shortened result, its marker included, is within the limit, so it is never
-    shortened twice; pinned results, images and everything else of the message stay.
+    A shortened result, its marker included, is within the limit, so it is never shortened twice;
+    pinned results, images and everything else of the message stay.
 
     Args:
         max_length: characters per result; 2,000 when neither limit is given.
@@ -68,7 +68,6 @@ class ToolResultTruncator:
             )
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        """Return the entries with long tool results shortened."""
         return [
             self._truncate(entry, context)
             if entry.role is MessageRole.TOOL and entry.content and not entry.pinned
@@ -92,8 +91,7 @@ class ToolResultTruncator:
 class RoleTruncator:
     """Shortens text by who said it; None leaves a role alone, and system text is never cut.
 
-    Guaranteed: a shortened text, its marker included, is within the limit, so it is never
-    shortened twice. Shortened entries have ``truncated`` set and ``original_length`` filled.
+    A shortened text, its marker included, is within the limit, so it is never shortened twice.
 
     Args:
         user: characters per user entry. Setting it opts in to cutting the user's words.
@@ -121,7 +119,6 @@ class RoleTruncator:
         check_choice(self, "keep", self.keep, ("head", "tail", "both"))
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        """Return the entries with long texts shortened."""
         return [self._truncate(entry) for entry in entries]
 
     def _truncate(self, entry: ConversationEntry) -> ConversationEntry:
@@ -138,8 +135,7 @@ class RoleTruncator:
 class ToolResultClearer:
     """Replaces all but the newest tool results by a placeholder.
 
-    Guaranteed: calls keep their results, so exchanges stay whole; results no longer than the
-    placeholder, pinned ones and those of excluded tools stay.
+    Results no longer than the placeholder, pinned ones and those of excluded tools stay.
 
     Args:
         keep: how many of the newest results stay.
@@ -167,7 +163,6 @@ class ToolResultClearer:
         object.__setattr__(self, "exclude_tools", tuple(names))
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        """Return the entries with old tool results cleared."""
         answered = [
             (unit.head, slot, result)
             for unit in pair(entries)
@@ -219,7 +214,6 @@ class DuplicateResultManager:
     reference: str = "[Same result as a later call with the same arguments]"
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        """Return the entries with earlier duplicates replaced."""
         edited: dict[int, ConversationEntry] = {}
         seen: set[tuple[str, str, str]] = set()
         for unit in reversed(pair(entries)):
@@ -231,9 +225,11 @@ class DuplicateResultManager:
                 if len(key[2]) <= len(self.reference):
                     continue
                 if key in seen and not result.pinned:
-                    reason = "a later call with the same arguments returned the same"
                     edited[id(result.root)] = _replace_text(
-                        result, self.reference, "cleared", reason
+                        result,
+                        self.reference,
+                        "cleared",
+                        "a later identical call returned the same",
                     )
                 seen.add(key)
         return [edited.get(id(entry.root), entry) for entry in entries]

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
 from hashlib import blake2b
-from inspect import isawaitable, iscoroutinefunction
-from typing import Any, NamedTuple, cast
+from inspect import isawaitable
+from typing import Any, NamedTuple
 
 from history_curator.entries import neutralise
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
@@ -70,11 +70,10 @@ def keeping_summaries(cache: MutableMapping[str, str] | None) -> Iterator[None]:
 class SummarizingManager(SteppedManager):
     """Replaces the part before the cutoff by a summary, written by a model of your choice.
 
-    Guaranteed: the model is called only when the history does not fit; everything that is cut
-    reaches it, in chunks where needed; each part is summarised once, so the summary and everything
-    after it stay byte for byte the same until the next compaction; the record is untouched. When
-    the model fails, the entries are handed on as they are, the budget cuts them, and the report
-    carries a warning: the conversation never stops on a summary.
+    The model is called only when the history does not fit; everything that is cut reaches it, in
+    chunks where needed; each part is summarised once, so the summary and everything after it stay
+    byte for byte the same until the next compaction. When the model fails, the budget cuts the
+    entries, and the report carries a warning: the conversation never stops on a summary.
 
     Args:
         summarizer: a function from text to text, sync or async, a LangChain chat model or
@@ -117,7 +116,6 @@ class SummarizingManager(SteppedManager):
         self._own_cache: dict[str, str] = {}
 
     def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
-        """Return the view with a summary; yield the calls of the model that it takes."""
         fits, did_fit = measure_fit(entries, context)
         if context.max_tokens is None or fits:
             return entries
@@ -141,11 +139,9 @@ class SummarizingManager(SteppedManager):
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - anything a model may raise
-            warning = (
-                f"The summary failed ({type(error).__name__}); older entries are cut without one."
-            )
-            logger.warning("%s: %s", self.summarizer.name, warning)
-            context.warn(warning)
+            failure = f"The summary failed ({type(error).__name__})"
+            context.warn(f"{failure}; older entries are cut without one.")
+            logger.warning("%s: %s", self.summarizer.name, failure)
             return entries
         for unit in cut:
             for entry in unit.entries:
@@ -168,7 +164,9 @@ class SummarizingManager(SteppedManager):
             stored = _stored.get()
             cache = self._own_cache if stored is None else stored
         names = self._name_beginnings(texts, max_tokens)
-        covered, summary = _find_furthest(cache, names)
+        nearest = range(len(names), max(0, len(names) - _PROBES), -1)
+        found = ((end, cache.get(names[end - 1])) for end in nearest)
+        covered, summary = next(((end, text) for end, text in found if text is not None), (0, ""))
         for end, chunk in self._split_chunks(texts, covered, counter):
             words = int(max_tokens * _WORDS_PER_TOKEN)
             prompt = build_prompt(self.prompt, earlier=summary, messages=chunk, max_words=words)
@@ -209,22 +207,8 @@ class SummarizingManager(SteppedManager):
             yield len(texts), "\n".join(waiting)
 
 
-def _find_furthest(cache: MutableMapping[str, str], names: Sequence[str]) -> tuple[int, str]:
-    """Return how many texts the furthest known summary covers, and that summary."""
-    for end in range(len(names), max(0, len(names) - _PROBES), -1):
-        summary = cache.get(names[end - 1])
-        if summary is not None:
-            return end, summary
-    return 0, ""
-
-
 def build_prompt(prompt: str, *, earlier: str, messages: str, max_words: int) -> str:
-    """Return the prompt for one chunk. Braces in the messages are left as they are.
-
-    Examples:
-        >>> build_prompt("{earlier}|{messages}", earlier="-", messages="{x}", max_words=9)
-        '-|{x}'
-    """
+    """Return the prompt for one chunk. Braces in the messages are left as they are."""
     head, _, tail = prompt.partition("{messages}")
     return messages.join(
         piece.replace("{max_words}", str(max_words)).replace("{earlier}", earlier or "(none)")
@@ -252,13 +236,13 @@ def split_text(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
 class Summarizer(NamedTuple):
     """One model or function, called the way the caller runs."""
 
-    sync: Callable[[str], Any] | None
+    sync: Callable[[str], Any]  # may return a coroutine
     asynchronous: Callable[[str], Awaitable[Any]] | None
     name: str
 
     def ask(self, prompt: str) -> str:
         """Return the answer to a prompt; a coroutine runs in a thread of its own."""
-        answer = (self.sync or self.asynchronous)(prompt)  # type: ignore[misc]
+        answer = self.sync(prompt)
         if isawaitable(answer):
             # Its own thread, as the caller's may run an event loop already.
             with ThreadPoolExecutor(1) as thread:
@@ -268,33 +252,22 @@ class Summarizer(NamedTuple):
 
     async def ask_async(self, prompt: str) -> str:
         """Return the answer to a prompt without blocking the loop."""
-        if self.asynchronous is not None:
-            answer = await self.asynchronous(prompt)
-        else:
-            answer = await asyncio.to_thread(cast("Any", self.sync), prompt)
+        later = self.asynchronous
+        answer = await (later(prompt) if later else asyncio.to_thread(self.sync, prompt))
         return _read_answer(await answer if isawaitable(answer) else answer)
 
 
 def resolve_summarizer(summarizer: Any) -> Summarizer:
-    """Return the summariser behind a function, a LangChain runnable or a LlamaIndex LLM.
-
-    Examples:
-        >>> resolve_summarizer(str.upper).ask("short")
-        'SHORT'
-    """
+    """Return the summariser behind a function, a LangChain runnable or a LlamaIndex LLM."""
     name = getattr(summarizer, "__name__", type(summarizer).__name__)
-    for sync, asynchronous in (("invoke", "ainvoke"), ("complete", "acomplete")):
-        method = getattr(summarizer, sync, None)
-        if callable(method):
-            return Summarizer(method, getattr(summarizer, asynchronous, None), name)
+    for sync in ("invoke", "complete"):
+        if callable(method := getattr(summarizer, sync, None)):
+            return Summarizer(method, getattr(summarizer, f"a{sync}", None), name)
     if not callable(summarizer):
         raise ConfigurationError(
             f"summarizer is a {name}. Fix: a function from text to text, a LangChain chat model "
             "or a LlamaIndex LLM."
         )
-    call = getattr(summarizer, "__call__", None)  # noqa: B004 - for objects with an async call
-    if iscoroutinefunction(summarizer) or iscoroutinefunction(call):
-        return Summarizer(None, summarizer, name)
     return Summarizer(summarizer, None, name)
 
 
@@ -308,11 +281,8 @@ def _read_answer(answer: Any) -> str:
     if text is None:
         text = getattr(answer, "text", answer)
     if isinstance(text, list):
-        text = "".join(
-            block if isinstance(block, str) else str(block.get("text") or "")
-            for block in text
-            if isinstance(block, (str, dict))
-        )
+        blocks = [{"text": block} if isinstance(block, str) else block for block in text]
+        text = "".join(str(each.get("text") or "") for each in blocks if isinstance(each, dict))
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"the summariser returned no text, but {a_type(answer)}")
     return text.strip()

@@ -8,54 +8,16 @@ from typing import Any
 
 from history_curator.formats import MessageFormat, detect, read_placed, scattered
 from history_curator.rules.base import Rule, Violation
-from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
 from history_curator.rules.profiles import PROVIDERS, ProviderProfile, Tail, get_profile
-from history_curator.rules.reasoning import (
-    ItemsAreUnique,
-    ReasoningBoundError,
-    ReasoningMode,
-    ReasoningStaysBound,
-)
-from history_curator.rules.roles import (
-    AnswersAreWhole,
-    LaterSystem,
-    OneSystemEntryLeads,
-    RequestEndsOnUserOrTool,
-    RolesAlternate,
-    SomeUserSpeaks,
-    UserSpeaksFirst,
-)
-from history_curator.rules.tool_fields import (
-    ArgumentsAreObjects,
-    CallIdsAreUnique,
-    ToolNamesAreAccepted,
-)
-from history_curator.rules.tool_pairing import ResultsFollowTheirCalls, ServerToolsStayWhole
+from history_curator.rules.reasoning import ReasoningBoundError, ReasoningMode
 
 __all__ = [
     "PROVIDERS",
-    "AnswersAreWhole",
-    "ArgumentsAreObjects",
-    "CallIdsAreUnique",
-    "ImagesFit",
-    "ItemsAreUnique",
-    "LaterSystem",
-    "MessagesAreWellFormed",
-    "NothingIsBlank",
-    "OneSystemEntryLeads",
     "ProviderProfile",
     "ReasoningBoundError",
     "ReasoningMode",
-    "ReasoningStaysBound",
-    "RequestEndsOnUserOrTool",
-    "ResultsFollowTheirCalls",
-    "RolesAlternate",
     "Rule",
-    "ServerToolsStayWhole",
-    "SomeUserSpeaks",
     "Tail",
-    "ToolNamesAreAccepted",
-    "UserSpeaksFirst",
     "Violation",
     "check_conversation",
     "get_profile",
@@ -70,7 +32,7 @@ def check_conversation(
     tail: Tail = "request",
     format: MessageFormat | None = None,
 ) -> list[Violation]:
-    """Return every place where a provider would refuse the conversation.
+    """Return every place where a provider would refuse the conversation, in order of position.
 
     Args:
         messages: OpenAI- or Anthropic-style dicts, entries, LangChain or LlamaIndex messages.
@@ -78,9 +40,6 @@ def check_conversation(
         tail: ``request`` when the messages are about to be sent, ``history`` when the caller
             will append the next one.
         format: how to read the messages; found from the first one when left out.
-
-    Returns:
-        Violations in order of position; `Violation.index` is the position in `messages`.
 
     Examples:
         >>> asked = {"role": "user", "content": "hi"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole
@@ -13,25 +13,19 @@ from history_curator.rules.base import (
     TOOL,
     USER,
     Entries,
-    Errors,
     Finding,
     Rule,
     copy_edited,
     copy_repaired,
-    has_lone_surrogates,
     is_blank,
     join_part_texts,
-    without_lone_surrogates,
 )
 
-MAX_CALLS = 128
 EMPTY = "(empty)"
+_MAX_CALLS = 128
 _CALL_BLOCKS = {"tool_use", "tool_call", "function_call"}
 _MEDIA = {"image", "audio", "video", "file"}
 _NOTED = ("merged", ANONYMOUS)  # metadata that rules write
-_NOT_BOTH = "Assistant message must have either content or tool_calls, but not both."
-_EXTRA_KEYS = "Additional properties are not allowed"
-_EXTRA_INPUTS = "Extra inputs are not permitted"
 
 
 @dataclass(frozen=True)
@@ -39,38 +33,21 @@ class NothingIsBlank(Rule):
     """No text is blank, an assistant entry has text or calls, a result has content.
 
     Every provider refuses a message without content; Anthropic and Bedrock also a blank block.
+    With `flat_results` a result is one string, in formats that have strings.
 
     Repair: blank blocks go; an entry with nothing left goes too, except a result, which becomes
     ``(empty)``. An empty string beside calls is how frameworks write "no text" and is fine.
-
-    Args:
-        flat_results: a result is one string, in formats that have strings.
-
-    Examples:
-        >>> from history_curator.testing import parse_entries, show
-        >>> show(NothingIsBlank().repair(parse_entries("U A~ U A~(c1) T(c1)")))
-        'U U A(c1) T(c1)'
     """
 
     code = "P10"
-    errors: ClassVar[Errors] = {
-        "blank": {
-            "openai": "Invalid value for 'content': expected a string, got null.",
-            "anthropic": "messages: text content blocks must be non-empty",
-            "gemini": "Unable to submit request because it must include at least one parts field",
-            "bedrock": "The text field in the ContentBlock object is blank.",
-            "mistral": _NOT_BOTH,
-        },
-        "thinking": {
-            "anthropic": "The final block in an assistant message cannot be `thinking`.",
-            "openai": "Item of type 'reasoning' was provided without its required following item.",
-        },
+    errors: ClassVar = {
+        "blank": "messages: text content blocks must be non-empty",
+        "thinking": "The final block in an assistant message cannot be `thinking`.",
     }
 
     flat_results: bool = False
 
     def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
-        """Look for text, media or calls, and for blank blocks."""
         parts, text = entry.parts, entry.content
         if parts is None and text and not text.isspace():
             return []
@@ -87,7 +64,6 @@ class NothingIsBlank(Rule):
         return []
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Drop blank blocks and blank entries."""
         repaired = [self._fill(entry) if self.check_entry(entry) else entry for entry in entries]
         return [entry for entry in repaired if entry is not None]
 
@@ -129,46 +105,34 @@ def _says_nothing(entry: ConversationEntry) -> bool:
 class MessagesAreWellFormed(Rule):
     """No empty or misplaced ``tool_calls``, no repeated call, no unknown key, not too many calls.
 
-    OpenAI and Anthropic refuse such messages. Mistral's third tokenizer and some Bedrock models
-    refuse text and calls in one message. No client can encode a text with half a character, a
-    lone surrogate such as file names have that were decoded with ``surrogateescape``.
+    OpenAI and Anthropic refuse such messages; Mistral's third tokenizer refuses text beside calls
+    (`text_with_calls`); only OpenAI knows the role `developer`. No client can encode half a
+    character, a lone surrogate.
 
     Repair: the key is left out; a call listed twice is listed once; too many calls become two
-    entries; where text and calls may not stand together, the text comes first on its own;
-    half a character becomes U+FFFD.
-
-    Args:
-        text_with_calls: an entry may carry both.
-        developer: the provider knows the role ``developer``; else it is ``system``.
-
-    Examples:
-        >>> from history_curator.testing import parse_entries, show
-        >>> rule = MessagesAreWellFormed(text_with_calls=False)
-        >>> show(rule.repair(parse_entries("U A+(c1) T(c1)")))
-        'U A A(c1) T(c1)'
+    entries; text that may not stand beside calls comes first on its own; half a character becomes
+    U+FFFD; the role developer becomes system.
     """
 
     code = "P11"
-    errors: ClassVar[Errors] = {
-        "empty calls": {"openai": "Invalid 'messages[].tool_calls': empty array."},
-        "many calls": {"openai": "array too long. Expected an array with maximum length 128"},
-        "keys": {"openai": _EXTRA_KEYS, "anthropic": _EXTRA_INPUTS, "mistral": _EXTRA_INPUTS},
-        "misplaced": {"openai": _EXTRA_KEYS},
-        "role": {"portable": "Unexpected message role.", "mistral": "Unexpected role 'developer'"},
-        "types": {"openai": "Invalid type for 'messages'", "anthropic": "Input should be a valid"},
-        "repeated": {"anthropic": "`tool_use` ids must be unique"},
-        "halves": {"core": "UnicodeEncodeError: surrogates not allowed"},
-        "text": {"mistral": _NOT_BOTH},
+    errors: ClassVar = {
+        "empty calls": "Invalid 'messages[].tool_calls': empty array.",
+        "many calls": "array too long. Expected an array with maximum length 128",
+        "keys": "Extra inputs are not permitted",
+        "misplaced": "Additional properties are not allowed",
+        "role": "Unexpected message role.",
+        "types": "Invalid type for 'messages'",
+        "repeated": "`tool_use` ids must be unique",
+        "halves": "UnicodeEncodeError: surrogates not allowed",
+        "text": "Assistant message must have either content or tool_calls, but not both.",
     }
 
-    max_calls: int = MAX_CALLS
     text_with_calls: bool = True
     developer: bool = True
 
     def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
-        """Look at the texts, at the calls, and at the keys of the message it was read from."""
         found = []
-        if has_lone_surrogates(entry):
+        if _has_lone_surrogates(entry):
             found.append(("halves", "half a character (a lone surrogate), which cannot be encoded"))
         if entry.repairs:
             found.append(("types", entry.repairs))
@@ -192,7 +156,7 @@ class MessagesAreWellFormed(Rule):
         self, entry: ConversationEntry, calls: Collection[Any]
     ) -> list[tuple[str, str]]:
         found = []
-        if len(calls) > self.max_calls:
+        if len(calls) > _MAX_CALLS:
             found.append(("many calls", f"{len(calls)} calls in one message"))
         if len(calls) > 1 and len(set(calls)) < len(calls):
             found.append(("repeated", "the same call is listed twice"))
@@ -203,30 +167,31 @@ class MessagesAreWellFormed(Rule):
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Leave out what does not belong; split what is too much."""
         out: list[ConversationEntry] = []
         for entry in entries:
             kinds = {kind for kind, _ in self.check_entry(entry)}
-            out += self._form(entry, kinds) if kinds else (entry,)
+            out += _form(entry, kinds) if kinds else (entry,)
         return out
 
-    def _form(self, entry: ConversationEntry, kinds: set[str]) -> list[ConversationEntry]:
-        if "halves" in kinds:
-            entry = without_lone_surrogates(entry)
-        if kinds != {"halves"}:
-            entry = _without_extras(entry, kinds)
-        out: list[ConversationEntry] = []
-        calls = entry.tool_calls or ()
-        if "text" in kinds:
-            reason = "text and calls may not stand in one message"
-            out.append(copy_edited(entry, tool_calls=None, reasoning=None, reason=reason))
-            entry = copy_edited(entry, content=None, parts=None)
-        for start in range(0, max(1, len(calls)), self.max_calls):
-            chunk = calls[start : start + self.max_calls]
-            if start:
-                entry = copy_edited(entry, content=None, parts=None, reasoning=None)
-            out.append(entry if chunk == calls else copy_edited(entry, tool_calls=chunk))
-        return out
+
+def _form(entry: ConversationEntry, kinds: set[str]) -> list[ConversationEntry]:
+    """Leave out what does not belong; split what is too much."""
+    if "halves" in kinds:
+        entry = _without_lone_surrogates(entry)
+    if kinds != {"halves"}:
+        entry = _without_extras(entry, kinds)
+    out: list[ConversationEntry] = []
+    calls = entry.tool_calls or ()
+    if "text" in kinds:
+        reason = "text and calls may not stand in one message"
+        out.append(copy_edited(entry, tool_calls=None, reasoning=None, reason=reason))
+        entry = copy_edited(entry, content=None, parts=None)
+    for start in range(0, max(1, len(calls)), _MAX_CALLS):
+        chunk = calls[start : start + _MAX_CALLS]
+        if start:
+            entry = copy_edited(entry, content=None, parts=None, reasoning=None)
+        out.append(entry if chunk == calls else copy_edited(entry, tool_calls=chunk))
+    return out
 
 
 def _without_extras(entry: ConversationEntry, kinds: set[str]) -> ConversationEntry:
@@ -241,6 +206,7 @@ def _without_extras(entry: ConversationEntry, kinds: set[str]) -> ConversationEn
             source = sendable(source)  # as they are counted
     if parts and entry.tool_calls:
         parts = tuple(part for part in parts if not _is_call_block(part)) or None
+    calls = () if "misplaced" in kinds else entry.tool_calls or ()
     return copy_edited(
         entry,
         source=source,
@@ -248,9 +214,7 @@ def _without_extras(entry: ConversationEntry, kinds: set[str]) -> ConversationEn
         repairs=None,
         role_name=None if "role" in kinds else entry.role_name,
         parts=parts,
-        tool_calls=None
-        if "misplaced" in kinds
-        else tuple(dict.fromkeys(entry.tool_calls or ())) or None,
+        tool_calls=tuple(dict.fromkeys(calls)) or None,
         action=entry.action or "repaired",
         reason=entry.repairs or f"not well-formed: {', '.join(sorted(kinds))}",
     )
@@ -274,6 +238,51 @@ def _is_call_block(part: ContentPart) -> bool:
     return str(part.raw.get("type")) in _CALL_BLOCKS
 
 
+def _has_lone_surrogates(entry: ConversationEntry) -> bool:
+    """Return whether a text, an author, arguments or an unsigned thought cannot be encoded."""
+    return (
+        _is_unencodable(entry.content)
+        or _is_unencodable(entry.name)
+        or any(_is_unencodable(call.arguments) for call in entry.tool_calls or ())
+        or any(each.raw is None and _is_unencodable(each.text) for each in entry.reasoning or ())
+    )
+
+
+def _without_lone_surrogates(entry: ConversationEntry) -> ConversationEntry:
+    """Return an entry with U+FFFD in place of each half of a character."""
+
+    def mend(block: Any, field: str = "text") -> Any:
+        return replace(block, **{field: _mend_text(getattr(block, field))})
+
+    return copy_repaired(
+        entry,
+        "half a character cannot be encoded, and became U+FFFD",
+        content=_mend_text(entry.content),
+        name=_mend_text(entry.name),
+        parts=entry.parts and tuple(map(mend, entry.parts)),
+        tool_calls=entry.tool_calls and tuple(mend(each, "arguments") for each in entry.tool_calls),
+        reasoning=entry.reasoning
+        and tuple(each if each.raw is not None else mend(each) for each in entry.reasoning),
+    )
+
+
+def _is_unencodable(text: str | None) -> bool:
+    if text is None or text.isascii():
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _mend_text(text: str | None) -> str | None:
+    """Return a text with U+FFFD for each half; two halves that belong together become one."""
+    if text is None or not _is_unencodable(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 @dataclass(frozen=True)
 class ImagesFit(Rule):
     """Media stand where the wire format has room for them, and images are few and small enough.
@@ -288,40 +297,23 @@ class ImagesFit(Rule):
         crowd: above this many images `crowded_side` holds instead of `max_side`.
         roles: who may show media.
         wired: also a result, in every format but Chat Completions, and any message of Gemini.
-
-    Examples:
-        >>> from history_curator.entries import ContentPart, ConversationEntry, MessageRole
-        >>> picture = ContentPart("image", width=9000, height=10)
-        >>> shown = ConversationEntry(MessageRole.USER, parts=(picture,))
-        >>> ImagesFit().repair([shown])[0].content
-        '[image removed]'
     """
 
     code = "P12"
-    errors: ClassVar[Errors] = {
-        "role": {
-            "openai": "Image URLs are only allowed for messages with role 'user'",
-            "bedrock": "images are only supported in messages with the user role",
-        },
-        "count": {
-            "anthropic": "Too many images",
-            "bedrock": "too many images: at most 20 are supported",
-        },
-        "size": {
-            "anthropic": "At least one of the image dimensions exceed max allowed size for "
-            "many-image requests: 2000 pixels",
-        },
+    errors: ClassVar = {
+        "role": "Image URLs are only allowed for messages with role 'user'",
+        "count": "Too many images",
+        "size": "At least one of the image dimensions exceed max allowed size: 2000 pixels",
     }
 
     max_images: int = 20
     max_side: int = 2000
     crowd: int | None = None
-    crowded_side: int | None = None
+    crowded_side: int = 0
     roles: Collection[MessageRole] = (USER,)
     wired: bool = False
 
     def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
-        """Look for media in the wrong role."""
         if entry.parts is None or self._may_show_media(entry):
             return []
         return [
@@ -337,22 +329,19 @@ class ImagesFit(Rule):
         return wire == "gemini" or (entry.role is TOOL and wire not in (None, "chat"))
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Count and measure images."""
         return [(index, kind, message) for index, _, kind, message in self._find_excess(entries)]
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Replace media that do not fit by a line of text."""
-        out = list(entries)
+        excess = {(index, id(part)) for index, part, _, _ in self._find_excess(entries)}
+        out = []
         for index, entry in enumerate(entries):
-            if self.check_entry(entry):
-                out[index] = _without_media(
-                    entry, [p for p in entry.parts or () if p.kind in _MEDIA]
-                )
-        excess: dict[int, list[ContentPart]] = {}
-        for index, part, _, _ in self._find_excess(out):
-            excess.setdefault(index, []).append(part)
-        for index, parts in excess.items():
-            out[index] = _without_media(out[index], parts)
+            misplaced = bool(self.check_entry(entry))
+            removed = [
+                part
+                for part in entry.parts or ()
+                if (misplaced and part.kind in _MEDIA) or (index, id(part)) in excess
+            ]
+            out.append(_without_media(entry, removed) if removed else entry)
         return out
 
     def _find_excess(self, entries: Entries) -> list[tuple[int, ContentPart, str, str]]:
@@ -366,9 +355,8 @@ class ImagesFit(Rule):
         surplus = max(0, len(images) - self.max_images)
         message = f"{len(images)} images, {self.max_images} are taken"
         found = [(index, part, "count", message) for index, part in images[:surplus]]
-        side = self.max_side
-        if self.crowd is not None and self.crowded_side is not None:
-            side = self.crowded_side if len(images) - surplus > self.crowd else side
+        is_crowded = self.crowd is not None and len(images) - surplus > self.crowd
+        side = self.crowded_side if is_crowded else self.max_side
         for index, part in images[surplus:]:
             longer = max(part.width or 0, part.height or 0)
             if longer > side:

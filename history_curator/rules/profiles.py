@@ -7,12 +7,22 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 from history_curator.config import check_options
-from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
 from history_curator.formats import takes_later_system
-from history_curator.rules.base import Entries, Rule, Violation, repair_entries, sort_by_index
+from history_curator.rules.base import (
+    ASSISTANT,
+    TOOL,
+    USER,
+    Entries,
+    Rule,
+    Violation,
+    repair_entries,
+    sort_by_index,
+)
 from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
 from history_curator.rules.reasoning import (
+    Family,
     ItemsAreUnique,
     ReasoningBoundError,
     ReasoningMode,
@@ -72,7 +82,8 @@ class ProviderProfile:
     def __init__(self, name: str, rules: Sequence[Rule]) -> None:
         self.name = name
         self.rules = tuple(rules)
-        self.merges = any(isinstance(rule, RolesAlternate) for rule in rules)
+        self._joints = [rule for rule in rules if isinstance(rule, RolesAlternate)]
+        self.merges = bool(self._joints)
         self.hoists = any(
             isinstance(rule, OneSystemEntryLeads) and rule.later == "hoist" for rule in rules
         )
@@ -88,18 +99,16 @@ class ProviderProfile:
 
     def find(self, entries: Entries, tail: Tail = "request") -> list[Violation]:
         """Return every violation, in order of position."""
-        rules = self._select_rules(tail)
-        return sort_by_index([each for rule in rules for each in rule.find(entries, self.name)])
+        return sort_by_index(
+            [each for rule in self._select_rules(tail) for each in rule.find(entries)]
+        )
 
     def is_entry_valid(self, entry: ConversationEntry) -> bool:
         """Return whether no rule objects to an entry alone."""
         return not any(check(entry) for check in self._entry_checks)
 
     def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
-        """Return a unit after the rules that can judge it alone; the very tuple when it is valid.
-
-        Violations between units are left to `repair`.
-        """
+        """Return a unit after the rules that can judge it alone; the very tuple when it is valid."""
         return tuple(repair_entries(self.rules, entries, self.is_entry_valid, in_unit=True))
 
     def repair(
@@ -116,10 +125,9 @@ class ProviderProfile:
         Args:
             entries: the view.
             tail: ``request`` when it is about to be sent, ``history`` when the caller appends.
-            edited: something before or in the view was edited or left out already, so reasoning
-                bound to it is stripped, kept or refused as `reasoning` says.
+            edited: something was edited or left out already, and reasoning is bound to it.
             earlier: messages before the view were left out, as an invented opening has to tell.
-            is_valid: `is_entry_valid`, where the caller remembers what it said.
+            is_valid: `is_entry_valid`, where the caller remembers its answers.
 
         Raises:
             ReasoningBoundError: with ``reasoning="refuse"``, when reasoning follows an edit.
@@ -138,10 +146,7 @@ class ProviderProfile:
     ) -> list[ConversationEntry]:
         """Strip, keep or refuse reasoning behind an edit at or before `since`.
 
-        Args:
-            entries: the view.
-            since: index from which reasoning is bound to the edit.
-            edited: the caller edited; a mere repair is never refused, as it is needed to send.
+        Without `edited` the edit is a mere repair, which is never refused: sending needs it.
         """
         if self._bound is None or not any(entry.reasoning for entry in entries):
             return entries
@@ -149,27 +154,12 @@ class ProviderProfile:
             return self._bound.answer_edit(entries, since)
         return entries
 
-    settle = settle_reasoning  # alias until all rooms have landed
-
-    @property
-    def invariants(self) -> tuple[Rule, ...]:
-        """The rules."""  # alias until all rooms have landed
-        return self.rules
-
-    def holds(self, entries: Entries, tail: Tail = "request") -> bool:
-        """Return whether `find` finds no violation."""  # alias until all rooms have landed
-        return not self.find(entries, tail)
-
     def without_reasoning(
         self, entries: tuple[ConversationEntry, ...]
     ) -> tuple[ConversationEntry, ...]:
-        """Return a unit as it is shown after an edited prefix; the very tuple when that is the same.
-
-        Raises:
-            ReasoningBoundError: in mode ``refuse``, when there is reasoning in it.
-        """
+        """Return a unit as it is shown after an edited prefix; the very tuple when that is the same."""
         bound = next((entry for entry in entries if entry.reasoning), None)
-        if bound is None or self.reasoning == "keep":
+        if bound is None or not self.strips:
             return entries
         if self.reasoning == "refuse":
             raise ReasoningBoundError(bound.sequence)
@@ -177,11 +167,8 @@ class ProviderProfile:
 
     def bridge(self, last: ConversationEntry, entry: ConversationEntry) -> ConversationEntry | None:
         """Return the entry that has to stand between two neighbours, if one has to."""
-        needs = (
-            isinstance(rule, RolesAlternate) and rule.needs_bridge(last, entry)
-            for rule in self.rules
-        )
-        return build_bridge() if any(needs) else None
+        needed = any(rule.needs_bridge(last, entry) for rule in self._joints)
+        return build_bridge() if needed else None
 
     def _select_rules(self, tail: Tail, *, earlier: bool = False) -> list[Rule]:
         return [
@@ -212,42 +199,30 @@ def _sent_fields(entry: ConversationEntry) -> tuple[Any, ...]:
     )
 
 
-_ORDER: tuple[type[Rule], ...] = (
-    MessagesAreWellFormed,
-    OneSystemEntryLeads,
-    ServerToolsStayWhole,
-    ItemsAreUnique,
-    NothingIsBlank,
-    ResultsFollowTheirCalls,
-    CallIdsAreUnique,
-    ArgumentsAreObjects,
-    ToolNamesAreAccepted,
-    ImagesFit,
-    ReasoningStaysBound,
-    AnswersAreWhole,
-    RolesAlternate,
-    UserSpeaksFirst,
-    SomeUserSpeaks,
-    RequestEndsOnUserOrTool,
-)
-"""One round of repairs is enough in this order: fields, then structure, then both ends."""
+_DEFAULTS: dict[type[Rule], Rule | None] = {
+    MessagesAreWellFormed: MessagesAreWellFormed(developer=False),
+    OneSystemEntryLeads: None,
+    ServerToolsStayWhole: ServerToolsStayWhole(),
+    ItemsAreUnique: None,
+    NothingIsBlank: NothingIsBlank(),
+    ResultsFollowTheirCalls: ResultsFollowTheirCalls(),
+    CallIdsAreUnique: CallIdsAreUnique(),
+    ArgumentsAreObjects: ArgumentsAreObjects(),
+    ToolNamesAreAccepted: ToolNamesAreAccepted(PLAIN_NAME),
+    ImagesFit: None,
+    ReasoningStaysBound: None,
+    AnswersAreWhole: None,
+    RolesAlternate: None,
+    UserSpeaksFirst: UserSpeaksFirst(),
+    SomeUserSpeaks: SomeUserSpeaks(),
+    RequestEndsOnUserOrTool: RequestEndsOnUserOrTool(),
+}
+"""Rules that hold where a provider has no other of the kind, and the order of repair.
 
-_DEFAULTS: tuple[Rule, ...] = (
-    MessagesAreWellFormed(developer=False),
-    ServerToolsStayWhole(),
-    NothingIsBlank(),
-    ResultsFollowTheirCalls(),
-    CallIdsAreUnique(),
-    ArgumentsAreObjects(),
-    ToolNamesAreAccepted(PLAIN_NAME),
-    UserSpeaksFirst(),
-    SomeUserSpeaks(),
-    RequestEndsOnUserOrTool(),
-)
-"""The rules that hold where a provider has no other rule of the kind."""
+One round of repairs is enough in this order: fields, then structure, then both ends.
+"""
 
-_ANY_SIZE = 1 << 30
-_USER_AND_TOOL = (MessageRole.USER, MessageRole.TOOL)
+_any_size = partial(ImagesFit, max_side=1 << 30)
 _claude_images = partial(ImagesFit, 100, 8000, crowd=20, crowded_side=2000)
 _OPENAI: tuple[Rule, ...] = (
     MessagesAreWellFormed(),
@@ -255,14 +230,14 @@ _OPENAI: tuple[Rule, ...] = (
     CallIdsAreUnique(r".{1,40}", scope="message"),
     ArgumentsAreObjects(texts=False),
     ToolNamesAreAccepted(PLAIN_NAME, authors=True),
-    ImagesFit(max_images=500, max_side=_ANY_SIZE, wired=True),
+    _any_size(500, wired=True),
     AnswersAreWhole(),
 )
 _ANTHROPIC: tuple[Rule, ...] = (
     ResultsFollowTheirCalls(ordered=False),
     CallIdsAreUnique(r"[A-Za-z0-9_-]+"),
     ToolNamesAreAccepted(LONG_NAME),
-    _claude_images(roles=_USER_AND_TOOL),
+    _claude_images(roles=(USER, TOOL)),
 )
 _RULES: dict[str, tuple[Rule, ...]] = {
     "core": (
@@ -283,34 +258,32 @@ _RULES: dict[str, tuple[Rule, ...]] = {
         *_OPENAI,
         ItemsAreUnique(),
         CallIdsAreUnique(r".{1,64}"),
-        ImagesFit(max_images=500, max_side=_ANY_SIZE, roles=_USER_AND_TOOL),
+        _any_size(500, roles=(USER, TOOL)),
     ),
     "anthropic": _ANTHROPIC,
     "gemini": (
         CallIdsAreUnique(r".+", scope="message"),
         ToolNamesAreAccepted(GEMINI_NAME),
-        ImagesFit(
-            max_images=3000, max_side=_ANY_SIZE, roles=(*_USER_AND_TOOL, MessageRole.ASSISTANT)
-        ),
+        _any_size(3000, roles=(USER, TOOL, ASSISTANT)),
         RolesAlternate(users=False, bridges=False),
     ),
     "bedrock": (
         *_ANTHROPIC,
         CallIdsAreUnique(BEDROCK_ID),
         ToolNamesAreAccepted(PLAIN_NAME),
-        ImagesFit(max_images=20, max_side=8000, roles=_USER_AND_TOOL),
+        ImagesFit(20, 8000, roles=(USER, TOOL)),
         RolesAlternate(),
     ),
     "mistral": (
         MessagesAreWellFormed(text_with_calls=False, developer=False),
         CallIdsAreUnique(MISTRAL_ID, scope="message", length=9, bare=True),
-        ImagesFit(max_images=8, max_side=_ANY_SIZE),
+        _any_size(8),
         RolesAlternate(users=False, assistants=False),
     ),
 }
 """The rules a provider has of its own; of two rules of a kind the later one holds."""
 
-_FAMILIES: dict[str, Any] = {
+_FAMILIES: dict[str, Family] = {
     "openai": "openai",
     "openai-responses": "openai",
     "anthropic": "anthropic",
@@ -319,8 +292,6 @@ _FAMILIES: dict[str, Any] = {
     "mistral": "mistral",
 }
 """Whose reasoning a provider takes."""
-_BINDS_REASONING = {"core", "portable", "anthropic", "bedrock"}
-"""Profiles for models that bind reasoning to the model and to the messages before it."""
 
 PROVIDERS: tuple[str, ...] = tuple(_RULES)
 """The names `get_profile` knows."""
@@ -363,10 +334,11 @@ def get_profile(
         raise ConfigurationError(
             f"later_system: unknown way {later_system!r}. Fix: use 'hoist', 'demote' or 'stay'."
         )
-    binds = provider in _BINDS_REASONING
     if later_system is None:
         takes = provider == "anthropic" and model is not None and takes_later_system(model)
         later_system = "stay" if takes else "hoist"
+    # Models of Anthropic bind reasoning to themselves and to the messages before it.
+    binds = _FAMILIES.get(provider, "anthropic") == "anthropic"
     mode = reasoning or ("strip" if binds else "keep")
     return _build_profile(provider, mode, later_system, model if binds else None)
 
@@ -376,10 +348,10 @@ def _build_profile(
     name: str, mode: ReasoningMode, later: LaterSystem, model: str | None
 ) -> ProviderProfile:
     family = _FAMILIES.get(name)
-    rules: dict[type[Rule], Rule] = {type(rule): rule for rule in (*_DEFAULTS, *_RULES[name])}
+    rules = {**_DEFAULTS, **{type(rule): rule for rule in _RULES[name]}}
     rules[ReasoningStaysBound] = ReasoningStaysBound(mode, family=family, model=model)
     if family == "openai":
-        del rules[UserSpeaksFirst]  # OpenAI takes system messages anywhere, and anybody first
+        rules[UserSpeaksFirst] = None  # OpenAI takes system messages anywhere, and anybody first
     else:
         rules[OneSystemEntryLeads] = OneSystemEntryLeads(later, run=family == "anthropic")
-    return ProviderProfile(name, [rules[kind] for kind in _ORDER if kind in rules])
+    return ProviderProfile(name, [rule for rule in rules.values() if rule is not None])

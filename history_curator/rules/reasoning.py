@@ -21,7 +21,6 @@ from history_curator.rules.base import (
     TOOL,
     USER,
     Entries,
-    Errors,
     Finding,
     Rule,
     copy_edited,
@@ -67,27 +66,14 @@ class ReasoningStaysBound(Rule):
         family: whose reasoning is taken; None takes any.
         model: the model that is asked, where it is known. A signature of Anthropic is good for
             the model that gave it, so it goes where its message names another model.
-
-    Examples:
-        >>> from history_curator.entries import ConversationEntry, MessageRole, Reasoning
-        >>> thought = ConversationEntry(MessageRole.ASSISTANT, "42", reasoning=(Reasoning("hm"),))
-        >>> ReasoningStaysBound(family="anthropic").repair([thought])[0].reasoning is None
-        True
     """
 
     code = "P13"
-    errors: ClassVar[Errors] = {
-        "foreign": {
-            "anthropic": "Invalid `signature` in `thinking` block",
-            "openai": "Invalid value: 'thinking'. Supported values are: 'text' and 'refusal'.",
-        },
-        "unfollowed": {
-            "openai": "Item of type 'reasoning' was provided without its required following item."
-        },
-        "misplaced": {"anthropic": "thinking blocks may only be in `assistant` messages"},
-        "unsigned": {
-            "gemini": "Function call is missing a thought_signature in functionCall parts"
-        },
+    errors: ClassVar = {
+        "foreign": "Invalid `signature` in `thinking` block",
+        "unfollowed": "Item of type 'reasoning' was provided without its required following item.",
+        "misplaced": "thinking blocks may only be in `assistant` messages",
+        "unsigned": "Function call is missing a thought_signature in functionCall parts",
     }
 
     mode: ReasoningMode = "strip"
@@ -95,16 +81,13 @@ class ReasoningStaysBound(Rule):
     model: str | None = None
 
     def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
-        """Look for reasoning that the provider did not sign."""
         if not entry.reasoning:
             return []
         if entry.role is not ASSISTANT:
             return [("misplaced", f"reasoning in a {entry.role.value} message")]
-        found = [
-            ("foreign", "unsigned reasoning, or reasoning of another provider or model")
-            for block in entry.reasoning
-            if not self._is_accepted(block, entry)
-        ]
+        message = "unsigned reasoning, or reasoning of another provider or model"
+        accepted = (self._is_accepted(block, entry) for block in entry.reasoning)
+        found = [("foreign", message) for is_accepted in accepted if not is_accepted]
         if unfollowed(entry):
             found.append(("unfollowed", "reasoning that nothing follows"))
         return found
@@ -118,16 +101,14 @@ class ReasoningStaysBound(Rule):
             for index in range(find_running_turn(entries), len(entries))
             if entries[index].tool_calls
         ]
-        if not any(_SIGNATURE in extra for _, extra in steps):
-            return []  # not a model that signs
+        signs = any(_SIGNATURE in extra for _, extra in steps)
         return [
             (index, "unsigned", "the first call of the step carries no thought signature")
             for index, extra in steps
-            if not extra.get(_SIGNATURE)
+            if signs and not extra.get(_SIGNATURE)
         ]
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Take off foreign reasoning, and put the bypass in place of a missing signature."""
         out = [
             self._without_foreign(entry) if self.check_entry(entry) else entry for entry in entries
         ]
@@ -143,9 +124,6 @@ class ReasoningStaysBound(Rule):
         """Strip, keep or refuse reasoning behind an edit at or before `since`.
 
         Reasoning of the turn whose tool loop is running always stays: providers ask for it.
-
-        Raises:
-            ReasoningBoundError: in mode ``refuse``, when reasoning follows the edit.
         """
         out = list(entries)
         if self.mode == "keep":
@@ -176,10 +154,9 @@ class ReasoningStaysBound(Rule):
 
     def _without_foreign(self, entry: ConversationEntry) -> ConversationEntry:
         own: tuple[Reasoning, ...] = ()
-        if entry.role is ASSISTANT:
-            thoughts = entry.reasoning or ()
-            thoughts = thoughts[: len(thoughts) - unfollowed(entry)]
-            own = tuple(block for block in thoughts if self._is_accepted(block, entry))
+        if entry.role is ASSISTANT and (thoughts := entry.reasoning):
+            followed = thoughts[: len(thoughts) - unfollowed(entry)]
+            own = tuple(block for block in followed if self._is_accepted(block, entry))
         return copy_repaired(
             entry,
             "reasoning stripped: unsigned, of another provider or model, or nothing follows it",
@@ -191,21 +168,14 @@ class ReasoningStaysBound(Rule):
 class ItemsAreUnique(Rule):
     """Every id of an item of OpenAI Responses stands once in the list.
 
-    A log that was put together of pieces has the same items twice.
-
     Repair: the later answer is written without its ids and its reasoning, which is bound to them;
     items of the provider's own tools, which the earlier answer shows already, are left out.
     """
 
     code = "P7"
-    errors: ClassVar[Errors] = {
-        "repeated": {
-            "core": "Duplicate item found with id. Remove duplicate items from your input."
-        }
-    }
+    errors: ClassVar = {"repeated": "Duplicate item found with id."}
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Look for ids that an earlier answer has."""
         found: list[Finding] = []
         seen: set[str] = set()
         for index, entry in enumerate(entries):
@@ -219,7 +189,6 @@ class ItemsAreUnique(Rule):
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Take the ids off."""
         out = list(entries)
         for index, _, _ in self.check_view(entries):
             entry = out[index or 0]
@@ -234,12 +203,7 @@ class ItemsAreUnique(Rule):
 
 
 def find_author(block: Reasoning) -> Family | None:
-    """Return whose model thought a thought, by the form of the block; None where it does not tell.
-
-    Examples:
-        >>> find_author(Reasoning("hm", "sig", {"type": "thinking", "thinking": "hm"}))
-        'anthropic'
-    """
+    """Return whose model thought a thought, by the form of the block; None where it does not tell."""
     raw = block.raw
     if not isinstance(raw, Mapping):
         return None
@@ -259,10 +223,8 @@ def find_running_turn(entries: Entries) -> int:
     """Return where the turn begins whose tool loop is running; the length when none is."""
     if not entries or entries[-1].role is not TOOL:
         return len(entries)
-    for index in range(len(entries) - 1, -1, -1):
-        if entries[index].role is USER:
-            return index
-    return 0
+    newest = range(len(entries) - 1, -1, -1)
+    return next((index for index in newest if entries[index].role is USER), 0)
 
 
 def strip_reasoning(entry: ConversationEntry) -> ConversationEntry:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from history_curator.entries import ConversationEntry
+from history_curator.entries import ContentPart, ConversationEntry
 from history_curator.formats import wire_of
 from history_curator.rules.base import (
     ASSISTANT,
@@ -13,13 +14,11 @@ from history_curator.rules.base import (
     TOOL,
     USER,
     Entries,
-    Errors,
     Finding,
     Rule,
     copy_edited,
     is_blank,
-    join_entries,
-    join_runs,
+    join_part_texts,
 )
 from history_curator.rules.tool_pairing import has_running_tool
 
@@ -28,46 +27,28 @@ LaterSystem = Literal["hoist", "demote", "stay"]
 _CONTINUE = "Please continue."
 _OPENING = "[Start of the conversation.]"
 _OPENING_AFTER_A_CUT = "[Earlier messages are not shown.]"
-_ALTERNATE = "Conversation roles must alternate user/assistant/user/assistant/..."
-_BEDROCK_ALTERNATE = "A conversation must alternate between user and assistant roles."
-_GEMINI_CALLS = (
-    "Please ensure that function call turn comes immediately after a user turn or after a "
-    "function response turn."
-)
+_ONE_SYSTEM = "providers take one system message, at the front"
+_ONE_HERE = "the model takes one system message here"
+_STAYS_BEHIND_USER = "the model takes system messages behind the user's, before an answer"
 
 
 class SomeUserSpeaks(Rule):
-    """At least one user entry has text or media.
-
-    Every provider refuses an empty list, and most a request without a user message.
+    """At least one user entry has text or media; most providers refuse a request without one.
 
     Repair: a neutral user entry at the end.
-
-    Examples:
-        >>> SomeUserSpeaks().find([])[0].message
-        'no user message says anything'
     """
 
     code = "P1"
     requests_only = True
-    errors: ClassVar[Errors] = {
-        "silence": {
-            "openai": "Invalid 'messages': empty array",
-            "anthropic": "messages: at least one message is required",
-            "mistral": "Conversation must have at least one message",
-            "portable": "No user query found in messages.",
-        }
-    }
+    errors: ClassVar = {"silence": "messages: at least one message is required"}
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Look for one user entry with text or media, newest first."""
         for entry in reversed(entries):
             if entry.role is USER and (not is_blank(entry.content) or entry.has_media):
                 return []
         return [(None, "silence", "no user message says anything")]
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Append a neutral user entry."""
         asked = _invent_user(_CONTINUE, "no user message was left to answer")
         return [*entries, asked] if self.check_view(entries) else list(entries)
 
@@ -76,39 +57,22 @@ class SomeUserSpeaks(Rule):
 class OneSystemEntryLeads(Rule):
     """At most one system entry, and it comes first.
 
-    Anthropic, Gemini and Bedrock take the instructions beside the messages, so only one block at
-    the front can be lifted out; Mistral and Qwen's template refuse a later one.
+    Anthropic, Gemini and Bedrock take the instructions beside the messages; Mistral and Qwen's
+    template refuse a later one. With `run` several may lead, as a list of blocks.
 
     Repair: the leading run is merged, later system entries are hoisted into it. ``demote`` makes
     user text of them where they stand, which keeps the cached prefix. ``stay`` leaves them between
     user or result and answer, where Claude takes them from Opus 4.8 on; others move on to the next
     such place, or become user text where none follows.
-
-    Args:
-        later: how to repair system entries behind the first other entry.
-        run: several system entries may lead, where the provider takes a list of blocks.
-
-    Examples:
-        >>> from history_curator.testing import parse_entries, show
-        >>> show(OneSystemEntryLeads().repair(parse_entries("S U A S U")))
-        'S U A U'
     """
 
     code = "P2"
-    errors: ClassVar[Errors] = {
-        "late": {
-            "portable": "System message must be at the beginning.",
-            "anthropic": 'messages: Unexpected role "system". The Messages API accepts a '
-            'top-level `system` parameter, not "system" as an input message role.',
-            "mistral": "Unexpected role 'system' after role 'assistant'",
-        }
-    }
+    errors: ClassVar = {"late": "System message must be at the beginning."}
 
     later: LaterSystem = "hoist"
     run: bool = False
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Find system entries where instructions do not belong."""
         indexes = [index for index, entry in enumerate(entries) if entry.role is SYSTEM]
         found: list[Finding] = []
         for rank, index in enumerate(indexes):
@@ -119,10 +83,8 @@ class OneSystemEntryLeads(Rule):
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Merge the leading run; hoist, demote or move the other system entries."""
-        lead = 0
-        while lead < len(entries) and entries[lead].role is SYSTEM:
-            lead += 1
+        roles = [*(entry.role for entry in entries), None]
+        lead = next(index for index, role in enumerate(roles) if role is not SYSTEM)
         leading, rest = list(entries[:lead]), list(entries[lead:])
         if self.later == "stay":
             rest = _move_on(entries, lead)
@@ -135,7 +97,7 @@ class OneSystemEntryLeads(Rule):
                 late = [_move(entry, "the system message has to come first") for entry in late]
             leading += late
         if not self.run and len(leading) > 1:
-            leading = [join_entries(leading, "providers take one system message, at the front")]
+            leading = [_join_entries(leading, _ONE_SYSTEM)]
         return leading + rest
 
 
@@ -149,22 +111,19 @@ def _move_on(entries: Entries, start: int) -> list[ConversationEntry]:
     """Return the entries from `start` with system entries at the next place where they may stay."""
     out: list[ConversationEntry] = []
     waiting: list[ConversationEntry] = []
-    one = "the model takes one system message here"
     for index in range(start, len(entries)):
         entry = entries[index]
         if entry.role is SYSTEM:
-            if not _may_stay(entries, index):
-                reason = "the model takes system messages behind the user's, before an answer"
-                entry = _move(entry, reason)
-            waiting.append(entry)
+            stays = _may_stay(entries, index)
+            waiting.append(entry if stays else _move(entry, _STAYS_BEHIND_USER))
             continue
         if waiting and entry.role is ASSISTANT and out and out[-1].role in (USER, TOOL):
-            out.append(join_entries(waiting, one))
+            out.append(_join_entries(waiting, _ONE_HERE))
             waiting = []
         out.append(entry)
     if waiting and out and out[-1].role is ASSISTANT:
         return out + list(map(_demote, waiting))
-    return [*out, join_entries(waiting, one)] if waiting else out
+    return [*out, _join_entries(waiting, _ONE_HERE)] if waiting else out
 
 
 def _move(entry: ConversationEntry, reason: str) -> ConversationEntry:
@@ -183,36 +142,21 @@ class UserSpeaksFirst(Rule):
     Anthropic and Bedrock refuse another first message; Gemini and Mistral calls that stand first.
 
     Repair: a marked opening is prepended. A greeting by the assistant is never dropped.
-
-    Examples:
-        >>> from history_curator.testing import parse_entries, show
-        >>> show(UserSpeaksFirst().repair(parse_entries("S A U")))
-        'S U* A U'
     """
 
     code = "P3"
-    errors: ClassVar[Errors] = {
-        "first": {
-            "anthropic": 'messages: first message must use the "user" role',
-            "bedrock": "A conversation must start with a user message.",
-            "gemini": _GEMINI_CALLS,
-            "portable": _ALTERNATE,
-        }
-    }
+    errors: ClassVar = {"first": 'messages: first message must use the "user" role'}
 
     earlier: bool = False  # whether messages before the first were left out
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Look at the first entry that is not a system entry."""
         for index, entry in enumerate(entries):
             if entry.role is not SYSTEM:
-                if entry.role is USER:
-                    return []
-                return [(index, "first", f"the conversation starts with {entry.role.value}")]
+                message = f"the conversation starts with {entry.role.value}"
+                return [] if entry.role is USER else [(index, "first", message)]
         return []
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Put a marked opening in front."""
         out = list(entries)
         for index, _, _ in self.check_view(entries):
             text = _OPENING_AFTER_A_CUT if self.earlier else _OPENING
@@ -223,39 +167,22 @@ class UserSpeaksFirst(Rule):
 class RequestEndsOnUserOrTool(Rule):
     """A request ends on a user entry or a tool result.
 
-    Newer Anthropic models, Gemini and Mistral answer no request that ends on the assistant. A
-    history to which the caller appends may end so, and a request that lets Anthropic go on with a
-    turn it paused.
+    Newer Anthropic models, Gemini and Mistral answer no request that ends on the assistant, unless
+    Anthropic paused that turn. A history to which the caller appends may end so.
 
     Repair: a neutral user entry is appended.
-
-    Examples:
-        >>> from history_curator.testing import parse_entries, show
-        >>> show(RequestEndsOnUserOrTool().repair(parse_entries("U A")))
-        'U A U*'
     """
 
     code = "P4"
     requests_only = True
-    errors: ClassVar[Errors] = {
-        "last": {
-            "anthropic": "This model does not support assistant message prefill. "
-            "The conversation must end with a user message.",
-            "gemini": "Please ensure that multiturn requests ends with a user role or a function "
-            "response.",
-            "mistral": "Expected last role User or Tool (or Assistant with prefix True) for "
-            "serving but got assistant",
-        }
-    }
+    errors: ClassVar = {"last": "The conversation must end with a user message."}
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Look at the last entry."""
         if entries and entries[-1].role is ASSISTANT and not has_running_tool(entries[-1]):
             return [(len(entries) - 1, "last", "the request ends on the assistant")]
         return []
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Append a neutral user entry."""
         asked = _invent_user(_CONTINUE, "a request has to end on user or tool")
         return [*entries, asked] if self.check_view(entries) else list(entries)
 
@@ -269,25 +196,13 @@ class RolesAlternate(Rule):
 
     Repair: runs are merged, text before a call joins the call, never the other way round; a
     marked bridge stands between a result and the user.
-
-    Examples:
-        >>> from history_curator.testing import parse_entries, show
-        >>> show(RolesAlternate().repair(parse_entries("U U A A(c1) T(c1) U")))
-        'U A+(c1) T(c1) A* U'
     """
 
     code = "P5"
-    errors: ClassVar[Errors] = {
-        "users": {"bedrock": _BEDROCK_ALTERNATE, "portable": _ALTERNATE},
-        "assistants": {
-            "gemini": _GEMINI_CALLS,
-            "bedrock": _BEDROCK_ALTERNATE,
-            "portable": _ALTERNATE,
-        },
-        "bridge": {
-            "mistral": "Unexpected role 'user' after role 'tool'",
-            "bedrock": _BEDROCK_ALTERNATE,
-        },
+    errors: ClassVar = {
+        "users": "A conversation must alternate between user and assistant roles.",
+        "assistants": "Please ensure that function call turn comes immediately after a user turn.",
+        "bridge": "Unexpected role 'user' after role 'tool'",
     }
 
     users: bool = True
@@ -295,7 +210,6 @@ class RolesAlternate(Rule):
     bridges: bool = True
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Compare each role with the one before."""
         found: list[Finding] = []
         before = None
         for index, entry in enumerate(entries):
@@ -308,9 +222,8 @@ class RolesAlternate(Rule):
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Merge runs and build bridges."""
         out: list[ConversationEntry] = []
-        for entry in join_runs(entries, self._belongs_together, "{} {} messages in a row"):
+        for entry in _join_runs(entries, self._belongs_together, "{} {} messages in a row"):
             if out and self.needs_bridge(out[-1], entry):
                 out.append(build_bridge())
             out.append(entry)
@@ -339,10 +252,8 @@ class AnswersAreWhole(Rule):
     """
 
     code = "P5"
-    errors: ClassVar[Errors] = {"side by side": {}}
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Look for answers in a row, in a list of items."""
         found: list[Finding] = [
             (index, "side by side", "two answers that the list runs together")
             for index in range(1, len(entries))
@@ -352,10 +263,9 @@ class AnswersAreWhole(Rule):
         return found if found and any(map(_is_item, entries)) else []
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Merge answers in a row."""
         if not self.check_view(entries):
             return list(entries)
-        return join_runs(entries, _run_together, "the items of two answers stood together")
+        return _join_runs(entries, _run_together, "the items of two answers stood together")
 
 
 def _run_together(last: ConversationEntry, entry: ConversationEntry) -> bool:
@@ -371,6 +281,55 @@ def _is_item(entry: ConversationEntry) -> bool:
 def _is_typed(entry: ConversationEntry) -> bool:
     """Return whether an answer is written as items that have a type, unlike plain messages."""
     return _is_item(entry) or (entry.root.source is None and bool(entry.tool_calls))
+
+
+def _join_runs(
+    entries: Entries,
+    belongs_together: Callable[[ConversationEntry, ConversationEntry], bool],
+    reason: str,
+) -> list[ConversationEntry]:
+    """Return the entries with every run joined; the reason may name its length and role."""
+    runs: list[list[ConversationEntry]] = []
+    for entry in entries:
+        if runs and belongs_together(runs[-1][-1], entry):
+            runs[-1].append(entry)
+        else:
+            runs.append([entry])
+    return [_join_entries(run, reason.format(len(run), run[0].role.value)) for run in runs]
+
+
+def _join_entries(run: Sequence[ConversationEntry], reason: str) -> ConversationEntry:
+    """Return a run as an edited copy of its entry with calls, else of the first; one entry as it is.
+
+    It has every word, image and thought; its metadata lists the other entries under ``"merged"``.
+    """
+    if len(run) == 1:
+        return run[0]
+    base = next((entry for entry in run if entry.tool_calls), run[0])
+    parts: tuple[ContentPart, ...] | None = None
+    if any(entry.parts for entry in run):
+        texts = [(ContentPart("text", entry.content),) if entry.content else () for entry in run]
+        parts = tuple(
+            part for entry, text in zip(run, texts, strict=True) for part in entry.parts or text
+        )
+        content = join_part_texts(parts)
+    else:
+        content = "\n\n".join(entry.content for entry in run if entry.content) or None
+    merged = [entry.root for entry in run if entry is not base]
+    merged += [root for entry in run for root in (entry.metadata or {}).get("merged", ())]
+    return copy_edited(
+        base,
+        content=content,
+        parts=parts,
+        reasoning=tuple(block for entry in run for block in entry.reasoning or ()) or None,
+        pinned=any(entry.pinned for entry in run),
+        truncated=any(entry.truncated for entry in run),
+        barrier=any(entry.barrier for entry in run),
+        origin=None if any(entry.origin is None for entry in run) else base.origin,
+        metadata={**(base.metadata or {}), "merged": merged},
+        action="merged",
+        reason=reason,
+    )
 
 
 def build_bridge() -> ConversationEntry:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import count
 from typing import ClassVar, Literal
 
 from history_curator.entries import ConversationEntry, ToolCall
 from history_curator.formats import keeps_objects, names_its_calls, parse_object, wire_of
-from history_curator.rules.base import TOOL, Entries, Errors, Finding, Rule, copy_repaired, is_blank
+from history_curator.rules.base import TOOL, Entries, Finding, Rule, copy_repaired
 
 PORTABLE_ID = r"[A-Za-z0-9_-]{1,40}"
 MISTRAL_ID = r"[A-Za-z0-9]{9}"
@@ -45,37 +47,20 @@ class CallIdsAreUnique(Rule):
     OpenAI takes 40 characters at most, Mistral exactly nine letters and digits. Anthropic refuses
     an id that was used before, in earlier turns too.
 
-    Repair: a short hash of the old id and of how often it occurred before, written on both
-    sides. The same conversation gets the same ids on any machine; a valid id is left alone, and so
-    is a call that has none on the wire.
+    Repair: a short hash of the old id and of how often it occurred before, on both sides. A valid
+    id is left alone, and so is a call that has none on the wire.
 
     Args:
         pattern: what an id has to match in full.
         scope: where an id may occur once, in the whole conversation or in one message.
         length: characters of a new id, ``call_`` included unless `bare`.
         bare: a new id is letters and digits only.
-
-    Examples:
-        >>> from history_curator.testing import parse_entries, show
-        >>> show(CallIdsAreUnique().repair(parse_entries("U A(c1) T(c1) A(c1) T(c1)")))
-        "U A(c1) T(c1) A(c1') T(c1')"
     """
 
     code = "P7"
-    errors: ClassVar[Errors] = {
-        "alphabet": {
-            "openai": "string too long. Expected a string with maximum length 40",
-            "anthropic": "String should match pattern '^[a-zA-Z0-9_-]+$'",
-            "bedrock": "Value at 'toolUseId' failed to satisfy constraint: Member must satisfy "
-            "regular expression pattern: [a-zA-Z0-9_.:-]+",
-            "mistral": "Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9.",
-        },
-        "reused": {
-            "anthropic": "`tool_use` ids must be unique",
-            "openai": "Duplicate value for 'tool_call_id'",
-            "bedrock": "The toolUse blocks contain duplicate Ids",
-            "mistral": "Duplicate tool call id in assistant message",
-        },
+    errors: ClassVar = {
+        "alphabet": "String should match pattern '^[a-zA-Z0-9_-]+$'",
+        "reused": "`tool_use` ids must be unique",
     }
 
     pattern: str = PORTABLE_ID
@@ -84,24 +69,17 @@ class CallIdsAreUnique(Rule):
     bare: bool = False
 
     def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
-        """Hold every id against the pattern."""
-        odd = [
-            call.id
-            for call in entry.tool_calls or ()
-            if not re.fullmatch(self.pattern, call.id) and names_its_calls(call)
-        ]
+        ids = [call.id for call in entry.tool_calls or () if names_its_calls(call)]
         answered = entry.tool_call_id
-        if (
-            answered is not None
-            and entry.role is TOOL
-            and not re.fullmatch(self.pattern, answered)
-            and wire_of(entry) != "gemini"  # its call says whether it has an id
-        ):
-            odd.append(answered)
-        return [("alphabet", f"the call id {name!r} does not match {self.pattern}") for name in odd]
+        if answered is not None and entry.role is TOOL and wire_of(entry) != "gemini":
+            ids.append(answered)  # for Gemini, the call says whether it has an id
+        return [
+            ("alphabet", f"the call id {name!r} does not match {self.pattern}")
+            for name in ids
+            if not re.fullmatch(self.pattern, name)
+        ]
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Look for an id that was used before."""
         ids = [call.id for entry in entries if entry.tool_calls for call in entry.tool_calls]
         if len(set(ids)) == len(ids):
             return []
@@ -121,14 +99,14 @@ class CallIdsAreUnique(Rule):
         """Rename on both sides. Expects results right behind their calls."""
         out = list(entries)
         seen: set[str] = set()
-        times: dict[str, int] = {}
+        times: Counter[str] = Counter()
         for index, entry in enumerate(entries):
             calls = entry.tool_calls or ()
             if calls and self.scope == "message":
-                seen, times = set(), {}
+                seen, times = set(), Counter()
             renamed: list[ToolCall] = []
             for call in calls:
-                times[call.id] = times.get(call.id, 0) + 1
+                times[call.id] += 1
                 new = call.id
                 if names_its_calls(call):
                     if new in seen or not re.fullmatch(self.pattern, new):
@@ -147,48 +125,31 @@ class CallIdsAreUnique(Rule):
         return out
 
     def _hash_id(self, old: str, times: int, seen: set[str]) -> str:
-        salt = 0
-        while True:
+        for salt in count():
             digest = sha256(f"{old}\0{times}\0{salt}".encode("utf-8", "surrogatepass")).hexdigest()
-            new = digest[: self.length] if self.bare else f"call_{digest}"[: self.length]
+            new = f"{'' if self.bare else 'call_'}{digest}"[: self.length]
             if new not in seen:
-                return new
-            salt += 1
+                break
+        return new
 
 
 @dataclass(frozen=True)
 class ArgumentsAreObjects(Rule):
     """The arguments of every call are the text of a JSON object.
 
-    All but OpenAI parse the arguments and fail on anything else. Most malformed arguments come
-    from output that was cut off at a token limit.
+    All but OpenAI parse the arguments; most malformed ones were cut off at a token limit. With
+    `texts=False` arguments that are sent as text may be anything.
 
     Repair: the arguments become ``{}``. A placeholder result of such a call quotes them; a real
     result is left as it is.
-
-    Args:
-        texts: also look at arguments that are sent as text, which OpenAI does not read.
-
-    Examples:
-        >>> from history_curator.entries import ConversationEntry, MessageRole, ToolCall
-        >>> call = ToolCall("c1", "look", '{"at": "th')
-        >>> asked = ConversationEntry(MessageRole.ASSISTANT, tool_calls=(call,))
-        >>> ArgumentsAreObjects().repair([asked])[0].tool_calls[0].arguments
-        '{}'
     """
 
     code = "P9"
-    errors: ClassVar[Errors] = {
-        "arguments": {
-            "anthropic": "tool_use.input: Input should be a valid dictionary",
-            "bedrock": "The value at toolUse.input is not a JSON object",
-        }
-    }
+    errors: ClassVar = {"arguments": "tool_use.input: Input should be a valid dictionary"}
 
     texts: bool = True
 
     def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
-        """Parse the arguments of every call."""
         return [
             ("arguments", f"the arguments of {call.name!r} are not a JSON object")
             for call in entry.tool_calls or ()
@@ -208,16 +169,12 @@ class ArgumentsAreObjects(Rule):
                 continue
             calls = list(entry.tool_calls or ())
             for slot, place in enumerate(find_results(entries, index)):
-                call = calls[slot]
-                if self._accepts(call):
+                text = calls[slot].arguments
+                if self._accepts(calls[slot]):
                     continue
-                calls[slot] = replace(call, arguments="{}")
-                if (
-                    place is not None
-                    and entries[place].origin == "placeholder"
-                    and not is_blank(call.arguments)
-                ):
-                    out[place] = _quote_arguments(entries[place], call.arguments)
+                calls[slot] = replace(calls[slot], arguments="{}")
+                if place is not None and entries[place].origin == "placeholder" and text.strip():
+                    out[place] = _quote_arguments(entries[place], text)
             reason = "the arguments of a call were not a JSON object"
             out[index] = copy_repaired(entry, reason, tool_calls=tuple(calls))
         return out
@@ -238,43 +195,23 @@ class ToolNamesAreAccepted(Rule):
     """Tool names match the provider's pattern, and a result carries the name of its call.
 
     OpenAI, Bedrock and Mistral take ``[a-zA-Z0-9_-]{1,64}``; Gemini wants a letter or an
-    underscore first; OpenAI also refuses white space in the author's ``name``.
+    underscore first; OpenAI also refuses white space in the author's ``name``, which is checked
+    with `authors`.
 
     Repair: odd characters become underscores, on both sides; a result's name follows its call.
-
-    Args:
-        pattern: what a tool name has to match in full.
-        authors: whether the author's name is checked, too.
-
-    Examples:
-        >>> from history_curator.entries import ConversationEntry, MessageRole, ToolCall
-        >>> asked = ConversationEntry(MessageRole.ASSISTANT, tool_calls=(ToolCall("c1", "a b"),))
-        >>> ToolNamesAreAccepted().repair([asked])[0].tool_calls[0].name
-        'a_b'
     """
 
     code = "P8"
     within_units = True
-    errors: ClassVar[Errors] = {
-        "name": {
-            "openai": "Invalid 'messages[].tool_calls[].function.name': string does not match "
-            "pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.",
-            "anthropic": "tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
-            "bedrock": "Value at 'toolUse.name' failed to satisfy constraint: [a-zA-Z0-9_-]+",
-            "mistral": "Function name was … but must be a-z, A-Z, 0-9, or contain underscores and "
-            "dashes, with a maximum length of 64.",
-        },
-        "author": {
-            "openai": "Invalid 'messages[].name': string does not match pattern. Expected a "
-            "string that matches the pattern '^[^\\s<|\\\\/>]+$'.",
-        },
+    errors: ClassVar = {
+        "name": "tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
+        "author": "Invalid 'messages[].name': string does not match pattern.",
     }
 
     pattern: str = PORTABLE_NAME
     authors: bool = False
 
     def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
-        """Hold every name against the pattern."""
         names = [call.name for call in entry.tool_calls or ()]
         if entry.tool_name is not None and entry.role is TOOL:
             names.append(entry.tool_name)
@@ -291,31 +228,20 @@ class ToolNamesAreAccepted(Rule):
         return name is not None and self.authors and not _is_author(name)
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Compare each result's name with its call's."""
-        found: list[Finding] = []
-        names: dict[str, str] = {}
-        for index, entry in enumerate(entries):
-            if entry.tool_calls:
-                names = {call.id: call.name for call in entry.tool_calls}
-            elif entry.tool_name is not None and entry.role is TOOL:
-                name = names.get(entry.tool_call_id or "")
-                if name is not None and name != entry.tool_name:
-                    message = f"the result is named {entry.tool_name!r}, its call {name!r}"
-                    found.append((index, "mismatch", message))
-        return found
+        return [
+            (
+                index,
+                "mismatch",
+                f"the result is named {entries[index].tool_name!r}, its call {name!r}",
+            )
+            for index, name in _find_misnamed(entries)
+        ]
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Clean names, and let results follow their calls."""
         out = [self._clean(entry) if self.check_entry(entry) else entry for entry in entries]
-        for index, entry in enumerate(out):
-            # Of calls that share an id, the last gives the name, as in the check.
-            names = {call.id: call.name for call in entry.tool_calls or ()}
-            for place in find_results(out, index) if names else ():
-                if place is not None and out[place].tool_name is not None:
-                    name = names[out[place].tool_call_id or ""]
-                    if out[place].tool_name != name:
-                        reason = "a result carries the name of its call"
-                        out[place] = copy_repaired(out[place], reason, tool_name=name)
+        for index, name in _find_misnamed(out):
+            reason = "a result carries the name of its call"
+            out[index] = copy_repaired(out[index], reason, tool_name=name)
         return out
 
     def _clean(self, entry: ConversationEntry) -> ConversationEntry:
@@ -336,3 +262,17 @@ class ToolNamesAreAccepted(Rule):
             if re.fullmatch(self.pattern, candidate):
                 return candidate
         return "unknown_tool"
+
+
+def _find_misnamed(entries: Entries) -> list[tuple[int, str]]:
+    """Return the index of every result that is not named as its call, and the call's name."""
+    found: list[tuple[int, str]] = []
+    names: dict[str | None, str] = {}
+    for index, entry in enumerate(entries):
+        if entry.tool_calls:
+            names = {call.id: call.name for call in entry.tool_calls}
+        elif entry.tool_name is not None and entry.role is TOOL:
+            name = names.get(entry.tool_call_id, entry.tool_name)
+            if name != entry.tool_name:
+                found.append((index, name))
+    return found

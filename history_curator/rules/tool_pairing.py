@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from history_curator.entries import ContentPart, ConversationEntry, ToolCall
@@ -15,7 +16,6 @@ from history_curator.rules.base import (
     TOOL,
     USER,
     Entries,
-    Errors,
     Finding,
     Rule,
     copy_edited,
@@ -24,13 +24,6 @@ from history_curator.rules.base import (
 )
 from history_curator.units import Pairing, flatten
 
-_OPENAI_UNANSWERED = (
-    "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
-    "'tool_call_id'."
-)
-_BEDROCK_EXCESS = (
-    "The number of toolResult blocks exceeds the number of toolUse blocks of previous turn."
-)
 _MOVED = "moved", "a result has to follow its call at once, in call order"
 _NAMED = "repaired", "the result did not name the call it answers"
 _CONVERTED = "repaired", "a result and its call have to be of one kind"
@@ -43,59 +36,26 @@ class ResultsFollowTheirCalls(Rule):
     """Every entry with calls is followed at once by exactly one result per call, in call order.
 
     Every provider refuses a call without its result, a result without its call, and two results
-    for one call.
+    for one call. With `ordered=False` the results of one entry may stand in any order.
 
     Repair: the real result moves up to its call; a marked placeholder with an error status
     stands in for a missing one; of duplicates the last real one stays; a result without a call is
     dropped. Ids may be reused, so results pair with the latest call before them. In a list that
     mixes formats, a result is written in the format of its call.
-
-    Args:
-        ordered: also ask for call order among the results of one entry.
-
-    Examples:
-        >>> from history_curator.testing import parse_entries, show
-        >>> show(ResultsFollowTheirCalls().repair(parse_entries("U A(c1,c2) U T(c1)")))
-        'U A(c1,c2) T(c1) T*(c2) U'
     """
 
     code = "P6"
     within_units = True
-    errors: ClassVar[Errors] = {
-        "orphan": {
-            "openai": "messages with role 'tool' must be a response to a preceeding message with "
-            "'tool_calls'.",
-            "anthropic": "unexpected `tool_use_id` found in `tool_result` blocks",
-            "gemini": "Please ensure that function response turn comes immediately after a "
-            "function call turn.",
-            "bedrock": _BEDROCK_EXCESS,
-            "mistral": "Unexpected tool call id in tool results",
-        },
-        "unanswered": {
-            "openai": _OPENAI_UNANSWERED,
-            "anthropic": "`tool_use` ids were found without `tool_result` blocks immediately after",
-            "gemini": "Please ensure that the number of function response parts is equal to the "
-            "number of function call parts of the function call turn.",
-            "bedrock": "Expected toolResult blocks for the following Ids",
-            "mistral": "Not the same number of function calls and responses",
-        },
-        "duplicate": {
-            "openai": "Duplicate value for 'tool_call_id'",
-            "anthropic": "each tool_use must have a single result",
-            "bedrock": _BEDROCK_EXCESS,
-            "mistral": "Duplicate tool call id in tool results",
-        },
-        "format": {
-            "openai": _OPENAI_UNANSWERED,
-            "anthropic": 'messages: Unexpected role "tool". Allowed roles are "user" or '
-            '"assistant"',
-        },
+    errors: ClassVar = {
+        "orphan": "unexpected `tool_use_id` found in `tool_result` blocks",
+        "unanswered": "`tool_use` ids were found without `tool_result` blocks immediately after",
+        "duplicate": "each tool_use must have a single result",
+        "format": 'messages: Unexpected role "tool". Allowed roles are "user" or "assistant"',
     }
 
     ordered: bool = True
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Walk from call to call, expecting the results right behind it."""
         found: list[Finding] = []
         count, index = len(entries), 0
         while index < count:
@@ -113,49 +73,45 @@ class ResultsFollowTheirCalls(Rule):
                 found.append((index - 1, "orphan", message))
         return found
 
-    def _compare(
-        self, calls: Sequence[ToolCall], results: Entries, start: int
-    ) -> Iterator[Finding]:
-        """Yield the differences between calls and the results behind them."""
+    def _compare(self, calls: Sequence[ToolCall], results: Entries, start: int) -> list[Finding]:
+        """Return the differences between calls and the results behind them."""
+        found: list[Finding] = []
         wanted = Counter(call.id for call in calls)
         by_id = {call.id: call for call in reversed(calls)}
         seen: Counter[str | None] = Counter()
-        correct = True
         for index, result in enumerate(results, start):
             given = result.tool_call_id
             seen[given] += 1
-            finding = None
             if given is None or given not in wanted:
-                finding = "orphan", f"the result of {given!r} answers none of the calls before it"
+                message = f"the result of {given!r} answers none of the calls before it"
+                found.append((index, "orphan", message))
             elif seen[given] > wanted[given]:
-                finding = "duplicate", f"a second result for the call {given!r}"
+                found.append((index, "duplicate", f"a second result for the call {given!r}"))
             elif not _fits_call(by_id[given], result):
-                finding = "format", f"the result of {given!r} is in another format than its call"
-            if finding:
-                correct = False
-                yield (index, *finding)
+                message = f"the result of {given!r} is in another format than its call"
+                found.append((index, "format", message))
         for name, times in wanted.items():
             if seen[name] < times:
-                correct = False
-                yield start - 1, "unanswered", f"the call {name!r} has no result right after it"
-        if correct and self.ordered:
-            yield start, "order", "the results are not in the order of their calls"
+                message = f"the call {name!r} has no result right after it"
+                found.append((start - 1, "unanswered", message))
+        if not found and self.ordered:
+            found.append((start, "order", "the results are not in the order of their calls"))
+        return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Pair calls with results: placeholders for missing ones, and no result without a call."""
         if not self.check_view(entries):
             return list(entries)
         pairing = Pairing(entries)
-        before = _find_predecessors(entries, pairing)
+        paired = flatten(pairing.units, pairing.system)
+        before, after = _map_neighbours(entries, paired), _map_neighbours(paired, entries)
         changed: dict[int, ConversationEntry] = {}
         for unit in pairing.units:
-            last = unit.head.root
             head = changed[id(unit.head)] = _convert_calls(unit.head, unit.entries[1:])
             for call, result in zip(head.tool_calls or (), unit.results, strict=False):
                 if result is None:
                     continue
                 edit = None
-                if before.get(id(result)) is not last:
+                if before.get(id(result.root)) is not after.get(id(result.root)):
                     edit = _MOVED
                 elif result.tool_call_id != call.id:
                     edit = _NAMED
@@ -165,8 +121,7 @@ class ResultsFollowTheirCalls(Rule):
                     changed[id(result)] = copy_edited(
                         result, tool_call_id=call.id, action=edit[0], reason=edit[1]
                     )
-                last = result.root
-        return [changed.get(id(entry), entry) for entry in flatten(pairing.units, pairing.system)]
+        return [changed.get(id(entry), entry) for entry in paired]
 
 
 def _are_answered(calls: Sequence[ToolCall], results: Entries) -> bool:
@@ -194,60 +149,39 @@ def _convert_calls(head: ConversationEntry, results: Entries) -> ConversationEnt
     return copy_edited(head, tool_calls=converted, action=action, reason=reason)
 
 
-def _find_predecessors(entries: Entries, pairing: Pairing) -> dict[int, ConversationEntry]:
-    """Return the recorded entry before each result that stays, leaving out dropped ones."""
-    dropped = {id(entries[index]) for index in pairing.replaced}
-    before: dict[int, ConversationEntry] = {}
-    last: ConversationEntry | None = None
-    for index, entry in enumerate(entries):
-        if index in pairing.orphans or id(entry) in dropped or entry.role is SYSTEM:
-            continue
-        if last is not None and entry.role is TOOL:
-            before[id(entry)] = last.root
-        last = entry
-    return before
+def _map_neighbours(entries: Entries, others: Entries) -> dict[int, ConversationEntry]:
+    """Return the entry before each, of those that are in another list too."""
+    present = {id(entry.root) for entry in others}
+    both = [
+        entry.root for entry in entries if entry.role is not SYSTEM and id(entry.root) in present
+    ]
+    return {id(entry): before for before, entry in pairwise(both)}
 
 
 class ServerToolsStayWhole(Rule):
     """Every use of a tool that Anthropic runs itself has its result, and the other way round.
 
-    They are blocks of the assistant's messages, mostly of one. A turn that was paused
-    (``pause_turn``) has the result in the next message; a program that calls tools of the client
-    has it after their results, and those calls name the program as their ``caller``. The API
-    refuses a result without its use, a use that was never answered and an unknown caller.
+    They are blocks of the assistant's messages. A paused turn has the result in the next message;
+    a program that calls tools of the client has it after their results, and those calls name the
+    program as their ``caller``.
 
     Repair: the block that is alone goes; a call whose program is gone becomes a direct call. A use
     in the assistant's last turn is left alone: it is still running.
-
-    Examples:
-        >>> from history_curator.entries import ContentPart, ConversationEntry, MessageRole
-        >>> found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
-        >>> parts = (ContentPart("other", None, found), ContentPart("text", "Done."))
-        >>> entry = ConversationEntry(MessageRole.ASSISTANT, "Done.", parts=parts)
-        >>> [part.kind for part in ServerToolsStayWhole().repair([entry])[0].parts]
-        ['text']
     """
 
     code = "P6"
-    errors: ClassVar[Errors] = {
-        "orphan": {
-            "anthropic": "unexpected `tool_use_id` found in `web_search_tool_result` blocks: each "
-            "block must have a corresponding `server_tool_use` block before it"
-        },
-        "unanswered": {
-            "anthropic": "`server_tool_use` blocks were found without a corresponding result block"
-        },
-        "caller": {"anthropic": "tool_use.caller: no such `server_tool_use`"},
+    errors: ClassVar = {
+        "orphan": "unexpected `tool_use_id` found in `web_search_tool_result` blocks",
+        "unanswered": "`server_tool_use` blocks were found without a corresponding result block",
+        "caller": "tool_use.caller: no such `server_tool_use`",
     }
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Find blocks whose other half is missing."""
         return [(index, kind, message) for index, kind, _, message in _find_lone_blocks(entries)]
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Take off lone blocks, then those that became alone by that."""
         out = list(entries)
-        while found := _find_lone_blocks(out):
+        while found := _find_lone_blocks(out):  # a block may be alone once another has gone
             lone: dict[int, set[str]] = {}
             for index, _, name, _ in found:
                 lone.setdefault(index, set()).add(name)
@@ -259,21 +193,18 @@ class ServerToolsStayWhole(Rule):
 def has_running_tool(entry: ConversationEntry) -> bool:
     """Return whether an answer was paused while a tool of the provider is at work."""
     running: set[str] = set()
-    for _, kind, name in _iterate_server_blocks(entry):
-        if kind == "use":
-            running.add(name)
-        else:
-            running.discard(name)
+    for _, is_use, name in _iterate_server_blocks(entry):
+        (running.add if is_use else running.discard)(name)
     return bool(running)
 
 
 def _find_lone_blocks(entries: Entries) -> list[tuple[int, str, str, str]]:
     """Return every block without its other half: index, kind, id and message."""
     found: list[tuple[int, str, str, str]] = []
-    known: set[str] = set()
+    known = {""}
     waiting: dict[str, int] = {}
     for index, entry in enumerate(entries):
-        if waiting and entry.role is USER:
+        if entry.role is USER:
             found += [
                 (at, "unanswered", name, f"the use {name!r} of a server tool has no result")
                 for name, at in waiting.items()
@@ -281,34 +212,34 @@ def _find_lone_blocks(entries: Entries) -> list[tuple[int, str, str, str]]:
             waiting = {}
         if entry.role is not ASSISTANT:
             continue
-        for part, kind, name in _iterate_server_blocks(entry) if entry.parts else ():
-            if kind == "result":
-                if waiting.pop(name, None) is None:
-                    message = f"a result of {name!r}, which is not here"
-                    found.append((index, "orphan", name, message))
-                continue
-            if _caller_of(part.raw) not in ("", *known):
-                found.append((index, "caller", name, f"{name!r} was made by a missing program"))
-            known.add(name)
-            waiting[name] = index
-        for call in entry.tool_calls or ():
-            caller = call.extra and _caller_of(call.extra.get("anthropic"))
-            if caller and caller not in known:
-                message = f"the call {call.id!r} was made by a program that is not here"
-                found.append((index, "caller", caller, message))
+        extras = [call.extra for call in entry.tool_calls or () if call.extra]
+        callers = [_caller_of(extra.get("anthropic")) for extra in extras]
+        for part, is_use, name in _iterate_server_blocks(entry) if entry.parts else ():
+            if is_use:
+                callers.append(_caller_of(part.raw))
+                known.add(name)
+                waiting[name] = index
+            elif waiting.pop(name, None) is None:
+                found.append((index, "orphan", name, f"a result of {name!r}, which is not here"))
+        found += [
+            (index, "caller", name, f"a call was made by the program {name!r}, which is not here")
+            for name in callers
+            if name not in known
+        ]
     return found
 
 
-def _iterate_server_blocks(entry: ConversationEntry) -> Iterator[tuple[ContentPart, str, str]]:
+def _iterate_server_blocks(entry: ConversationEntry) -> Iterator[tuple[ContentPart, bool, str]]:
+    """Yield each block of a server tool, whether it is a use, and its id."""
     for part in entry.parts or ():
         raw = part.raw
         if part.kind != "other" or not isinstance(raw, (dict, Mapping)):
             continue
         kind = str(raw.get("type"))
         if kind in _SERVER_USES:
-            yield part, "use", str(raw.get("id"))
+            yield part, True, str(raw.get("id"))
         elif kind.endswith("_tool_result"):
-            yield part, "result", str(raw.get("tool_use_id") or raw.get("tool_call_id"))
+            yield part, False, str(raw.get("tool_use_id") or raw.get("tool_call_id"))
 
 
 def _caller_of(raw: Any) -> str:
@@ -318,32 +249,25 @@ def _caller_of(raw: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _without_blocks(entry: ConversationEntry, names: set[str]) -> ConversationEntry:
-    """Return an answer without lone blocks; what a missing program called becomes direct."""
-
-    def drop_caller(raw: Any) -> Any:
-        return (
-            {key: raw[key] for key in raw if key != "caller"} if _caller_of(raw) in names else raw
-        )
-
-    dropped = {
-        id(part)
-        for part, kind, name in _iterate_server_blocks(entry)
-        if name in names and not (kind == "use" and _caller_of(part.raw) in names)
-    }
+def _without_blocks(entry: ConversationEntry, names: Collection[str]) -> ConversationEntry:
+    """Return an answer without lone blocks; a call of a missing program becomes direct."""
+    blocks = [
+        (part, {name, _caller_of(part.raw)}) for part, _, name in _iterate_server_blocks(entry)
+    ]
+    dropped = {id(part) for part, its_names in blocks if not its_names.isdisjoint(names)}
     changes: dict[str, Any] = {}
-    if entry.parts is not None:
-        changes["parts"] = tuple(
-            part if (raw := drop_caller(part.raw)) is part.raw else replace(part, raw=raw)
-            for part in entry.parts
-            if id(part) not in dropped
-        )
+    if dropped:
+        changes["parts"] = tuple(part for part in entry.parts or () if id(part) not in dropped)
         changes["content"] = join_part_texts(changes["parts"])
     if entry.tool_calls:
-        changes["tool_calls"] = tuple(
-            replace(call, extra={**call.extra, "anthropic": drop_caller(call.extra["anthropic"])})
-            if call.extra and "anthropic" in call.extra
-            else call
-            for call in entry.tool_calls
-        )
+        changes["tool_calls"] = tuple(_without_caller(call, names) for call in entry.tool_calls)
     return copy_repaired(entry, "a tool of the provider and its result were apart", **changes)
+
+
+def _without_caller(call: ToolCall, names: Collection[str]) -> ToolCall:
+    extra = call.extra or {}
+    raw = extra.get("anthropic")
+    if raw is None or _caller_of(raw) not in names:
+        return call
+    direct = {key: raw[key] for key in raw if key != "caller"}
+    return replace(call, extra={**extra, "anthropic": direct})

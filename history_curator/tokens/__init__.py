@@ -12,10 +12,7 @@ from history_curator.tokens.base import MessageCounter, TokenCounter
 from history_curator.tokens.estimate import (
     UsageAnchor,
     available_tokens,
-    cache_lifetime,
     entry_time,
-    idle_seconds,
-    is_cache_cold,
     parse_time,
 )
 from history_curator.tokens.heuristic_counter import HeuristicCounter
@@ -30,24 +27,14 @@ from history_curator.tokens.models import (
     window_margin,
 )
 from history_curator.tokens.tiktoken_counter import TiktokenCounter
-from history_curator.tokens.truncate import Keep, cap_text, count_lines, shorten, shorten_tokens
+from history_curator.tokens.truncate import Keep, cap_text, shorten, shorten_tokens
 from history_curator.tokens.usage import Usage, read_usage
 
-CachingCounter = MessageCounter  # alias until all rooms have landed
-Calibration = UsageAnchor  # alias until all rooms have landed
-
-
-def keep_count(*_: object) -> None:  # alias until all rooms have landed
-    """Do nothing: a count is remembered by the text alone."""
-
-
 __all__ = [
-    "CachingCounter", "Calibration", "HeuristicCounter", "ImageFormula", "Keep", "MessageCounter",
-    "ModelFamily", "TiktokenCounter", "TokenCounter", "Usage",
-    "UsageAnchor", "available_tokens", "cache_lifetime", "cap_text", "claude", "count_lines",
-    "count_tokens", "entry_time", "find_family", "gemini", "get_counter", "idle_seconds",
-    "is_cache_cold", "keep_count", "parse_time", "patches", "read_usage", "shorten", "shorten_tokens", "tiles",
-    "window_margin",
+    "HeuristicCounter", "ImageFormula", "Keep", "MessageCounter", "ModelFamily", "TiktokenCounter",
+    "TokenCounter", "Usage", "UsageAnchor", "available_tokens", "cap_text", "claude",
+    "count_tokens", "entry_time", "find_family", "gemini", "get_counter", "parse_time", "patches",
+    "read_usage", "shorten", "shorten_tokens", "tiles", "window_margin",
 ]  # fmt: skip
 
 DEFAULT_ENCODING = "o200k_base"
@@ -88,10 +75,7 @@ def count_tokens(
     counter: str | TokenCounter | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> int:
-    """Return what a request costs: its messages, its tool schemas and the priming.
-
-    This is the arithmetic the budget of a curator uses. Takes messages of any format, and
-    entries.
+    """Return what a request costs: messages of any format, tool schemas and the priming.
 
     Examples:
         >>> count_tokens([{"role": "user", "content": "hello"}], counter="heuristic") >= 8

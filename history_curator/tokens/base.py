@@ -15,7 +15,6 @@ from history_curator.tokens.models import (
     ImageFormula,
     count_media,
     image_detail,
-    text_field,
     tiles,
 )
 from history_curator.tokens.truncate import MAX_CHARS, split_for_tokenizer
@@ -32,9 +31,8 @@ Count = Callable[[str], int]
 class TokenCounter(Protocol):
     """Counts tokens of texts, entries and tool schemas; no base class needed.
 
-    Two counters with the same ``name`` must count alike. Counting is pure, thread-safe, never
-    raises on any text, and errs on the high side where it cannot be exact. A counter may also
-    offer ``exceeds(text, limit)``, which need not tokenise much more than ``limit`` tokens.
+    Two counters with the same ``name`` count alike. Counting is pure, thread-safe, never raises on
+    any text, and errs on the high side. A counter may also offer ``exceeds(text, limit)``.
     """
 
     @property
@@ -108,10 +106,7 @@ class MessageCounter:
         return math.ceil(self._count_once(text) * self.factor)
 
     def exceeds(self, text: str, limit: int) -> bool:
-        """Return whether a text has more than ``limit`` tokens.
-
-        Of a long text little more than ``limit`` tokens' worth is tokenised.
-        """
+        """Return whether a text has more than ``limit`` tokens, tokenising little more than those."""
         if len(text) > max(2_048, limit) and _digest(text) not in self._recent:
             total = inexact_cuts = 0
             for piece, is_exact in split_for_tokenizer(text, max(2_048, min(MAX_CHARS, limit * 2))):
@@ -124,11 +119,7 @@ class MessageCounter:
         return self.count(text) > limit
 
     def count_entry(self, entry: ConversationEntry) -> int:
-        """Return the tokens of one message.
-
-        4 per message with its role, its text, its name and 1, each call's name and arguments and
-        3, reasoning, media, refusals, transcripts, annotations, and ids of over 64 characters.
-        """
+        """Return the tokens of one message: 4, its text, name, calls, reasoning and media."""
         count, total = self._count_once, float(_MESSAGE)
         if entry.content:
             total += count(entry.content)
@@ -177,8 +168,8 @@ class MessageCounter:
             texts.append(to_text(notes))
         total = 0
         if isinstance(audio, Mapping):
-            spoken = text_field(audio, "transcript")
-            texts.append(spoken)
+            spoken = audio.get("transcript")
+            texts.append(to_text(spoken))
             total = 0 if spoken else MEDIA_TOKENS["audio"]
         return total + sum(map(self._count_once, texts))
 
@@ -280,8 +271,7 @@ _NOT_SHOWN = ("strict", "cache_control")  # for the provider, not for the model
 def count_schemas(tools: Sequence[Mapping[str, Any]], count: Count) -> int:
     """Return the tokens of tool schemas, by OpenAI's published arithmetic.
 
-    A schema inside a schema counts like a property, every other word of it as text. Built-in tools
-    of a provider, which carry no schema, and dicts of any other kind count as their JSON.
+    A schema inside a schema counts like a property. Tools without a schema count as their JSON.
 
     Raises:
         ConfigurationError: naming the tool that is not a mapping, or that JSON cannot carry.

@@ -1,4 +1,4 @@
-"""Predict the provider's count of the next prompt from the last usage report, and tell a cold cache.
+"""Predict the provider's count of the next prompt from the last usage report; read message times.
 
 The next prompt is the last reported prompt plus a ratio times the tokens added since. A system
 prompt that a service adds unseen is part of the report and cancels out. The ratio is learned from
@@ -8,12 +8,12 @@ growth alone, so it compares two tokenizers and nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry
 
 # The provider's tokens over ours: real tokenizers lie within these bounds.
 MIN_RATIO, MAX_RATIO = 0.4, 4.0
@@ -21,6 +21,8 @@ MIN_RATIO, MAX_RATIO = 0.4, 4.0
 _MEMORY = 0.5
 # One report may show a ratio that differs by this share from the known one.
 _MAX_STEP = 0.3
+# A report that differs from its prediction by this share is a surprise.
+_SURPRISE = 0.25
 # The bound allows for so much of the growth, and so much of the whole prompt, to be missing.
 _GROWTH_ERROR, _PROMPT_ERROR = 0.4, 0.015
 # The available tokens move in steps of the budget divided by this.
@@ -82,6 +84,11 @@ class UsageAnchor:
         """Return the anchor after the provider reported on the next request of the conversation."""
         if counted <= 0 or reported <= 0:
             return self
+        if not self.explains(counted, reported):
+            # Within a factor of two another version of the model answered; beyond, a prompt came.
+            change = reported / max(1, self.predict(counted))
+            ratio = self.ratio * change if 0.5 <= change <= 2 else self.ratio
+            return UsageAnchor(counted, reported, ratio)
         ratio, growth = self.ratio, counted - self.counted
         if growth > 0:
             # A reminder slipped in or a cleared result says little about the tokenizer.
@@ -89,6 +96,11 @@ class UsageAnchor:
             shown = min(max(shown, ratio * (1 - _MAX_STEP)), ratio * (1 + _MAX_STEP))
             ratio += (shown - ratio) * growth / (growth + _MEMORY * self.counted)
         return UsageAnchor(counted, reported, ratio)
+
+    def explains(self, counted: int, reported: int) -> bool:
+        """Return whether a report is near what was predicted for the request."""
+        predicted = self.predict(counted)
+        return abs(reported - predicted) <= _SURPRISE * max(reported, predicted)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the anchor as plain data, to be saved."""
@@ -105,22 +117,19 @@ def available_tokens(
     overhead: int,
     anchor: UsageAnchor | None = None,
     *,
-    reserve: int = 0,
     previous: int | None = None,
 ) -> int:
     """Return the tokens that are left for messages, as we count them.
 
-    Without a usage report these are the budget less overhead and reserve. With one, the previous
-    number stays while the provider most likely counts it within the budget and the certain number
-    is not far above it. Otherwise it moves, to a multiple of a 32nd of the budget, so it seldom
-    moves again. A view that grew much since the report may still be over the budget: check it with
-    `UsageAnchor.upper_bound`, and take `UsageAnchor.available_tokens` for that one view.
+    Without a usage report these are the budget less the overhead. With one, the previous number
+    stays while the provider most likely counts it as nearly the budget. Otherwise it moves, to a
+    multiple of a 32nd of the budget, so it seldom moves again. A view that grew much since the
+    report may still be over the budget: `UsageAnchor.available_tokens` is certain for one view.
 
     Args:
         budget: tokens the provider may count for the whole request.
-        overhead: tokens of tools and priming as we count them, sent along with the messages.
+        overhead: tokens of tools and priming as we count them.
         anchor: the last usage report of the conversation.
-        reserve: tokens of the budget that stay free.
         previous: the result for the last view.
 
     Examples:
@@ -128,16 +137,14 @@ def available_tokens(
         >>> available_tokens(10_000, 500), available_tokens(10_000, 500, anchor, previous=9_500)
         (9500, 7176)
     """
-    limit = budget - reserve
     if anchor is None:
-        return max(0, limit - overhead)
+        return max(0, budget - overhead)
     step = max(1, budget // _STEPS)
-    certain = anchor.available_tokens(limit) - overhead
-    likely = anchor.likely_tokens(limit) - overhead
-    current = limit - overhead if previous is None else previous
-    if certain - 2 * step < current <= likely:
+    likely = anchor.likely_tokens(budget) - overhead
+    current = budget - overhead if previous is None else previous
+    if likely - 4 * step < current <= likely:
         return max(0, current)
-    return max(0, (likely - step if current > likely else certain) // step * step)
+    return max(0, (likely - step) // step * step)
 
 
 def parse_time(value: Any) -> float | None:
@@ -185,46 +192,3 @@ def entry_time(entry: ConversationEntry) -> float | None:
                 if moment is not None:
                     return moment
     return None
-
-
-def idle_seconds(entries: Iterable[ConversationEntry]) -> float | None:
-    """Return the seconds from the last answer of the model to the newest message after it.
-
-    None when the messages carry no times, or no message follows the last answer.
-    """
-    newest: float | None = None
-    for entry in reversed(list(entries)):
-        moment = entry_time(entry)
-        if entry.role is MessageRole.ASSISTANT:
-            return None if newest is None or moment is None else max(0.0, newest - moment)
-        if moment is not None:
-            newest = moment if newest is None else max(newest, moment)
-    return None
-
-
-def cache_lifetime(model: str) -> float | None:
-    """Return the seconds of idleness that a cached prompt survives, by model or provider.
-
-    None where the provider promises none, and for names that are not known.
-
-    Examples:
-        >>> cache_lifetime("anthropic"), cache_lifetime("gpt-5.6"), cache_lifetime("gemini-2.5-pro")
-        (300.0, 1800.0, None)
-    """
-    name = model.lower()
-    if "gpt-5.6" in name:
-        return 1800.0
-    known = ("claude", "anthropic", "bedrock", "gpt", "openai")
-    return 300.0 if any(each in name for each in known) else None
-
-
-def is_cache_cold(model: str, idle_seconds: float | None, *, lifetime: float | None = None) -> bool:
-    """Return whether the provider has forgotten the last prompt after so many idle seconds.
-
-    Args:
-        model: a model or a provider.
-        idle_seconds: seconds since the last answer; None when they are not known.
-        lifetime: seconds a cached prompt survives, where the caller asked for more than is usual.
-    """
-    lifetime = cache_lifetime(model) if lifetime is None else lifetime
-    return lifetime is not None and idle_seconds is not None and idle_seconds >= lifetime

@@ -163,11 +163,20 @@ _PDF_PAGES = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 _TEXT_TYPE = re.compile(
     r"text/|application/(?:[\w.+-]*(?:json|xml|yaml|csv|markdown|javascript)|x-sh|sql|toml)"
     r"|(?:^| )(?:txt|md|csv|html|json|xml)(?: |$)"
+    r"|\.(?:txt|md|csv|tsv|json|xml|html?|ya?ml|py|js|ts|log)(?: |$)"
 )
-_TEXT_FILE = re.compile(r"\.(?:txt|md|csv|tsv|json|xml|html?|ya?ml|py|js|ts|log)$", re.IGNORECASE)
-_HOLDERS = ("source", "file", "document", "inlineData", "inline_data", "input_audio", "audio")
+_TEXTS = ("title", "context", "filename", "name", "text", "content")
 _DATA = ("data", "file_data", "base64", "bytes")
-_TYPES = ("media_type", "mime_type", "mimeType", "document_mimetype", "format")
+_TYPES = (
+    "type",
+    "source_type",
+    "media_type",
+    "mime_type",
+    "mimeType",
+    "document_mimetype",
+    "format",
+)
+_HOLDERS = ("source", "file", "document", "inlineData", "inline_data", "input_audio", "audio")
 
 
 def count_media(kind: str, raw: Any, count: Callable[[str], int], given: Mapping[str, int]) -> int:
@@ -176,20 +185,20 @@ def count_media(kind: str, raw: Any, count: Callable[[str], int], given: Mapping
     The text of a document and its title count as text. Pages of a PDF, sound and film are guessed
     from their data, high rather than low, unless `given` names the tokens of such a block.
     """
-    total, described = 0, ""
-    data: str | bytes | None = None
-    for holder in _find_holders(raw):
-        for name in ("title", "context", "filename", "name"):
-            total += count(text_field(holder, name))
-        text = _document_text(holder)
-        if text is not None:
-            return total + count(text)
-        if data is None:  # an outer holder may name the type of the data of an inner one
-            data, more = _find_data(holder)
-            described = f"{described} {more}".lower()
+    fields = list(_text_fields(raw))
+    total = sum(count(str(value)) for name, value in fields if name in _TEXTS)
+    described = " ".join(
+        str(value) for name, value in fields if name in (*_TYPES, "filename", "name")
+    )
+    data = next((value for name, value in fields if name in _DATA), None)
     if data is None:
-        return total + given.get(kind, MEDIA_TOKENS[kind])
-    if kind == "file" and _TEXT_TYPE.search(described):
+        has_text = any(name in ("text", "content") for name, _ in fields)
+        return total + (0 if has_text else given.get(kind, MEDIA_TOKENS[kind]))
+    if isinstance(data, str) and data.startswith("data:") and "," in data:
+        head, data = data.split(",", 1)
+        described = f"{head[5:]} {described}"
+    described = described.lower()
+    if kind == "file" and ("text" in described.split() or _TEXT_TYPE.search(described)):
         decoded = _decode(data)
         return total + count(str(data) if decoded is None else decoded.decode("utf-8", "replace"))
     if kind in given:
@@ -201,36 +210,18 @@ def count_media(kind: str, raw: Any, count: Callable[[str], int], given: Mapping
     return total + max(MEDIA_TOKENS[kind], size // _BYTES_PER_TOKEN[kind])
 
 
-def _find_holders(raw: Any, depth: int = 0) -> Iterator[Any]:
-    if raw is not None and not isinstance(raw, (str, bytes, list, tuple)) and depth <= 4:
-        yield raw
-        for name in _HOLDERS:
-            yield from _find_holders(_field(raw, name), depth + 1)
-
-
-def _document_text(holder: Any) -> str | None:
-    """Return the text of a document that is given as text."""
-    if "text" in (_field(holder, "type"), _field(holder, "source_type")):
-        return text_field(holder, "data") or text_field(holder, "text") or None
-    content = _field(holder, "content")
-    if isinstance(content, (list, tuple)):
-        return "\n".join(text_field(block, "text") for block in content)
-    return content if isinstance(content, str) else text_field(holder, "text") or None
-
-
-def _find_data(holder: Any) -> tuple[str | bytes | None, str]:
-    """Return the data of a document, if they are here, and the type that is named for them."""
-    described = " ".join(filter(None, (text_field(holder, name) for name in _TYPES)))
-    if any(_TEXT_FILE.search(text_field(holder, name)) for name in ("filename", "name")):
-        described += " text/plain"
-    for name in _DATA:
+def _text_fields(holder: Any, depth: int = 0) -> Iterator[tuple[str, str | bytes]]:
+    """Yield the texts and bytes in a block, the outermost first."""
+    inner = []
+    for name in (*_TYPES, *_TEXTS, *_DATA, *_HOLDERS):
         value = _field(holder, name)
-        if isinstance(value, (str, bytes, bytearray)) and value:
-            if isinstance(value, str) and value.startswith("data:") and "," in value:
-                head, value = value.split(",", 1)
-                described = f"{head[5:]} {described}"
-            return (value if isinstance(value, str) else bytes(value)), described
-    return None, described
+        for each in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(each, (str, bytes)) and each:
+                yield name, each
+            elif each is not None and name in (*_HOLDERS, "content") and depth < 4:
+                inner.append(each)
+    for each in inner:
+        yield from _text_fields(each, depth + 1)
 
 
 def _decode(data: str | bytes) -> bytes | None:
@@ -242,12 +233,6 @@ def _decode(data: str | bytes) -> bytes | None:
 
 def _field(holder: Any, name: str) -> Any:
     return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
-
-
-def text_field(holder: Any, name: str) -> str:
-    """Return a text field of a mapping or an object; an empty text where there is none."""
-    value = _field(holder, name)
-    return value if isinstance(value, str) else ""
 
 
 def image_detail(raw: Any) -> str | None:

@@ -7,7 +7,7 @@ messages, whoever sends them. So the same messages and the same reports give the
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ from history_curator.tokens.estimate import UsageAnchor
 
 _MOST = 20_000
 """Requests that are remembered."""
+_LEAST_RATIO, _MOST_RATIO = 0.4, 2.5
+"""A report below this share of our count, or over the limit and above that, is about another request."""
 
 
 class Request(NamedTuple):
@@ -22,21 +24,25 @@ class Request(NamedTuple):
 
     Attributes:
         counted: its tokens as we count them, tools and priming included.
-        available: tokens for messages that its view was built with.
+        usual: tokens for messages that its cutoff was laid for.
+        available: tokens for messages that it was given.
         anchor: the last usage report before it, or for it once there is one.
-        is_reported: whether the anchor is the report for this very request.
+        doubted: the last report carried by a message, where it may be about somebody else's request.
+        is_reported: whether a report for this very request was looked at.
         is_cold: whether the provider's cache had gone cold when it was built.
     """
 
     counted: int
+    usual: int
     available: int
     anchor: UsageAnchor | None = None
+    doubted: UsageAnchor | None = None
     is_reported: bool = False
     is_cold: bool = False
 
 
 class ObservedRequests:
-    """Remembers requests by the messages they were built from. What is forgotten is counted anew.
+    """Remembers requests by the name of the messages they were built from (`name_prefixes`).
 
     Attributes:
         newest: the newest usage report.
@@ -51,21 +57,15 @@ class ObservedRequests:
     def __len__(self) -> int:
         return len(self._requests)
 
-    def find(self, keys: Sequence[Hashable], count: int) -> Request | None:
-        """Return the request that was built from the first messages of a conversation.
+    def find(self, name: int) -> Request | None:
+        """Return the request that was built from these messages."""
+        return self._requests.get(name)
 
-        Args:
-            keys: what each message says.
-            count: how many of them.
-        """
-        return self._requests.get(_name(keys[:count]))
-
-    def add(self, keys: Sequence[Hashable], request: Request) -> None:
+    def add(self, name: int, request: Request) -> Request:
         """Remember the request built from these messages; a report for it stays."""
-        name = _name(keys)
         known = self._requests.get(name)
         if known is not None and known.is_reported and not request.is_reported:
-            request = request._replace(anchor=known.anchor, is_reported=True)
+            request = request._replace(anchor=known.anchor, doubted=known.doubted, is_reported=True)
         if known is not None and known.is_cold:
             request = request._replace(is_cold=True)
         self._requests[name] = request
@@ -73,32 +73,35 @@ class ObservedRequests:
         self.has_pauses |= request.is_cold
         while len(self._requests) > _MOST:
             self._requests.popitem(last=False)
-
-    def report(self, keys: Sequence[Hashable], request: Request, reported: int) -> Request:
-        """Remember what the provider counted for a request, and return the request with it."""
-        anchor = UsageAnchor(request.counted, reported)
-        if request.anchor is not None:
-            anchor = request.anchor.after(request.counted, reported)
-        self.newest = anchor
-        request = request._replace(anchor=anchor, is_reported=True)
-        self.add(keys, request)
         return request
 
-    def pauses(self, keys: Sequence[Hashable]) -> Iterable[int]:
-        """Yield how many messages each earlier request had that found the cache cold."""
-        for count, name in enumerate(accumulate(map(hash, keys), _combine), start=1):
-            request = self._requests.get(name)
-            if request is not None and request.is_cold:
-                yield count
+    def report(self, name: int, request: Request, reported: int) -> Request:
+        """Remember what the provider counted for a request, and return the request with it."""
+        anchor, counted = request.anchor, request.counted
+        if anchor is None:  # what is over the limit is more likely a ratio than a hidden prompt
+            ratio = reported / max(1, counted) if reported > request.usual else 1.0
+            anchor = UsageAnchor(counted, reported, ratio)
+        self.newest = anchor.after(counted, reported)
+        request = request._replace(anchor=self.newest, doubted=None, is_reported=True)
+        return self.add(name, request)
+
+    def read_report(self, name: int, request: Request, reported: int, limit: int) -> Request:
+        """Take in a report that a message carries: it may be about somebody else's request.
+
+        A report within the limit that is a surprise is believed once the next one goes on from it.
+        """
+        anchor, counted, doubted = request.anchor, request.counted, request.doubted
+        most = max(limit, _MOST_RATIO * counted)
+        if not _LEAST_RATIO * counted <= reported <= most:
+            return self.add(name, request._replace(is_reported=True))
+        if anchor is None or reported > limit or anchor.explains(counted, reported):
+            return self.report(name, request, reported)
+        if doubted is not None and doubted.explains(counted, reported):
+            return self.report(name, request._replace(anchor=doubted), reported)
+        doubted = UsageAnchor(counted, reported, anchor.ratio)
+        return self.add(name, request._replace(doubted=doubted, is_reported=True))
 
 
-def _combine(name: int, key: int) -> int:
-    return hash((name, key))
-
-
-def _name(keys: Sequence[Hashable]) -> int:
-    """Return a number for these messages in this order."""
-    name = 0
-    for name in accumulate(map(hash, keys), _combine):
-        pass
-    return name
+def name_prefixes(keys: Sequence[Hashable]) -> list[int]:
+    """Return a number for the first messages up to each one, from what each message says."""
+    return list(accumulate(map(hash, keys), lambda name, key: hash((name, key))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+from hashlib import sha1
 import importlib.util
 import os
 import tempfile
@@ -26,17 +26,10 @@ ALLOW_DOWNLOAD = "HISTORY_CURATOR_ALLOW_DOWNLOAD"
 
 _DOWNLOAD_SECONDS = 10.0
 _HOST = "https://openaipublic.blob.core.windows.net/encodings"
-_DIGESTS = {
-    "r50k_base": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
-    "p50k_base": "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
-    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-}
-"""SHA-256 of the files that encodings are built from."""
-ENCODINGS = {name: name for name in _DIGESTS} | {
-    "p50k_edit": "p50k_base",
-    "o200k_harmony": "o200k_base",
-}
+ENCODINGS = {
+    "r50k_base": "r50k_base", "p50k_base": "p50k_base", "p50k_edit": "p50k_base",
+    "cl100k_base": "cl100k_base", "o200k_base": "o200k_base", "o200k_harmony": "o200k_base",
+}  # fmt: skip
 """Encoding name to the file it is built from."""
 
 _lock = threading.Lock()
@@ -50,9 +43,8 @@ class TiktokenCounter(MessageCounter):
     it cannot be had, counts are conservative estimates: `exact` is False, `name` ends in
     ``estimated``, and one warning says so.
 
-    Guaranteed: no text makes it raise (special tokens are counted as plain text), and no text
-    makes it slow: a piece without a split point is cut, which may over-count by a token per
-    32,768 characters.
+    No text makes it raise (special tokens are counted as plain text) or slow: a piece without a
+    split point is cut, which may over-count by a token per 32,768 characters.
 
     Args:
         encoding: an encoding such as ``"o200k_base"`` or a model such as ``"gpt-4o"``.
@@ -130,12 +122,7 @@ class TiktokenCounter(MessageCounter):
 
 
 def load_encoding(name: str) -> Encode | None:
-    """Return a function from text to tokens, or None (and warn, once) when it cannot be had.
-
-    Looks in tiktoken's own cache (``TIKTOKEN_CACHE_DIR``, ``DATA_GYM_CACHE_DIR`` or its default),
-    then in the copy that llama-index-core ships. Otherwise it is downloaded, within ten seconds,
-    unless the environment forbids it.
-    """
+    """Return a function from text to tokens, or None (and warn, once) when it cannot be had."""
     if name not in _loaded:
         with _lock:
             if name not in _loaded:
@@ -144,9 +131,10 @@ def load_encoding(name: str) -> Encode | None:
 
 
 def _load(name: str) -> Encode | None:
-    url, digest = f"{_HOST}/{ENCODINGS[name]}.tiktoken", _DIGESTS[ENCODINGS[name]]
-    folder = _find_copy(url, digest)
-    problem = None if folder else _download(url, digest)
+    url = f"{_HOST}/{ENCODINGS[name]}.tiktoken"
+    file = sha1(url.encode(), usedforsecurity=False).hexdigest()
+    folder = next((each for each in _candidate_folders() if (each / file).is_file()), None)
+    problem = _download(url) if folder is None else None
     if problem is None:
         try:
             import tiktoken
@@ -165,21 +153,8 @@ def _load(name: str) -> Encode | None:
     return None
 
 
-def _find_copy(url: str, digest: str) -> str | None:
-    """Return the folder that has an undamaged copy of a file of tiktoken's."""
-    key = hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
-    for folder in _candidate_folders():
-        try:
-            data = (folder / key).read_bytes()
-        except OSError:
-            continue
-        # tiktoken deletes a damaged copy and downloads it again, so check before it does.
-        if hashlib.sha256(data).hexdigest() == digest:
-            return str(folder)
-    return None
-
-
 def _candidate_folders() -> Iterator[Path]:
+    """Yield tiktoken's own caches, and the copy that llama-index-core ships."""
     for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
         if os.environ.get(variable):
             yield Path(os.environ[variable])
@@ -190,11 +165,11 @@ def _candidate_folders() -> Iterator[Path]:
 
 
 @contextmanager
-def _cache_folder(folder: str | None) -> Iterator[None]:
+def _cache_folder(folder: Path | None) -> Iterator[None]:
     """Point tiktoken at a folder for the duration of one load."""
     before = os.environ.get("TIKTOKEN_CACHE_DIR")
     if folder is not None:
-        os.environ["TIKTOKEN_CACHE_DIR"] = folder
+        os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
     try:
         yield
     finally:
@@ -204,7 +179,7 @@ def _cache_folder(folder: str | None) -> Iterator[None]:
             del os.environ["TIKTOKEN_CACHE_DIR"]
 
 
-def _download(url: str, digest: str) -> str | None:
+def _download(url: str) -> str | None:
     """Fetch a file into tiktoken's cache; return the problem, None when there was none.
 
     In a thread of its own, because tiktoken sets no timeout and holds a lock while it loads.
@@ -217,7 +192,7 @@ def _download(url: str, digest: str) -> str | None:
         try:
             from tiktoken.load import read_file_cached
 
-            read_file_cached(url, digest)
+            read_file_cached(url)  # tiktoken checks what it loads
             problem[0] = None
         except Exception as error:  # noqa: BLE001 - reported to the caller, whatever it is
             problem[0] = f"{type(error).__name__}: {error}".splitlines()[0][:200]

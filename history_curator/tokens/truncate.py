@@ -7,7 +7,7 @@ more than it was asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -121,31 +121,6 @@ def cap_text(
     return shorten_tokens(text, cap, counter, keep="both", marker=marker), None
 
 
-def count_lines(lines: Sequence[str], counter: TokenCounter) -> int | None:
-    r"""Return the tokens of lines joined by newlines, from those of each; None where unknown.
-
-    Each is counted with its newline. A token ends there, unless the next line is blank or
-    indented, or begins with a slash where this one ends with neither letter nor digit: those are
-    counted together.
-
-    Examples:
-        >>> from history_curator.tokens import TiktokenCounter
-        >>> counter, lines = TiktokenCounter("o200k_base"), ["read(src/a.py)", "answer: done"]
-        >>> count_lines(lines, counter) == counter.count("\n".join(lines))
-        True
-    """
-    if not _adds_up(counter):
-        return None
-    joined = list(lines[:1])
-    for line in lines[1:]:
-        first = line[:1]
-        if not first or first.isspace() or (first == "/" and not joined[-1][-1:].isalnum()):
-            joined[-1] = f"{joined[-1]}\n{line}"
-        else:
-            joined.append(line)
-    return sum(counter.count(f"{line}\n") for line in joined[:-1]) + counter.count(joined[-1])
-
-
 def split_for_tokenizer(text: str, max_chars: int = MAX_CHARS) -> Iterator[tuple[str, bool]]:
     """Yield a text in pieces of at most ``max_chars``, each with whether the cut after it is exact.
 
@@ -155,15 +130,12 @@ def split_for_tokenizer(text: str, max_chars: int = MAX_CHARS) -> Iterator[tuple
     start = 0
     while len(text) - start > max_chars:
         stop = start + max_chars
-        boundary = _find_boundary(text, start + max_chars // 2, stop)
-        yield text[start : boundary or stop], boundary is not None
-        start = boundary or stop
+        middle = start + max_chars // 2 - 1
+        found = _WORD_END.match(text, middle, stop) or _LINE_END.match(text, middle, stop)
+        stop = found.end() if found else stop
+        yield text[start:stop], found is not None
+        start = stop
     yield text[start:], True
-
-
-def _find_boundary(text: str, start: int, stop: int) -> int | None:
-    found = _WORD_END.match(text, start - 1, stop) or _LINE_END.match(text, start - 1, stop)
-    return found.end() if found else None
 
 
 def _join_ends(text: str, chars: int, keep: Keep, marker: str) -> str:

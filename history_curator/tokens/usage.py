@@ -59,12 +59,9 @@ class Usage:
 def read_usage(reported: Any) -> Usage | None:
     """Return the usage that an answer, a message or a usage object reports; None without one.
 
-    Takes the usage of OpenAI (Chat Completions and Responses), Anthropic, Gemini and Bedrock as
-    a mapping or an object of their client, LangChain's ``usage_metadata``, LlamaIndex' ``raw``
-    and ``additional_kwargs``; and a message, an answer or a line of a log that holds one of them.
-
-    Anthropic and Bedrock report the cached parts beside the input, everyone else within it; here
-    `Usage.input` always is the whole prompt.
+    Takes what OpenAI, Anthropic, Gemini, Bedrock, LangChain and LlamaIndex report, as mappings or
+    objects, and a message, an answer or a line of a log that holds one of them. Anthropic and
+    Bedrock report the cached parts beside the input; here `Usage.input` is the whole prompt.
 
     Examples:
         >>> read_usage({"input_tokens": 3, "cache_read_input_tokens": 90, "output_tokens": 5}).input
@@ -86,18 +83,18 @@ def _read(given: Any, depth: int) -> Usage | None:
     if depth < _DEPTH:
         for name in _HOLDERS:
             inner = _field(given, name)
-            if name == "additional_kwargs" and _is_partial(_field(inner, "usage")):
-                continue
+            if name == "additional_kwargs":  # LlamaIndex leaves a part of Anthropic's report there
+                partial = _field(inner, "usage")
+                if isinstance(partial, Mapping) and set(partial) == {
+                    "input_tokens",
+                    "output_tokens",
+                }:
+                    continue
             if not isinstance(inner, (str, bytes, int, float, list, type(None))):
                 usage_inside = _read(inner, depth + 1)
                 if usage_inside is not None:
                     return usage_inside
     return None
-
-
-def _is_partial(usage: Any) -> bool:
-    """Return whether this is the rest that LlamaIndex leaves of Anthropic's report."""
-    return isinstance(usage, Mapping) and set(usage) == {"input_tokens", "output_tokens"}
 
 
 def _usage(given: Any, whole: int) -> Usage:

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from history_curator.entries import ConversationEntry
 from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile
+from history_curator.tokens.observed import Request
 from history_curator.units import Pairing, Unit
 from history_curator.window.cutoff import COMPACT_TO, Cutoff, WindowState, find_cutoff
 from history_curator.window.recap import Recap
@@ -113,6 +114,7 @@ class ViewBuilder:
         options: how views are built.
         tail: whether the view is about to be sent.
         edited: whether managers edited or left out something.
+        previous: the request before, where usage reports say what was available then.
         cold_units: tells the units before which the provider's cache went cold.
     """
 
@@ -124,6 +126,7 @@ class ViewBuilder:
         tail: Tail,
         *,
         edited: bool = False,
+        previous: Request | None = None,
         cold_units: Callable[[Pairing], Collection[int]] = lambda pairing: (),
     ) -> None:
         self.record = record
@@ -132,6 +135,7 @@ class ViewBuilder:
         self.profile = options.profile
         self.tail = tail
         self.edited = edited
+        self._previous = previous
         self.pairing = Pairing([facts.entry for facts in record.facts])
         self.renderer = Renderer(
             record, memo, options.profile, options.budget, recall_tool=options.recall_tool
@@ -252,7 +256,7 @@ class ViewBuilder:
     def piece_of(self, entries: tuple[ConversationEntry, ...]) -> Piece:
         """Return entries of ours as a piece, after the rules that hold in a unit by itself."""
         rendering = self.renderer.render_entries(entries)
-        return Piece(*rendering)
+        return Piece(rendering.entries, rendering.sizes, rendering.tokens)
 
     def unit_piece(self, rendering: Rendering, unit: Unit) -> Piece:
         """Return a rendered unit, bound to its messages."""
@@ -276,7 +280,7 @@ class ViewBuilder:
         )
         entries = self.profile.repair(flat, self.tail, is_valid=lambda entry: id(entry) in sizes)
         if self.edited:
-            entries = self.profile.settle(entries, 0, edited=True)
+            entries = self.profile.settle_reasoning(entries, 0, edited=True)
         if entries is flat:
             return Candidate(cutoff, flat, flat, sum([piece.tokens for piece in pieces]))
         return Candidate(cutoff, entries, flat, self._count_shown(entries, sizes))
@@ -327,9 +331,12 @@ class ViewBuilder:
         return any(index > start for index in changes) or not self._extends_previous_view(found)
 
     def _extends_previous_view(self, found: Candidate) -> bool:
-        ample = self.limit >= self.usual + self.fixed_tokens
-        past = self.state(self.usual)[1].restore_if_all_fits(self.limit - self.fixed_tokens)
-        if ample and not found.is_smaller:
+        usual, limit = self.usual, self.limit
+        if self._previous is not None and self._previous.anchor is not None:
+            usual = self._round_down(self._previous.usual - self.heading.tokens)
+            limit = self._previous.available
+        past = self.state(usual)[1].restore_if_all_fits(limit - self.fixed_tokens)
+        if limit >= usual + self.fixed_tokens and not found.is_smaller:
             if past.cutoff == found.cutoff:
                 return True
             recaps = past.cutoff.recap_tokens or found.cutoff.recap_tokens
@@ -337,7 +344,7 @@ class ViewBuilder:
                 return False  # the recap tells of more; it need not be written to see that
             earlier: Candidate | None = self.conform(self.pieces(past), past.cutoff)
         else:
-            earlier = self._search(self.usual, self.limit, previous=True)
+            earlier = self._search(usual, limit, previous=True)
         return earlier is not None and earlier.flat == found.flat[: len(earlier.flat)]
 
     def _stable_entries(self, found: Candidate) -> int:

@@ -97,10 +97,19 @@ def find_cutoff(
     distance = RESTART_BUDGETS * budget * 4
     state = _restart_before(sizes, answer, distance)
     previous = WindowState()
+    restarts = _restart_points(sizes, state.end, distance)
+    special = {*restarts, *sizes.pairing.hard_starts, *sizes.cold}
     for position in range(state.end, len(units)):
         if position == answer:
             previous = state
-        state = _add_unit(sizes, state, position, available, compact_to, distance)
+        size = sizes.arrival(position)
+        if position not in special and state.tokens + size <= available:
+            _, cutoff, tokens, first, total = state
+            state = WindowState(position + 1, cutoff, tokens + size, first, total + size)
+            continue
+        if position in restarts:
+            state = _restart(sizes, state, available, compact_to)
+        state = _add_unit(sizes, state, size, available, compact_to)
     return state, previous
 
 
@@ -115,33 +124,37 @@ def _restart_before(sizes: UnitSizes, answer: int, distance: int) -> WindowState
     return WindowState(position, total_tokens=inf if position else 0)
 
 
-def _is_restart(sizes: UnitSizes, position: int, distance: int) -> bool:
-    """Whether the view from a unit on follows from the units just before it."""
-    if position < 2 or sizes.pairing.barrier_before(position) >= position - 1:
-        return False
-    before, crossed = sizes.offsets[position - 2 : position]
-    return before // distance != crossed // distance
+def _restart_points(sizes: UnitSizes, begin: int, distance: int) -> set[int]:
+    """Return the units from which on the view follows from the units just before them."""
+    offsets, points = sizes.offsets, set[int]()
+    for number in range(offsets[max(0, begin - 2)] // distance + 1, offsets[-1] // distance + 1):
+        position = bisect_left(offsets, number * distance) + 1
+        if 2 <= position < len(offsets) and sizes.pairing.barrier_before(position) < position - 1:
+            points.add(position)
+    return points
+
+
+def _restart(
+    sizes: UnitSizes, state: WindowState, available: int, compact_to: float
+) -> WindowState:
+    """Return the state that a compaction at the newest unit leaves, whatever was shown before."""
+    newest = state.end - 1
+    size = sizes.arrival(newest)
+    target = int(available * compact_to)
+    cutoff, tokens = _compact(sizes, newest, size, 0, available, target)
+    first = sizes.pairing.barrier_before(state.end)
+    return WindowState(state.end, cutoff, tokens + size, first, inf)
 
 
 def _add_unit(
-    sizes: UnitSizes,
-    state: WindowState,
-    position: int,
-    available: int,
-    compact_to: float,
-    distance: int,
+    sizes: UnitSizes, state: WindowState, size: int, available: int, compact_to: float
 ) -> WindowState:
     """Put the next unit behind what is shown; compact where it does not fit."""
-    _, cutoff, tokens, first, total = state
-    pairing, target = sizes.pairing, int(available * compact_to)
-    if position and pairing.barrier_before(position) == position:
+    position, cutoff, tokens, first, total = state
+    target = int(available * compact_to)
+    if position and sizes.pairing.barrier_before(position) == position:
         cutoff = Cutoff(position, recap_until=position, reasoning_from=position)
         tokens, first, total = 0, position, 0
-    elif _is_restart(sizes, position, distance):
-        newest = sizes.arrival(position - 1)
-        cutoff, tokens = _compact(sizes, position - 1, newest, 0, available, target)
-        tokens, first, total = tokens + newest, pairing.barrier_before(position), inf
-    size = sizes.arrival(position)
     total += size
     full = tokens + size > available
     cold = position in sizes.cold and compact_to < 1.0
@@ -152,9 +165,8 @@ def _add_unit(
         moved, left = _compact(sizes, position, size, cutoff.unit, available, target)
         if full or moved.unit > cutoff.unit:
             cutoff, tokens = moved, left
-            total = (
-                total if full else inf
-            )  # it may seem to fit again; the cutoff does not move back
+            # It may seem to fit again; the cutoff does not move back.
+            total = total if full else inf
     return WindowState(position + 1, cutoff, tokens + size, first, total)
 
 

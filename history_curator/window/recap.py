@@ -79,6 +79,7 @@ class Recap:
         self._counter = counter
         exchanges = (at if unit.kind == "exchange" else -1 for at, unit in enumerate(self._units))
         self._last_exchange = [-1, *accumulate(exchanges, max)]  # before each unit
+        self._tokens = [-1] * len(self._units), [-1] * len(self._units)  # without tools, with tools
         self._characters_back = BUDGETS_BACK * budget * 4
         self._recall_tool = recall_tool
         self._heading = HEADING_TOKENS + HANDLE_TOKENS * bool(recall_tool)
@@ -96,11 +97,17 @@ class Recap:
             # A handle is worth its line even where nothing else can be said.
             return self._heading if self._recall_tool and self._heading * 4 <= available else 0
         spent, has_tools = self._heading, self._has_tools(first, cutoff)
-        for unit in reversed(self._units[first:cutoff]):
-            if has_tools or unit.kind == "user":
-                spent += self._unit_tokens(unit, has_tools)
-                if spent >= most:
-                    return most
+        units, known = self._units, self._tokens[has_tools]
+        for position in range(cutoff - 1, first - 1, -1):
+            tokens = known[position]
+            if tokens < 0:
+                unit, tokens = units[position], 0
+                if has_tools or unit.kind == "user":
+                    tokens = self._unit_tokens(unit, has_tools)
+                known[position] = tokens
+            spent += tokens
+            if spent >= most:
+                return most
         return spent
 
     def write(self, cutoff: Cutoff) -> ConversationEntry | None:

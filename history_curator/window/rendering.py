@@ -33,11 +33,15 @@ class Rendering(NamedTuple):
         entries: what is shown.
         sizes: the tokens of each.
         tokens: the tokens of all.
+        is_untouched: whether it is the unit as it was recorded.
+        has_reasoning: whether any entry carries reasoning.
     """
 
     entries: Entries
     sizes: tuple[int, ...]
     tokens: int
+    is_untouched: bool = False
+    has_reasoning: bool = False
 
 
 class Renderer:
@@ -65,17 +69,29 @@ class Renderer:
         self.profile = profile
         self.recall_tool = recall_tool
         self.cap = None if budget is None else max(LEAST_CAP, int(budget * CAP_SHARE))
-        self._key = (self.cap, profile, recall_tool)
+        self._key = memo.intern((self.cap, profile, recall_tool))
         self._bound: dict[tuple[int, int], tuple[Rendering, list[ConversationEntry]]] = {}
 
     def render_full(self, unit: Unit) -> Rendering:
         """Return the unit as it is first shown, and as long as it is shown."""
-        return self._remember("full", unit, lambda: self._render_full(unit))
+        facts, indexes = self.record.facts, unit.indexes
+        results = (
+            [facts[at] if at >= 0 else None for at in indexes[1:]]
+            if unit.kind == "exchange"
+            else []
+        )
+        head = facts[unit.start]
+        shown = head.shown
+        if shown is None or shown[0] is not self._key or shown[1] != results:
+            rendering = self._remember("full", unit, lambda: self._render_full(unit))
+            shown = head.shown = (self._key, results, rendering)
+        found: Rendering = shown[2]
+        return found
 
     def render_without_reasoning(self, unit: Unit) -> Rendering:
         """Return the unit as it is shown once something before it has changed."""
         full = self.render_full(unit)
-        if not any(entry.reasoning for entry in full.entries):
+        if not full.has_reasoning:
             return full
 
         def render() -> Rendering:
@@ -128,8 +144,11 @@ class Renderer:
         if known is not None:
             return known[1]
         record = self.record
-        places = {id(record.facts[at].entry): at for at in indexes if at >= 0}
-        bound = [self._bind_entry(entry, places) for entry in rendering.entries]
+        if rendering.is_untouched:
+            bound = [record.entry_at(at) for at in indexes]
+        else:
+            places = {id(record.facts[at].entry): at for at in indexes if at >= 0}
+            bound = [self._bind_entry(entry, places) for entry in rendering.entries]
         self._bound[key] = (rendering, bound)  # holding the rendering keeps the key its own
         return bound
 
@@ -158,25 +177,15 @@ class Renderer:
             capped = [self._cap_result(each, cap, "oversized tool result") for each in entries]
             if any(new is not old for new, old in zip(capped, entries, strict=True)):
                 entries = self.profile.repair_unit(tuple(capped))
-        if entries is unit.entries:
-            indexes = unit.indexes
-            sizes = tuple(
-                [
-                    self.memo.count(self.record.facts[at]) if at >= 0 else self._count(entry)
-                    for at, entry in zip(indexes, entries, strict=True)
-                ]
-            )
-            if unit.head is not self.record.facts[unit.start].entry:  # a call was listed twice
-                sizes = (self._count(unit.head), *sizes[1:])
-            return Rendering(entries, sizes, sum(sizes))
+        is_recorded = unit.head is self.record.facts[unit.start].entry  # no call was listed twice
+        if entries is unit.entries and is_recorded and -1 not in unit.indexes:
+            sizes = tuple([self.memo.count(self.record.facts[at]) for at in unit.indexes])
+            return Rendering(entries, sizes, sum(sizes), True, _has_reasoning(entries))
         return self._rendering(entries)
 
     def _rendering(self, entries: Entries) -> Rendering:
-        sizes = tuple(map(self._count, entries))
-        return Rendering(entries, sizes, sum(sizes))
-
-    def _count(self, entry: ConversationEntry) -> int:
-        return self.memo.counter.count_entry(entry)
+        sizes = tuple(map(self.memo.counter.count_entry, entries))
+        return Rendering(entries, sizes, sum(sizes), False, _has_reasoning(entries))
 
     def _cap_result(self, entry: ConversationEntry, cap: int, reason: str) -> ConversationEntry:
         text = entry.content
@@ -215,6 +224,10 @@ class Renderer:
         if entry.handle is not None or not self.recall_tool or entry.origin is not None:
             return entry.handle
         return handle_of(entry)
+
+
+def _has_reasoning(entries: Entries) -> bool:
+    return any(entry.reasoning for entry in entries)
 
 
 def rebase(entry: ConversationEntry, recorded: ConversationEntry) -> ConversationEntry:

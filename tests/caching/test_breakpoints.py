@@ -20,7 +20,6 @@ from history_curator.caching import (
     place_marks,
     plan_cache,
     plan_of,
-    seconds,
     ttl_of,
 )
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
@@ -301,7 +300,3 @@ def test_marks_are_placed_in_any_format_and_each_message_carries_one() -> None:
     marked = place_marks(["s", "u", "a"], plan, lambda text, point: f"{text}:{point.place}")
     assert marked == ["s:front", "u:heads", "a:prefix"]
     assert place_marks(["s", "u", "a"], plan, lambda *_: None) == ["s", "u", "a"]
-
-
-def test_seconds_reads_moments() -> None:
-    assert seconds("1970-01-01T00:01:00Z") == 60.0

@@ -23,31 +23,23 @@ def both_ids(messages):
     return messages[1]["tool_calls"][0]["id"], messages[2]["tool_call_id"]
 
 
-@pytest.mark.parametrize("provider", ["core", "portable", "anthropic", "mistral"])
-def test_f1_an_id_with_dots_and_colons(provider):
-    given = [user(), call("functions.f:0"), result("functions.f:0")]
-    asked, answered = both_ids(repaired(given, provider, "P7"))
-    assert asked == answered != "functions.f:0"
+@pytest.mark.parametrize(
+    ("provider", "call_id"),
+    [
+        *((name, "functions.f:0") for name in ("core", "portable", "anthropic", "mistral")),
+        *((name, "x" * 46) for name in ("core", "portable", "openai", "mistral")),
+        ("mistral", "call_abcdefgh123"),
+    ],
+)
+def test_f1_f2_f3_an_id_with_dots_or_of_46_characters_or_for_another_provider(provider, call_id):
+    asked, answered = both_ids(repaired([user(), call(call_id), result(call_id)], provider, "P7"))
+    assert asked == answered
+    assert len(asked) == 9 if provider == "mistral" else len(asked) <= 40
 
 
 def test_f1_bedrock_takes_dots_and_colons():
     given = [user(), call("functions.f:0"), result("functions.f:0")]
     assert check_conversation(given, "bedrock") == []
-
-
-@pytest.mark.parametrize("provider", ["core", "portable", "openai", "mistral"])
-def test_f2_an_id_of_46_characters(provider):
-    asked, answered = both_ids(repaired([user(), call("x" * 46), result("x" * 46)], provider, "P7"))
-    assert asked == answered
-    assert len(asked) <= 40
-
-
-def test_f3_an_openai_id_for_mistral():
-    given = [user(), call("call_abcdefgh123"), result("call_abcdefgh123")]
-    asked, answered = both_ids(repaired(given, "mistral", "P7"))
-    assert asked == answered
-    assert len(asked) == 9
-    assert asked.isalnum()
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 
+from history_curator.formats import parse_object
 from history_curator.rules import check_conversation, repair_conversation
 from history_curator.testing import SEQUENCES, parse
 from history_curator.testing.strategies import broken_conversations
@@ -17,30 +16,23 @@ CASES = [pytest.param(given, id=str(number)) for number, (given, _) in enumerate
 
 
 def to_langchain(messages):
+    """What an integration makes of a provider's answer: unreadable arguments stand apart."""
     return [_to_langchain(message) for message in messages]
 
 
 def _to_langchain(message):
-    """What an integration makes of a provider's answer: unreadable arguments stand apart."""
-    kinds = {
-        "system": messages_module.SystemMessage,
-        "user": messages_module.HumanMessage,
-        "tool": messages_module.ToolMessage,
-    }
     content, name, role = message["content"] or "", message.get("name"), message["role"]
     if role == "tool":
-        return kinds[role](content, name=name, tool_call_id=message["tool_call_id"])
+        answered = message["tool_call_id"]
+        return messages_module.ToolMessage(content, name=name, tool_call_id=answered)
     if role != "assistant":
+        kinds = {"system": messages_module.SystemMessage, "user": messages_module.HumanMessage}
         return kinds[role](content, name=name)
     calls, invalid = [], []
     for call in message.get("tool_calls", ()):
         body = {"id": call["id"], "name": call["function"]["name"]}
         arguments = call["function"]["arguments"]
-        try:
-            read = json.loads(arguments)
-        except ValueError:
-            read = None
-        if isinstance(read, dict):
+        if (read := parse_object(arguments)) is not None:
             calls.append({**body, "args": read, "type": "tool_call"})
         else:
             invalid.append({**body, "args": arguments, "error": None, "type": "invalid_tool_call"})
@@ -83,17 +75,3 @@ class TestConverters:
         repaired = repair_conversation(to_langchain(messages), provider, format=spoken)
         assert check_conversation(repaired, provider) == []
         assert convert(provider, repaired)
-
-
-def test_openai_sees_exactly_one_result_per_call_right_behind_it():
-    repaired = repair_conversation(to_langchain(parse("U A(c1,c2) U T(c2) A U")), "openai")
-    roles = [(each["role"], each.get("tool_call_id")) for each in convert("openai", repaired)]
-    assert roles == [
-        ("user", None),
-        ("assistant", None),
-        ("tool", "c1"),
-        ("tool", "c2"),
-        ("user", None),
-        ("assistant", None),
-        ("user", None),
-    ]

@@ -13,54 +13,39 @@ CASES = [pytest.param(*pair, id=str(number)) for number, pair in enumerate(SEQUE
 
 
 @pytest.mark.parametrize(("given", "expected"), CASES)
-class TestPortable:
-    def test_gives_the_documented_result(self, given, expected):
-        assert show(get_profile("portable").repair(parse_entries(given))) == expected
-
-    def test_is_idempotent(self, given, expected):
-        once = get_profile("portable").repair(parse_entries(given))
-        assert get_profile("portable").repair(once) is once
+def test_the_portable_repair_is_the_documented_one(given, expected):
+    assert show(get_profile("portable").repair(parse_entries(given))) == expected
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize(("given", "expected"), CASES)
 class TestEveryProfile:
-    def test_leaves_nothing_to_find(self, given, expected):
-        for provider in PROVIDERS:
-            repaired = repair_conversation(parse(given), provider)
-            assert check_conversation(repaired, provider) == []
+    def test_nothing_is_left_to_find_or_to_repair(self, given, expected, provider):
+        repaired = repair_conversation(parse(given), provider)
+        assert check_conversation(repaired, provider) == []
+        again = repair_conversation(repaired, provider)
+        assert all(new is old for new, old in zip(again, repaired, strict=True))
 
-    def test_a_second_repair_changes_nothing(self, given, expected):
-        for provider in PROVIDERS:
-            once = repair_conversation(parse(given), provider)
-            twice = repair_conversation(once, provider)
-            assert all(new is old for new, old in zip(twice, once, strict=True))
-
-    def test_no_word_of_the_user_is_lost_and_nothing_is_changed_in_place(self, given, expected):
+    def test_words_and_results_survive_and_nothing_is_changed_in_place(
+        self, given, expected, provider
+    ):
         messages = parse(given)
         before = copy.deepcopy(messages)
-        said = [each["content"] for each in messages if each["role"] == "user"]
-        for provider in PROVIDERS:
-            repaired = repair_conversation(messages, provider)
-            heard = "\n".join(each["content"] for each in repaired if each["role"] == "user")
-            assert [text for text in said if text.strip() and text not in heard] == []
-            assert messages == before
-
-    def test_a_real_result_is_never_replaced(self, given, expected):
-        messages = parse(given)
+        repaired = [each["content"] or "" for each in repair_conversation(messages, provider)]
+        assert messages == before
         calls = {call["id"] for message in messages for call in message.get("tool_calls", ())}
-        answered = {each.get("tool_call_id") for each in messages} & calls
-        if given == "U T(c1) A(c1) U":
-            answered = set()  # a result before its call answers nothing
-        for provider in PROVIDERS:
-            kept = [each["content"] for each in repair_conversation(messages, provider)]
-            survivors = {
-                each["tool_call_id"]
-                for each in messages
-                if each["content"] in kept and "tool_call_id" in each
-            }
-            assert survivors == answered
-            invented = sum("[No result" in (text or "") for text in kept)
-            assert invented == expected.count("T*")
+        answers = given != "U T(c1) A(c1) U"  # a result before its call answers nothing
+        for message in messages:
+            text, name = message["content"], message.get("tool_call_id")
+            if message["role"] == "user" and text.strip():
+                assert text in "\n".join(repaired)
+            elif name:
+                assert any(
+                    each["content"] in repaired
+                    for each in messages
+                    if each.get("tool_call_id") == name
+                ) is (answers and name in calls)
+        assert sum("[No result" in text for text in repaired) == expected.count("T*")
 
 
 class TestHistories:

@@ -13,39 +13,39 @@ from tests.support.messages import assistant, call, result, system, user
 LIMIT = 600
 
 
-def conversation(random: Random) -> list[dict[str, Any]]:
-    said = [system("Be brief."), user("begin")]
+def tool_conversation(random: Random) -> list[dict[str, Any]]:
+    messages = [system("Be brief."), user("begin")]
     for number in range(random.randint(8, 24)):
-        said.append(call(f"c{number}", name="look", path=f"file-{number}.txt"))
-        said.append(result(f"c{number}", "found " * random.randint(1, 90)))
+        messages.append(call(f"c{number}", name="look", path=f"file-{number}.txt"))
+        messages.append(result(f"c{number}", "found " * random.randint(1, 90)))
         if random.random() < 0.3:
-            said += [assistant("so " * random.randint(1, 30)), user(f"and {number}?")]
+            messages += [assistant("so " * random.randint(1, 30)), user(f"and {number}?")]
         if random.random() < 0.15:
-            said.append(system("mind " * random.randint(1, 20)))
-    return said
+            messages.append(system("mind " * random.randint(1, 20)))
+    return messages
 
 
-def outcome(curator: Curator, said: list[dict[str, Any]], options: dict[str, Any]) -> Any:
+def outcome(curator: Curator, messages: list[dict[str, Any]], options: dict[str, Any]) -> Any:
     try:
-        curation = curator.curate(said, tail="request", **options)
+        curation = curator.curate(messages, tail="request", **options)
     except BudgetUnsatisfiableError as error:
         return str(error)
     return curation.messages, curation.tokens, curation.error, curation.report.compacted
 
 
 @pytest.mark.parametrize("provider", ["core", "anthropic", "gemini"])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_view_that_was_shorter_once_changes_no_later_one(provider: str, seed: int) -> None:
     random = Random(seed)
-    said = conversation(random)
+    messages = tool_conversation(random)
     seen = Curator(max_tokens=LIMIT, provider=provider)
-    for end in range(2, len(said) + 1):
-        if said[end - 1]["role"] == "assistant":
+    for end in range(2, len(messages) + 1):
+        if messages[end - 1]["role"] == "assistant":
             continue
         options: dict[str, Any] = random.choice(
             [{}, {"max_tokens": random.randint(200, LIMIT)}, {"reserve": random.randint(1, 250)}]
         )
         new = Curator(max_tokens=LIMIT, provider=provider)
-        expected = outcome(new, said[:end], options)
-        assert outcome(seen, said[:end], options) == expected
-        assert outcome(seen, said[:end], options) == expected
+        expected = outcome(new, messages[:end], options)
+        assert outcome(seen, messages[:end], options) == expected
+        assert outcome(seen, messages[:end], options) == expected

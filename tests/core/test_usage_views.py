@@ -1,4 +1,4 @@
-"""Views that go by what the provider reports, and by the clock."""
+"""Views go by what the provider reports, and by the clock."""
 
 from __future__ import annotations
 
@@ -12,321 +12,283 @@ from typing import Any
 import pytest
 
 from history_curator import BudgetUnsatisfiableError, Curator
-from history_curator.tokens import count_tokens
+from history_curator.tokens import UsageAnchor, count_tokens
 from tests.support.providers import KINDS, tokenizer
 
 Message = dict[str, Any]
+Report = Callable[[Any, Message, int], None]
 
 
 class Provider:
-    """Counts with a tokenizer of its own, times a stretch, and adds a prompt nobody sees."""
+    """Counts with a tokenizer of its own, times a factor, and adds a prompt nobody sees."""
 
-    def __init__(self, stretch: float = 1.0, hidden: int = 0) -> None:
-        self.stretch, self.hidden = stretch, hidden
+    def __init__(self, factor: float = 1.0, hidden: int = 0) -> None:
+        self.factor, self.hidden = factor, hidden
 
     def count(self, messages: Sequence[Message]) -> int:
-        count = tokenizer("mistral")
-        total = 0
-        for message in messages:
-            kept = {
-                key: message[key] for key in ("role", "content", "tool_calls") if key in message
-            }
-            total += count(json.dumps(kept, ensure_ascii=False))
-        return self.hidden + round(total * self.stretch)
+        names = ("role", "content", "tool_calls")
+        parts = [{name: each[name] for name in names if name in each} for each in messages]
+        total = sum(tokenizer("mistral")(json.dumps(each, ensure_ascii=False)) for each in parts)
+        return self.hidden + round(total * self.factor)
 
 
-def turn(number: int, choose: random.Random, kinds: Sequence[str] = KINDS) -> list[Message]:
-    """A question, or a call and its result."""
-    text = f"{number} " + choose.choice(kinds) * choose.randint(1, 3)
+def observe(curation: Any, answer: Message, reported: int) -> None:
+    curation.observe({"prompt_tokens": reported, "completion_tokens": 9})
+
+
+def carry(curation: Any, answer: Message, reported: int) -> None:
+    answer["usage"] = {"prompt_tokens": reported, "completion_tokens": 9}
+
+
+def next_messages(number: int, choose: random.Random) -> list[Message]:
+    """An answer and a question, or a call and its result."""
+    text = f"{number} " + choose.choice(KINDS) * choose.randint(1, 3)
     if number % 5 == 0:
-        return [{"role": "user", "content": text}]
-    call = {"id": f"c{number}", "type": "function",
-            "function": {"name": "look", "arguments": json.dumps({"at": number})}}  # fmt: skip
+        answer = {"role": "assistant", "content": f"done with {number}"}
+        return [answer, {"role": "user", "content": text}]
+    function = {"name": "look", "arguments": json.dumps({"at": number})}
+    call = {"id": f"c{number}", "type": "function", "function": function}
     return [
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": f"c{number}", "content": text},
     ]
 
 
-Tell = Callable[[Any, Message, int], None]
-
-
-def observed(curation: Any, answer: Message, reported: int) -> None:
-    curation.observe({"prompt_tokens": reported, "completion_tokens": 9})
-
-
-def carried(curation: Any, answer: Message, reported: int) -> None:
-    answer["usage"] = {"prompt_tokens": reported, "completion_tokens": 9}
-
-
-def talk(
-    curator: Curator, provider: Provider, tell: Tell, *, calls: int = 200, seed: int = 1
+def run_agent(
+    curator: Curator, provider: Provider, report: Report, *, requests: int = 120
 ) -> tuple[list[Message], list[Any], list[int]]:
-    """An agent at work: the record, the curations, and what was reported for each."""
-    choose = random.Random(seed)
+    """Return an agent's record, its curations, and what the provider counted for each."""
+    choose = random.Random(1)
     record: list[Message] = [{"role": "system", "content": "You look things up."}]
-    record += turn(0, choose)
-    curations, reports = [], []
-    for number in range(1, calls):
+    record.append({"role": "user", "content": "0 " + KINDS[0]})
+    curations, counts = [], []
+    for number in range(1, requests):
         curation = curator.curate(record)
-        reported = provider.count(curation.messages)
         curations.append(curation)
-        reports.append(reported)
-        coming = turn(number, choose)
-        answer = coming[0]
-        if answer["role"] == "user":
-            answer = {"role": "assistant", "content": f"done with {number}"}
-            coming.insert(0, answer)
-        tell(curation, answer, reported)
+        counts.append(provider.count(curation.messages))
+        coming = next_messages(number, choose)
+        report(curation, coming[0], counts[-1])
         record += coming
-    return record, curations, reports
+    return record, curations, counts
 
 
 @pytest.mark.parametrize(
-    ("tell", "stretch", "hidden"),
-    [(observed, 0.85, 0), (carried, 1.0, 1_500), (carried, 1.4, 0), (observed, 1.3, 2_000)],
+    ("report", "factor", "hidden"),
+    [(observe, 0.85, 0), (carry, 1.0, 700), (carry, 1.4, 0), (observe, 1.3, 900)],
 )
-class TestScriptedProvider:
-    limit = 10_000
+def test_views_fill_the_providers_limit_and_never_exceed_it(
+    report: Report, factor: float, hidden: int
+) -> None:
+    limit = 5_000
+    _, curations, counts = run_agent(Curator(max_tokens=limit), Provider(factor, hidden), report)
+    assert max(counts) <= limit
+    moved = [at for at, each in enumerate(curations) if each.report.compacted and at > 5]
+    assert len(moved) >= 2
+    assert min(counts[at - 1] for at in moved) >= 0.75 * limit
+    beyond = 0
+    for curation, counted in zip(curations[6:], counts[6:], strict=True):
+        assert curation.tokens + curation.error <= limit
+        assert curation.tokens == pytest.approx(counted, rel=0.1, abs=100)
+        beyond += counted > curation.tokens + curation.error
+    assert beyond <= 0.03 * len(curations)
+    for before, now in pairwise(curations):
+        if not now.report.compacted:
+            prefix = before.report.prefix_entries
+            assert now.messages[:prefix] == before.messages[:prefix]
 
-    def test_the_window_is_used_and_never_exceeded(
-        self, tell: Tell, stretch: float, hidden: int
-    ) -> None:
-        curator = Curator(max_tokens=self.limit)
-        _, curations, reports = talk(curator, Provider(stretch, hidden), tell)
-        assert max(reports) <= self.limit
-        compactions = [at for at, each in enumerate(curations) if each.report.compacted and at > 5]
-        assert len(compactions) >= 2
-        assert min(reports[at - 1] for at in compactions) >= 0.95 * self.limit
-        for curation, reported in zip(curations[6:], reports[6:], strict=True):
-            assert curation.tokens + curation.error <= self.limit
-            if not curation.report.compacted:
-                assert curation.tokens == pytest.approx(reported, rel=0.05, abs=100)
-        beyond = sum(
-            reported > curation.tokens + curation.error
-            for curation, reported in zip(curations[6:], reports[6:], strict=True)
+
+@pytest.mark.parametrize(("factor", "hidden"), [(1.3, 0), (0.9, 500)])
+def test_a_restarted_curator_stays_within_the_limit(factor: float, hidden: int) -> None:
+    provider = Provider(factor, hidden)
+    record, _, _ = run_agent(Curator(max_tokens=4_000), provider, carry)
+    for end in range(40, len(record), 17):
+        if record[end - 1]["role"] != "assistant":
+            assert provider.count(Curator(max_tokens=4_000).curate(record[:end]).messages) <= 4_000
+
+
+def test_reports_of_the_whole_history_neither_exceed_nor_starve_the_view() -> None:
+    """A history that was sent whole so far."""
+
+    provider = Provider(1.2)
+    curator = Curator(max_tokens=5_000)
+    choose, counts = random.Random(1), []
+    record: list[Message] = [{"role": "user", "content": "begin"}]
+    for number in range(1, 150):
+        counts.append(provider.count(curator.curate(record).messages))
+        coming = next_messages(number, choose)
+        carry(None, coming[0], provider.count(record))
+        record += coming
+    assert max(counts) <= 5_000
+    assert min(counts[80:]) > 0.3 * 5_000
+
+
+def test_another_agents_reports_neither_exceed_nor_starve_the_view() -> None:
+    def report_others(_curation: Any, answer: Message, counted: int) -> None:
+        seen.append(counted)
+        carry(None, answer, {3: 4_900, 5: 700}.get(len(seen) % 7, counted))
+
+    seen: list[int] = []
+    _, _, counts = run_agent(Curator(max_tokens=5_000), Provider(1.2), report_others, requests=200)
+    assert max(counts) <= 5_000
+    assert min(counts[80:]) > 0.3 * 5_000
+
+
+@pytest.mark.parametrize("report", [carry, observe])
+@pytest.mark.parametrize(("before", "after"), [(0.85, 1.45), (1.0, 1.4), (1.3, 0.9)])
+def test_a_silent_change_of_the_model_costs_one_request(
+    report: Report, before: float, after: float
+) -> None:
+    """Nobody can know before the first request that is counted so; carried reports are doubted once."""
+
+    def report_and_change(curation: Any, answer: Message, counted: int) -> None:
+        report(curation, answer, counted)
+        seen.append(counted)
+        provider.factor = before if len(seen) < 63 else after
+
+    seen: list[int] = []
+    provider = Provider(before)
+    _, _, counts = run_agent(Curator(max_tokens=5_000), provider, report_and_change, requests=150)
+    over = [number - 63 for number, counted in enumerate(counts) if counted > 5_000]
+    assert over in ([], [0], [1]) if report is carry else over in ([], [0])
+    assert max(counts[-60:]) > 0.8 * 5_000
+
+
+@pytest.mark.parametrize(
+    ("calibration", "usage"),
+    [(None, None), (False, None), (False, {"prompt_tokens": 900}), (None, {"prompt_tokens": 3})],
+)
+def test_counts_are_ours_without_reports_that_can_be_believed(
+    calibration: bool | None, usage: Message | None
+) -> None:
+    def report(_curation: Any, answer: Message, _counted: int) -> None:
+        if usage is not None:
+            answer["usage"] = usage
+
+    curator = Curator(max_tokens=3_000, calibration=calibration)
+    _, curations, _ = run_agent(curator, Provider(), report, requests=50)
+    assert all(each.tokens == count_tokens(each.messages) for each in curations)
+    assert all(each.error is None for each in curations)
+
+
+def test_a_saved_calibration_starts_another_curator() -> None:
+    first = Curator(max_tokens=2_000)
+    messages = [{"role": "user", "content": "word " * 600}]
+    first.curate(messages).observe({"prompt_tokens": 900})
+    assert first.calibration is not None
+    saved = json.loads(json.dumps(first.calibration.to_dict()))
+    second = Curator(max_tokens=2_000, calibration=UsageAnchor.from_dict(saved))
+    assert second.calibration == first.calibration
+    assert second.curate(messages).tokens == 900
+
+
+def test_a_curator_and_a_curation_can_be_pickled() -> None:
+    curator = pickle.loads(pickle.dumps(Curator(max_tokens=500)))
+    curation = pickle.loads(pickle.dumps(curator.curate([{"role": "user", "content": "a"}])))
+    curation.observe({"prompt_tokens": 9})
+    assert curation.error is None
+
+
+def ask_after_a_report(words: int, more_words: int, reported: int) -> list[Message]:
+    """Return a reported question, its answer, and another question."""
+    answer: Message = {"role": "assistant", "content": "ok"}
+    carry(None, answer, reported)
+    question = {"role": "user", "content": "word " * words}
+    return [question, answer, {"role": "user", "content": "word " * more_words}]
+
+
+def test_the_least_view_is_sent_where_it_most_likely_fits() -> None:
+    record = ask_after_a_report(900, 918, 960)
+    curation = Curator(max_tokens=1_000).curate(record)
+    assert curation.messages[-1] is record[-1]
+    assert curation.error is not None
+    assert curation.tokens <= 1_000
+
+
+@pytest.mark.parametrize("reported", range(310, 600, 40))
+def test_a_view_that_cannot_fit_is_refused_with_the_tokens_it_needs(reported: int) -> None:
+    record = ask_after_a_report(290, 990, reported)
+    with pytest.raises(BudgetUnsatisfiableError) as caught:
+        Curator(max_tokens=1_000).curate(record)
+    assert caught.value.needed > 1_000
+    view = Curator(max_tokens=1_000).curate(record, max_tokens=caught.value.needed).messages
+    assert view[-1] is record[-1]
+
+
+def timed_conversation(*, pause_at: int | None = None, timestamps: bool = True) -> list[Message]:
+    """Questions and answers six seconds apart, with one pause of twenty minutes."""
+    clock, messages = 1_700_000_000.0, list[Message]()
+    for number in range(30):
+        clock += 1_200 if number == pause_at else 6
+        messages.append(
+            {"role": "user", "content": f"{number} " + "word " * 40, "timestamp": clock}
         )
-        assert beyond <= 0.01 * len(curations)
-        for before, now in pairwise(curations):
-            if not now.report.compacted:
-                prefix = before.report.prefix_entries
-                assert now.messages[:prefix] == before.messages[:prefix]
+        messages.append({"role": "assistant", "content": f"{number}", "timestamp": clock + 5})
+    if not timestamps:
+        messages = [{k: v for k, v in each.items() if k != "timestamp"} for each in messages]
+    return messages
 
 
-class TestReportsOfSomethingElse:
-    """Usage found in a history need not be about a view of ours."""
-
-    def test_a_history_that_was_sent_whole_so_far(self) -> None:
-        def whole(curation: Any, answer: Message, _reported: int) -> None:
-            record = [entry.root.source for entry in curation.report._record]
-            answer["usage"] = {"prompt_tokens": provider.count(record), "completion_tokens": 9}
-
-        provider = Provider(1.2)
-        _, curations, reports = talk(Curator(max_tokens=5_000), provider, whole)
-        assert provider.count([each.root.source for each in curations[-1].report._record]) > 15_000
-        assert max(reports) <= 5_000
-        assert min(reports[80:]) > 0.35 * 5_000  # a jump may go deeper than low water
-
-    def test_another_agent_that_answers_now_and_then(self) -> None:
-        def mixed(_curation: Any, answer: Message, reported: int) -> None:
-            count = {3: 4_900, 5: 700}.get(len(told) % 7, reported)
-            told.append(count)
-            answer["usage"] = {"prompt_tokens": count, "completion_tokens": 9}
-
-        told: list[int] = []
-        _, _, reports = talk(Curator(max_tokens=5_000), Provider(1.2), mixed)
-        assert max(reports) <= 5_000
-        assert min(reports[80:]) > 0.35 * 5_000
-
-    @pytest.mark.parametrize(("stretch", "hidden"), [(0.9, 0), (1.3, 0), (1.1, 800)])
-    def test_a_history_of_a_larger_budget_is_never_refused(
-        self, stretch: float, hidden: int
-    ) -> None:
-        provider = Provider(stretch, hidden)
-        record, _, _ = talk(Curator(max_tokens=5_000), provider, carried, calls=120)
-        asked = [n for n in range(20, len(record), 7) if record[n - 1]["role"] != "assistant"]
-        for budget in (4_000, 3_000, 2_000):
-            for upto in asked:
-                view = Curator(max_tokens=budget).curate(record[:upto]).messages
-                assert provider.count(view) <= budget
-
-    @pytest.mark.parametrize("tell", [carried, observed])
-    @pytest.mark.parametrize(
-        ("before", "after", "at"),
-        [(1.0, 1.4, 100), (0.85, 1.45, 63), (1.0, 1.4, 84), (1.3, 0.9, 90)],
-    )
-    def test_a_model_that_begins_to_count_otherwise(
-        self, tell: Tell, before: float, after: float, at: int
-    ) -> None:
-        """Nobody can know before the first request that is counted so; the next ones fit.
-
-        Where only messages carry what was reported, one that is within the limit may be another
-        agent's, and the request after it is the one that may be over.
-        """
-
-        def changing(curation: Any, answer: Message, reported: int) -> None:
-            tell(curation, answer, reported)
-            told.append(reported)
-            provider.stretch = before if len(told) < at else after
-
-        told: list[int] = []
-        provider = Provider(before)
-        _, _, reports = talk(Curator(max_tokens=5_000), provider, changing)
-        over = [number - at for number, reported in enumerate(reports) if reported > 5_000]
-        assert over in ([], [0], [1]) if tell is carried else over in ([], [0])
-        assert max(reports[-60:]) > 0.9 * 5_000
-
-
-class TestWithoutUsage:
-    def test_nothing_changes(self) -> None:
-        _, curations, _ = talk(Curator(max_tokens=3_000), Provider(), lambda *_: None, calls=120)
-        _, plain, _ = talk(
-            Curator(max_tokens=3_000, calibration=False), Provider(), lambda *_: None, calls=120
-        )
-        for one, other in zip(curations, plain, strict=True):
-            assert one.messages == other.messages
-            assert one.tokens == other.tokens == count_tokens(one.messages)
-            assert one.error is None
-
-    def test_usage_is_passed_over_when_asked_to(self) -> None:
-        curator = Curator(max_tokens=3_000, calibration=False)
-        _, curations, _ = talk(curator, Provider(1.5), carried, calls=80)
-        curations[-1].observe({"prompt_tokens": 5})
-        assert all(each.error is None for each in curations)
-        assert all(each.tokens == count_tokens(each.messages) for each in curations)
-
-    def test_nonsense_is_not_believed(self) -> None:
-        def wrong(_curation: Any, answer: Message, _reported: int) -> None:
-            answer["usage"] = {"prompt_tokens": 3}
-
-        _, curations, _ = talk(Curator(max_tokens=3_000), Provider(), wrong, calls=60)
-        assert all(each.tokens == count_tokens(each.messages) for each in curations)
-
-
-class TestUsageReports:
-    def test_a_curator_travels(self) -> None:
-        curator = pickle.loads(pickle.dumps(Curator(max_tokens=500)))
-        curation = pickle.loads(pickle.dumps(curator.curate([{"role": "user", "content": "a"}])))
-        curation.observe({"prompt_tokens": 9})
-        assert curation.error is None
-
-    def test_what_must_stay_is_sent_though_it_may_be_too_much(self) -> None:
-        curator = Curator(max_tokens=1_000)
-        said = [{"role": "user", "content": "word " * 900}]
-        curator.curate(said).observe({"prompt_tokens": 960})
-        said += [{"role": "assistant", "content": "ok"}, said[0] | {"content": "word " * 930}]
-        assert curator.curate(said).messages[-1] == said[-1]
-
-    def test_what_cannot_fit_is_refused_in_the_providers_tokens(self) -> None:
-        curator = Curator(max_tokens=1_000)
-        said = [{"role": "user", "content": "word " * 300}]
-        curator.curate(said).observe({"prompt_tokens": 600})
-        said += [{"role": "assistant", "content": "ok"}, {"role": "user", "content": "word " * 900}]
-        with pytest.raises(BudgetUnsatisfiableError) as caught:
-            curator.curate(said)
-        assert caught.value.needed > 1_000
-
-
-def timed(minutes: Sequence[float], size: int = 40) -> list[Message]:
-    """Questions and answers; each question comes so many minutes after the answer before it."""
-    clock, said = 1_700_000_000.0, []
-    for number, wait in enumerate(minutes):
-        clock += wait * 60
-        said.append({"role": "user", "content": f"{number} " + "word " * size, "timestamp": clock})
-        clock += 5
-        said.append({"role": "assistant", "content": f"answer {number}", "timestamp": clock})
-    return said
-
-
-def compactions(curator: Curator, said: Sequence[Message], **options: Any) -> list[int]:
-    ends = range(1, len(said) + 1, 2)
-    return [end // 2 for end in ends if curator.curate(said[:end], **options).report.compacted]
+def compactions(curator: Curator, messages: Sequence[Message]) -> list[int]:
+    ends = range(1, len(messages) + 1, 2)
+    return [end // 2 for end in ends if curator.curate(messages[:end]).report.compacted]
 
 
 class TestClock:
-    def test_a_cold_cache_is_used(self) -> None:
-        pauses = [0.1] * 30
-        curator = Curator(max_tokens=2_000, provider="anthropic")
-        warm = compactions(curator, timed(pauses))
-        pauses[25] = 20
-        cold = compactions(Curator(max_tokens=2_000, provider="anthropic"), timed(pauses))
-        assert 25 not in warm
-        assert 25 in cold
+    def make_curator(self, max_tokens: int = 2_000) -> Curator:
+        return Curator(max_tokens=max_tokens, provider="anthropic")
 
-    def test_a_view_that_has_room_stays(self) -> None:
-        pauses = [0.1, 0.1, 90, 0.1, 90]
-        assert compactions(Curator(max_tokens=2_000), timed(pauses)) == []
+    def test_a_pause_in_the_message_times_compacts(self) -> None:
+        assert 25 not in compactions(self.make_curator(), timed_conversation())
+        assert 25 in compactions(self.make_curator(), timed_conversation(pause_at=25))
 
-    def test_the_cut_does_not_move_back_afterwards(self) -> None:
-        pauses = [0.1] * 30
-        pauses[25] = 20
-        said = timed(pauses)
-        curator = Curator(max_tokens=2_000, provider="anthropic")
-        cuts = [curator.curate(said[:end]).report.cut for end in range(1, len(said), 2)]
+    def test_a_small_view_stays_after_a_pause(self) -> None:
+        assert compactions(self.make_curator(20_000), timed_conversation(pause_at=25)) == []
+
+    def test_the_cutoff_never_moves_back_after_a_pause(self) -> None:
+        messages, curator = timed_conversation(pause_at=25), self.make_curator()
+        cuts = [curator.curate(messages[:end]).report.cut for end in range(1, len(messages), 2)]
         assert cuts == sorted(cuts)
 
-    def test_what_the_caller_says_is_remembered(self) -> None:
-        said = [{k: v for k, v in each.items() if k != "timestamp"} for each in timed([1] * 30)]
-        curator = Curator(max_tokens=2_000, provider="anthropic")
-        compactions(curator, said[:50])
-        before = curator.curate(said[:51])
-        after = curator.curate(said[:51], idle=400)
-        assert not before.report.compacted
+    def test_an_idle_time_that_the_caller_names_compacts_and_is_remembered(self) -> None:
+        messages, curator = timed_conversation(timestamps=False), self.make_curator()
+        before = curator.curate(messages[:51])
+        assert curator.curate(messages[:51], idle=200).messages == before.messages
+        after = curator.curate(messages[:51], idle=400)
         assert after.report.compacted
-        assert curator.curate(said[:53]).report.cut == after.report.cut
-        assert not curator.curate(said[:53]).report.compacted
+        assert not before.report.compacted
+        following = curator.curate(messages[:53])
+        assert following.report.cut == after.report.cut > before.report.cut
+        assert not following.report.compacted
 
-    def test_a_short_pause_is_none(self) -> None:
-        said = [{k: v for k, v in each.items() if k != "timestamp"} for each in timed([1] * 30)]
-        curator = Curator(max_tokens=2_000, provider="anthropic")
-        assert curator.curate(said[:51], idle=200).messages == curator.curate(said[:51]).messages
-
-    def test_nobody_looks_at_the_wall_clock(self) -> None:
-        pauses = [0.1] * 30
-        pauses[25] = 20
-        said = timed(pauses)
-        one, two = (Curator(max_tokens=2_000, provider="anthropic") for _ in range(2))
-        views = [one.curate(said[:end]).messages for end in range(1, len(said), 2)]
-        assert two.curate(said[:51]).messages == views[25]
-        assert two.curate(said[:59]).messages == views[29]
+    def test_message_times_alone_decide_whatever_the_wall_clock_says(self) -> None:
+        messages, curator = timed_conversation(pause_at=25), self.make_curator()
+        views = [curator.curate(messages[:end]).messages for end in range(1, len(messages), 2)]
+        for end in (51, 59):
+            assert self.make_curator().curate(messages[:end]).messages == views[end // 2]
 
 
-class TestViewsThatHadToBeShorter:
-    """A message that carries a usage does not say what was shown; the fold has to know."""
+@pytest.mark.parametrize("factor", [1.2, 1.5])
+@pytest.mark.parametrize("limit", [1_500, 2_500])
+def test_views_as_full_as_possible_fit_the_providers_limit(factor: float, limit: int) -> None:
+    curator = Curator(max_tokens=limit, compact_to=1.0)
+    _, _, counts = run_agent(curator, Provider(factor), carry, requests=60)
+    assert max(counts[4:]) <= limit
 
-    @pytest.mark.parametrize("stretch", [1.2, 1.5])
-    @pytest.mark.parametrize("limit", [1_500, 2_500])
-    def test_a_jump_that_keeps_as_much_as_fits(self, stretch: float, limit: int) -> None:
-        curator = Curator(max_tokens=limit, compact_to=1.0)
-        _, _, reports = talk(curator, Provider(stretch), carried, calls=60)
-        assert max(reports[4:]) <= limit
 
-    @pytest.mark.parametrize("stretch", [1.3, 1.5])
-    def test_an_exchange_that_is_squeezed(self, stretch: float) -> None:
-        limit, choose = 2_000, random.Random(1)
-        provider, curator = Provider(stretch), Curator(max_tokens=limit)
-        record: list[Message] = [{"role": "user", "content": "look at everything"}]
-        reports = []
-        for number in range(30):
-            curation = curator.curate(record)
-            reports.append(provider.count(curation.messages))
-            names = [f"c{number}-{at}" for at in range(4 if number % 4 == 3 else 1)]
-            calls = [{"id": name, "type": "function",
-                      "function": {"name": "look", "arguments": "{}"}} for name in names]  # fmt: skip
-            answer: Message = {"role": "assistant", "content": None, "tool_calls": calls}
-            carried(curation, answer, reports[-1])
-            text = choose.choice(KINDS) * 8
-            record += [answer]
-            record += [{"role": "tool", "tool_call_id": each, "content": text} for each in names]
-        assert max(reports[4:]) <= limit
-
-    def test_what_is_needed_by_the_counts_of_the_provider_works(self) -> None:
-        for reported in range(60, 120):
-            answer: Message = {"role": "assistant", "content": "yes"}
-            answer["usage"] = {"prompt_tokens": reported, "completion_tokens": 9}
-            record = [{"role": "user", "content": "may I? " * 12}, answer]
-            record.append({"role": "user", "content": "then tell me " * 150})
-            with pytest.raises(BudgetUnsatisfiableError) as caught:
-                Curator(max_tokens=300).curate(record)
-            view = Curator(max_tokens=300).curate(record, max_tokens=caught.value.needed)
-            assert view.messages[-1] is record[-1]
+@pytest.mark.parametrize("factor", [1.3, 1.5])
+def test_exchanges_that_are_shrunk_fit_the_providers_limit(factor: float) -> None:
+    limit, choose = 2_000, random.Random(1)
+    provider, curator = Provider(factor), Curator(max_tokens=limit)
+    record: list[Message] = [{"role": "user", "content": "look at everything"}]
+    counts = []
+    for number in range(30):
+        counts.append(provider.count(curator.curate(record).messages))
+        names = [f"c{number}-{at}" for at in range(4 if number % 4 == 3 else 1)]
+        function = {"name": "look", "arguments": "{}"}
+        calls = [{"id": name, "type": "function", "function": function} for name in names]
+        answer: Message = {"role": "assistant", "content": None, "tool_calls": calls}
+        carry(None, answer, counts[-1])
+        text = choose.choice(KINDS) * 8
+        record += [answer]
+        record += [{"role": "tool", "tool_call_id": each, "content": text} for each in names]
+    assert max(counts[4:]) <= limit

@@ -85,16 +85,12 @@ def apply(
     return record, left, steps
 
 
-class TestCurationContext:
-    def test_a_counter_alone_is_enough_and_none_is_needed(self) -> None:
-        (entry,) = entries([user("hello")])
-        given, default = CurationContext(HeuristicCounter()), CurationContext(session="s")
-        assert given.count_entry(entry) == HeuristicCounter().count_entry(entry)
-        assert default.count_entry(entry) == default.counter.count_entry(entry) > 0
-
-    def test_a_given_count_is_used(self) -> None:
-        context = CurationContext(HeuristicCounter(), count_entry=lambda entry: 7)
-        assert context.count_entry(entries([user("hello")])[0]) == 7
+def test_a_context_counts_with_its_counter_unless_a_count_is_given() -> None:
+    (entry,) = entries([user("hello")])
+    given, default = CurationContext(HeuristicCounter()), CurationContext(session="s")
+    assert given.count_entry(entry) == HeuristicCounter().count_entry(entry)
+    assert default.count_entry(entry) == default.counter.count_entry(entry) > 0
+    assert CurationContext(count_entry=lambda entry: 7).count_entry(entry) == 7
 
 
 class TestMessageManagers:
@@ -169,14 +165,15 @@ class TestApplyManagers:
         assert all(one is other for one, other in zip(left, record, strict=True))
         assert [step.name for step in steps] == ["EntryManager"]
 
-    def test_system_entries_and_the_latest_user_entry_come_back(self) -> None:
-        _, left, steps = apply(lambda given: [], [*CONVERSATION, assistant("d")])
-        assert texts(left) == ["s", "c"]
+    @pytest.mark.parametrize(
+        ("last", "expected"), [(None, ["s", "c"]), (3, ["s", "x " * 50, "b", "c"])]
+    )
+    def test_system_the_latest_user_and_the_last_n_entries_come_back(
+        self, last: int | None, expected: list[str]
+    ) -> None:
+        _, left, steps = apply(lambda given: [], CONVERSATION, preserve_last_n=last)
+        assert texts(left) == expected
         assert steps[0].entries == []
-
-    def test_the_last_n_entries_come_back(self) -> None:
-        _, left, _ = apply(lambda given: [], CONVERSATION, preserve_last_n=3)
-        assert texts(left) == ["s", "x " * 50, "b", "c"]
 
     def test_a_pinned_entry_comes_back_with_its_exchange(self) -> None:
         def pin(given: Any) -> Any:
@@ -198,11 +195,9 @@ class TestApplyManagers:
         assert left[0].pinned
         assert len(steps[1].entries) == 1
 
-    def test_order_and_duplicates_are_mended(self) -> None:
+    def test_order_and_duplicates_are_mended_and_a_note_stays_behind_its_predecessor(self) -> None:
         _, left, _ = apply(lambda given: [*reversed(given), given[1]], CONVERSATION)
         assert texts(left) == texts(entries(CONVERSATION))
-
-    def test_an_invented_entry_stays_behind_its_predecessor(self) -> None:
         note = ConversationEntry(entries([user("x")])[0].role, "note", origin="note")
         _, left, _ = apply(lambda given: [given[4], note, given[5]], CONVERSATION)
         assert texts(left) == ["s", "b", "note", "c"]
@@ -284,6 +279,5 @@ class TestObservableManager:
         bus, events = EventBus(), list[HistoryCurated]()
         bus.subscribe(HistoryCurated, events.append)
         manager = ObservableManager(AsyncManager(), bus)  # type: ignore[arg-type]
-        record = entries([user("1"), user("2")])
-        await manager.acurate(record, context=CurationContext(HeuristicCounter()))
+        await manager.acurate(entries([user("1"), user("2")]), context=CurationContext())
         assert events[0].actions == {"dropped": 1, "kept": 1}

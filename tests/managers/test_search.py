@@ -11,7 +11,6 @@ from history_curator.errors import ConfigurationError
 from history_curator.managers import Bm25Scorer
 from history_curator.managers.relevance import build_query, leans_on_last_turn
 from history_curator.managers.search import (
-    MEMO_CHARS,
     name_speaker,
     quote_entry,
     rank_positions,
@@ -61,24 +60,6 @@ class TestBm25Scorer:
         once, thrice = Bm25Scorer(b=0.0).score("dog", ["dog", "dog dog dogs"])
         assert thrice > once
 
-    def test_a_growing_conversation_costs_what_is_new(self) -> None:
-        texts = [
-            f"message {n} tells about topic{n} and the weather of day {n}" for n in range(6_000)
-        ]
-        scorer = Bm25Scorer()
-        started = process_time()
-        scorer.score("topic17", texts)
-        first = process_time() - started
-        started = process_time()
-        scorer.score("topic18", [*texts, "one more"])
-        assert process_time() - started < first / 3
-
-    def test_the_memo_is_bounded(self) -> None:
-        scorer = Bm25Scorer()
-        for number in range(20):
-            scorer.score("dog", [f"{number} " + "word " * (MEMO_CHARS // 60)])
-        assert sum(len(terms) for _, terms in scorer._memo.values()) <= MEMO_CHARS
-
 
 class TestTerms:
     @pytest.mark.parametrize(
@@ -105,18 +86,28 @@ class TestTerms:
         assert split_terms("A" * 100_000) == []
 
 
-class TestSpreading:
-    def test_a_match_gives_to_both_sides(self) -> None:
-        assert spread_scores([0.0, 0.0, 2.0, 0.0], [False] * 4) == [0.6, 1.0, 2.0, 1.0]
+@pytest.mark.parametrize(
+    ("scores", "asks", "expected"),
+    [
+        ([0.0, 0.0, 2.0, 0.0], [False] * 4, [0.6, 1.0, 2.0, 1.0]),
+        ([2.0, 0.0], [True, False], [2.0, 1.4]),
+    ],
+    ids=["to both sides", "more behind a question"],
+)
+def test_a_match_gives_to_its_neighbours(
+    scores: list[float], asks: list[bool], expected: list[float]
+) -> None:
+    assert spread_scores(scores, asks) == expected
 
-    def test_a_match_that_asks_gives_more_to_the_next_text(self) -> None:
-        assert spread_scores([2.0, 0.0], [True, False]) == [2.0, 1.4]
 
-    def test_of_equal_scores_the_shorter_comes_first(self) -> None:
-        assert rank_positions([1.0, 0.0, 1.0], [5_000, 1, 50]) == [2, 0]
-
-    def test_a_much_better_match_beats_a_shorter_one(self) -> None:
-        assert rank_positions([9.0, 1.0], [500, 100]) == [0, 1]
+@pytest.mark.parametrize(
+    ("scores", "sizes", "expected"),
+    [([1.0, 0.0, 1.0], [5_000, 1, 50], [2, 0]), ([9.0, 1.0], [500, 100], [0, 1])],
+)
+def test_relevance_is_ranked_against_length(
+    scores: list[float], sizes: list[int], expected: list[int]
+) -> None:
+    assert rank_positions(scores, sizes) == expected
 
 
 class TestScoreEntries:
@@ -165,20 +156,7 @@ class TestQuoting:
 
 
 class TestQuery:
-    @pytest.mark.parametrize(
-        "said",
-        [
-            "yes",
-            "Oslo",
-            "the second one, please",
-            "And who paid?",
-            "what about the hotel?",
-            "When was that?",
-            "Why did she leave?",
-            "What colour?",
-            "",
-        ],
-    )
+    @pytest.mark.parametrize("said", ["yes", "Oslo", "And who paid?", "When was that?", ""])
     def test_a_short_message_leans_on_the_last_turn(self, said: str) -> None:
         assert leans_on_last_turn(said)
 
@@ -186,7 +164,6 @@ class TestQuery:
         "said",
         [
             "What is the colour of my kitchen?",
-            "Which cities did I visit?",
             "Who is Jill?",
             "What did Melanie do after her charity race?",
             "I would like to talk about the budget of the new project now",
@@ -196,17 +173,23 @@ class TestQuery:
     def test_a_whole_question_stands_by_itself(self, said: str) -> None:
         assert not leans_on_last_turn(said)
 
-    def test_a_follow_up_is_read_with_the_question_before(self) -> None:
-        said = [user("When is my sister's wedding?"), assistant("In June."), user("And who comes?")]
-        assert build_query(said, 2) == {"When is my sister's wedding?": 0.5, "And who comes?": 1.0}
-
-    def test_a_reply_is_read_with_the_assistants_last_question(self) -> None:
-        said = [user("Book a flight"), assistant("Sure. From where? To where?"), user("Oslo")]
-        assert build_query(said, 2) == {"To where?": 0.5, "Book a flight": 0.5, "Oslo": 1.0}
-
-    def test_a_question_about_to_be_asked_is_read_the_same_way(self) -> None:
-        said = [user("When is my sister's wedding?"), assistant("In June.")]
-        assert build_query(said, 2, "where?") == build_query([*said, user("where?")], 2)
-
-    def test_the_question_itself_counts_most(self) -> None:
-        assert build_query([user("hm"), assistant("ok?"), user("hm")], 2) == {"hm": 1.0, "ok?": 0.5}
+    @pytest.mark.parametrize(
+        ("said", "expected"),
+        [
+            (
+                ["When is my sister's wedding?", "In June.", "And who comes?"],
+                {"When is my sister's wedding?": 0.5, "And who comes?": 1.0},
+            ),
+            (
+                ["Book a flight", "Sure. From where? To where?", "Oslo"],
+                {"To where?": 0.5, "Book a flight": 0.5, "Oslo": 1.0},
+            ),
+            (["hm", "ok?", "hm"], {"hm": 1.0, "ok?": 0.5}),
+        ],
+    )
+    def test_a_reply_is_read_with_the_turn_before(
+        self, said: list[str], expected: dict[str, float]
+    ) -> None:
+        turn = [user(said[0]), assistant(said[1])]
+        assert build_query([*turn, user(said[2])], 2) == expected
+        assert build_query(turn, 2, said[2]) == expected

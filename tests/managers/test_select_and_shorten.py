@@ -26,7 +26,6 @@ from history_curator.managers import (
     ToolResultTruncator,
     TurnRetentionManager,
 )
-from history_curator.managers.select import is_standing_rule
 from history_curator.tokens import HeuristicCounter
 from tests.support.messages import (
     Message,
@@ -126,39 +125,27 @@ class TestEveryManager:
 
 
 class TestSlidingWindowManager:
-    def test_system_and_the_last_entries_stay(self) -> None:
-        said = [system("s"), user("1"), assistant("2"), user("3"), assistant("4"), user("5")]
-        assert texts(curated(SlidingWindowManager(3), said)) == ["s", "3", "4", "5"]
+    @pytest.mark.parametrize(
+        ("size", "said", "expected"),
+        [
+            (2, [system("s"), user("1"), assistant("2"), user("3")], ["s", "2", "3"]),
+            (1, [system("a"), user("1"), system("b"), user("2")], ["a", "b", "2"]),
+            (0, [system("s"), user("1")], ["s"]),
+            (4, [user("1"), *exchange("c1", "c2"), user("2"), user("3")], ["2", "3"]),
+            (2, [user("1"), *exchange("c", "d")], [None, "found", "found"]),
+            (3, [call("c"), user("1"), user("2"), result("c", "late"), user("3")], list("123")),
+        ],
+        ids=["last", "system", "zero", "an exchange is whole", "newest exchange", "late result"],
+    )
+    def test_system_and_the_last_entries_stay(
+        self, size: int, said: list[Message], expected: list[str | None]
+    ) -> None:
+        assert texts(curated(SlidingWindowManager(size), said)) == expected
 
-    def test_several_system_messages_all_stay(self) -> None:
-        said = [system("a"), user("1"), system("b"), user("2"), user("3")]
-        assert texts(curated(SlidingWindowManager(1), said)) == ["a", "b", "3"]
-
-    def test_a_window_of_zero_keeps_the_system_message(self) -> None:
-        assert texts(curated(SlidingWindowManager(0), [system("s"), user("1")])) == ["s"]
-
-    def test_an_exchange_that_does_not_fit_is_left_out_whole(self) -> None:
-        said = [user("1"), *exchange("c1", "c2"), user("2"), user("3")]
-        assert texts(curated(SlidingWindowManager(4), said)) == ["2", "3"]
-
-    def test_the_newest_exchange_is_whole_even_when_larger_than_the_window(self) -> None:
-        said = [user("1"), *exchange("c1", "c2", "c3")]
-        kept = curated(SlidingWindowManager(2), said)
-        assert [entry.role.value for entry in kept] == ["assistant", "tool", "tool", "tool"]
-
-    def test_a_late_result_goes_with_its_call(self) -> None:
-        said = [call("c1"), user("1"), user("2"), result("c1", "late"), user("3")]
-        assert texts(curated(SlidingWindowManager(3), said)) == ["1", "2", "3"]
-
-    def test_preserve_last_n_widens_the_window(self) -> None:
-        said = [user(str(number)) for number in range(6)]
-        assert texts(curated(SlidingWindowManager(1), said, preserve_last_n=3)) == ["3", "4", "5"]
-
-    def test_the_reason_for_each_missing_entry_is_given(self) -> None:
-        told = context()
-        said = entries([user("1"), user("2")])
-        SlidingWindowManager(1).curate(said, context=told)
-        assert "window" in told.reasons[id(said[0])]
+    def test_preserve_last_n_widens_the_window_and_a_reason_is_given(self) -> None:
+        said, wider = entries([user(number) for number in "012345"]), context(preserve_last_n=3)
+        assert texts(SlidingWindowManager(1).curate(said, context=wider)) == ["3", "4", "5"]
+        assert "window" in wider.reasons[id(said[0])]
 
     @pytest.mark.parametrize("size", [-1, 1.5, True, "3"])
     def test_a_size_that_is_no_count_is_refused(self, size: Any) -> None:
@@ -174,13 +161,13 @@ class TestToolResultTruncator:
         assert kept[2].content == "r" * (40 - len("\n... [truncated]")) + "\n... [truncated]"
         assert (kept[2].truncated, kept[2].original_length) == (True, 99)
 
-    def test_the_default_limit_is_two_thousand_characters(self) -> None:
+    def test_limits_are_in_characters_or_tokens(self) -> None:
         kept = curated(ToolResultTruncator(), exchange("c1", text="r" * 9_000))
         assert len(kept[1].content or "") == 2_000
-
-    def test_a_limit_in_tokens_holds(self) -> None:
         kept = curated(ToolResultTruncator(max_tokens=25), exchange("c1", text="word " * 900))
         assert COUNTER.count(kept[1].content or "") <= 25
+        with pytest.raises(ConfigurationError, match="not both"):
+            ToolResultTruncator(max_length=1, max_tokens=1)
 
     @pytest.mark.parametrize(("keep", "ends"), [("head", "0…"), ("tail", "…9"), ("both", "0…9")])
     def test_the_part_asked_for_stays(self, keep: Any, ends: str) -> None:
@@ -191,10 +178,6 @@ class TestToolResultTruncator:
         both = ComposedManager((ToolResultTruncator(100), ToolResultTruncator(50)))
         kept = curated(both, exchange("c1", text="r" * 999))
         assert (len(kept[1].content or ""), kept[1].original_length) == (50, 999)
-
-    def test_two_limits_at_once_are_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="not both"):
-            ToolResultTruncator(max_length=1, max_tokens=1)
 
     def test_other_fields_of_the_message_survive(self) -> None:
         said = [user(), call("c1"), result("c1", "r" * 99, name="look")]
@@ -207,43 +190,38 @@ class TestToolResultClearer:
     SAID: ClassVar[list[Message]] = [user("go")] + [
         m for n in range(5) for m in exchange(f"c{n}", text=f"{n}" * 60)
     ]
+    EXCLUDED: ClassVar[list[Message]] = [
+        *exchange("a", text="x" * 60, name="policy"),
+        *exchange("b", text="y" * 60),
+    ]
+    REUSED: ClassVar[list[Message]] = [
+        *exchange("c1", text="old " * 20),
+        *exchange("c1", text="new " * 20),
+    ]
 
-    def cleared(self, manager: ToolResultClearer, said: list[Message] | None = None) -> list[bool]:
-        kept = curated(manager, said or self.SAID)
-        return [
-            entry.content == manager.placeholder for entry in kept if entry.role.value == "tool"
-        ]
-
-    def test_the_newest_results_stay(self) -> None:
-        assert self.cleared(ToolResultClearer(keep=2)) == [True, True, True, False, False]
-
-    def test_results_are_cleared_in_batches(self) -> None:
-        assert self.cleared(ToolResultClearer(keep=1, batch=3)) == [True, True, True, False, False]
-        assert self.cleared(ToolResultClearer(keep=3, batch=3)) == [False] * 5
-
-    def test_excluded_tools_are_left_alone(self) -> None:
-        said = [*exchange("a", text="x" * 60, name="policy"), *exchange("b", text="y" * 60)]
-        assert self.cleared(ToolResultClearer(keep=0, exclude_tools=("policy",)), said) == [
-            False,
-            True,
-        ]
-        assert self.cleared(ToolResultClearer(keep=0, exclude_tools="policy"), said) == [
-            False,
-            True,
-        ]
+    @pytest.mark.parametrize(
+        ("manager", "said", "expected"),
+        [
+            (ToolResultClearer(keep=2), SAID, [True, True, True, False, False]),
+            (ToolResultClearer(keep=1, batch=3), SAID, [True, True, True, False, False]),
+            (ToolResultClearer(keep=3, batch=3), SAID, [False] * 5),
+            (ToolResultClearer(keep=0, exclude_tools=("policy",)), EXCLUDED, [False, True]),
+            (ToolResultClearer(keep=0, exclude_tools="policy"), EXCLUDED, [False, True]),
+            (ToolResultClearer(keep=0), exchange("c1", text="ok"), [False]),
+            (ToolResultClearer(keep=1), REUSED, [True, False]),
+        ],
+    )
+    def test_old_results_of_other_tools_are_cleared(
+        self, manager: ToolResultClearer, said: list[Message], expected: list[bool]
+    ) -> None:
+        results = [entry for entry in curated(manager, said) if entry.role is MessageRole.TOOL]
+        assert [entry.content == manager.placeholder for entry in results] == expected
 
     def test_arguments_are_emptied_with_their_results(self) -> None:
         said = [call("c1", "c2", query="long"), result("c1", "x" * 60), result("c2", "y" * 60)]
         kept = curated(ToolResultClearer(keep=1, clear_inputs=True), said)
         assert [one.arguments for one in kept[0].tool_calls or ()] == ["{}", '{"query": "long"}']
         assert [one.id for one in kept[0].tool_calls or ()] == ["c1", "c2"]
-
-    def test_a_short_result_is_not_worth_clearing(self) -> None:
-        assert self.cleared(ToolResultClearer(keep=0), exchange("c1", text="ok")) == [False]
-
-    def test_reused_ids_are_told_apart(self) -> None:
-        said = [*exchange("c1", text="old " * 20), *exchange("c1", text="new " * 20)]
-        assert self.cleared(ToolResultClearer(keep=1), said) == [True, False]
 
 
 class TestTurnRetentionManager:
@@ -275,22 +253,27 @@ class TestTurnRetentionManager:
         before = entries(self.SAID)
         assert TurnRetentionManager(3).curate(before, context=context()) == before
 
-    def test_the_turn_being_answered_is_kept_even_with_zero(self) -> None:
-        said = [user("one"), *exchange("c1"), assistant("1"), user("two"), *exchange("c2")]
-        kept = curated(TurnRetentionManager(0), said)
-        assert texts(kept) == ["one", "1", "two", None, "found"]
-
-    def test_an_answered_turn_is_reduced_with_zero(self) -> None:
-        assert texts(
-            curated(TurnRetentionManager(0), [user("q"), *exchange("c"), assistant("a")])
-        ) == [
-            "q",
-            "a",
-        ]
-
-    def test_a_late_result_goes_with_its_old_call(self) -> None:
-        said = [user("one"), call("c1"), user("two"), result("c1", "late"), assistant("a")]
-        assert texts(curated(TurnRetentionManager(1), said)) == ["one", "two", "a"]
+    @pytest.mark.parametrize(
+        ("turns", "said", "expected"),
+        [
+            (
+                0,
+                [user("one"), *exchange("c1"), assistant("1"), user("two"), *exchange("c2")],
+                ["one", "1", "two", None, "found"],
+            ),
+            (0, [user("q"), *exchange("c"), assistant("a")], ["q", "a"]),
+            (
+                1,
+                [user("one"), call("c1"), user("two"), result("c1", "late"), assistant("a")],
+                ["one", "two", "a"],
+            ),
+        ],
+        ids=["being answered", "answered", "a late result"],
+    )
+    def test_only_a_turn_that_is_over_is_reduced(
+        self, turns: int, said: list[Message], expected: list[str | None]
+    ) -> None:
+        assert texts(curated(TurnRetentionManager(turns), said)) == expected
 
 
 class TestRoleTruncator:
@@ -363,20 +346,21 @@ class TestPinManager:
         assert curation.tokens <= 800
 
     @pytest.mark.parametrize(
-        "text",
-        ["Always answer in French", "ok. Never do that", "from now on, use tabs", "I prefer tea."],
+        ("text", "is_rule"),
+        [
+            ("Always answer in French", True),
+            ("ok. Never do that", True),
+            ("from now on, use tabs", True),
+            ("I prefer tea.", True),
+            ("it has always been so", False),
+            ("I never said that", False),
+            ("", False),
+            ("\n" * 1_900 + "so", False),
+        ],
     )
-    def test_standing_rules_are_recognised(self, text: str) -> None:
-        assert is_standing_rule(ConversationEntry(MessageRole.USER, text))
-
-    @pytest.mark.parametrize(
-        "text", ["it has always been so", "I never said that", "", "hello", "\n" * 1_900 + "so"]
-    )
-    def test_statements_are_no_standing_rules(self, text: str) -> None:
-        assert not is_standing_rule(ConversationEntry(MessageRole.USER, text))
-
-    def test_only_the_user_states_rules(self) -> None:
-        assert not is_standing_rule(ConversationEntry(MessageRole.ASSISTANT, "Always be kind"))
+    def test_only_standing_rules_of_the_user_are_pinned(self, text: str, is_rule: bool) -> None:
+        pinned = [entry.pinned for entry in curated(PinManager(), [user(text), assistant(text)])]
+        assert pinned == [is_rule, False]
 
 
 class TestTokenBudgetManager:

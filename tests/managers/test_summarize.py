@@ -6,14 +6,13 @@ import asyncio
 import re
 from collections.abc import Iterator
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from history_curator import ConfigurationError, Curator, SummarizingManager
 from history_curator.managers import keeping_summaries
-from history_curator.managers.summarize import DEFAULT_PROMPT, resolve_summarizer, split_text
+from history_curator.managers.summarize import DEFAULT_PROMPT, split_text
 from history_curator.run_steps import run_sync
 from history_curator.tokens import get_counter
 from tests.support.guarantees import curate_and_check
@@ -158,24 +157,14 @@ class Rolling:
 
 
 class TestRolling:
-    def test_all_texts_take_one_prompt_where_it_holds_them(self) -> None:
+    def test_only_new_texts_are_summarised_and_none_twice(self) -> None:
         fold = Rolling()
-        assert fold(*UNITS) == "summary 1"
-        assert all(text in fold.prompts[0] for text in UNITS)
-
-    def test_only_new_texts_are_summarised(self) -> None:
-        fold = Rolling()
-        fold(*UNITS[:8])
+        assert fold(*UNITS[:8]) == "summary 1"
+        assert all(text in fold.prompts[0] for text in UNITS[:8])
         assert fold(*UNITS) == "summary 2"
         assert fold.prompts[1].startswith("summary 1|user: fact 8")
         assert "fact 7" not in fold.prompts[1]
-
-    def test_no_text_is_summarised_twice(self) -> None:
-        fold = Rolling()
-        fold(*UNITS[:8])
-        fold(*UNITS)
-        assert fold(*UNITS) == "summary 2"
-        assert fold(*UNITS[:8]) == "summary 1"
+        assert (fold(*UNITS), fold(*UNITS[:8])) == ("summary 2", "summary 1")
         assert len(fold.prompts) == 2
 
     def test_many_texts_take_several_prompts_within_the_limit(self) -> None:
@@ -200,21 +189,9 @@ class TestRolling:
         assert fold.prompts[2].startswith(f"{mine}|")
         assert fold.prompts[3].startswith(f"{theirs}|")
 
-    def test_many_conversations_with_one_beginning_each_find_their_summary(self) -> None:
-        fold = Rolling()
-        for number in range(50):
-            fold("user: hi", f"user: tenant {number}")
-        fold("user: hi", "user: tenant 0", "user: more")
-        assert fold.prompts[-1] == "summary 1|user: more"
-
     def test_a_text_that_ends_where_another_begins_is_another_text(self) -> None:
         fold = Rolling()
         assert fold("one", "b\0c") != fold("one\0b", "c")
-
-    def test_no_texts_have_no_summary(self) -> None:
-        fold = Rolling()
-        assert fold() == ""
-        assert fold.prompts == []
 
 
 class TestKeepingSummaries:
@@ -227,36 +204,46 @@ class TestKeepingSummaries:
             assert len(fold.prompts) == expected
 
     def test_a_cache_of_the_manager_comes_first(self) -> None:
-        stored: dict[str, str] = {}
-        cache: dict[str, str] = {}
+        stored, cache = dict[str, str](), dict[str, str]()
         with keeping_summaries(stored):
             Rolling(cache=cache)(*UNITS)
         assert cache
         assert not stored
 
 
+def fail(prompt: str) -> str:
+    raise TimeoutError("no answer")
+
+
+async def fail_later(prompt: str) -> str:
+    raise TimeoutError("no answer")
+
+
+def run_out(prompt: str) -> str:
+    return next(iter(()))
+
+
 class TestFailure:
-    @pytest.mark.parametrize("answer", [None, "", "   ", 42])
-    def test_no_usable_answer_falls_back_and_says_so(self, answer: Any) -> None:
-        curator = Curator(SummarizingManager(lambda prompt: answer), max_tokens=1_000)
-        curation = curator.curate(talk(40))
-        assert summaries(curation.messages) == []
-        assert curation.tokens <= 1_000
-        assert any("summary failed" in warning for warning in curation.report.warnings)
-
-    def test_a_raising_model_does_not_stop_the_conversation(self) -> None:
-        def broken(prompt: str) -> str:
-            raise TimeoutError("no answer")
-
+    @pytest.mark.parametrize(
+        ("model", "error"),
+        [
+            (lambda prompt: None, "ValueError"),
+            (lambda prompt: "   ", "ValueError"),
+            (lambda prompt: 42, "ValueError"),
+            (fail, "TimeoutError"),
+            (fail_later, "TimeoutError"),
+            (run_out, "RuntimeError"),
+        ],
+        ids=["none", "blank", "number", "raises", "raises later", "stops"],
+    )
+    def test_a_model_that_fails_does_not_stop_the_conversation(
+        self, model: Any, error: str
+    ) -> None:
         plain = Curator(max_tokens=1_000).curate(talk(40)).messages
-        curation = Curator(SummarizingManager(broken), max_tokens=1_000).curate(talk(40))
+        curation = Curator(SummarizingManager(model), max_tokens=1_000).curate(talk(40))
         assert curation.messages == plain
-        assert any("failed (TimeoutError)" in warning for warning in curation.report.warnings)
-
-    def test_an_exhausted_script_counts_as_a_failure(self) -> None:
-        answers: Iterator[str] = iter(())
-        curator = Curator(SummarizingManager(lambda prompt: next(answers)), max_tokens=1_000)
-        assert curator.curate(talk(40)).report.warnings
+        (warning,) = curation.report.warnings
+        assert f"summary failed ({error})" in warning
 
     def test_a_failed_summary_is_tried_again_on_the_next_call(self) -> None:
         answers: Iterator[Any] = iter([None])
@@ -276,21 +263,16 @@ class TestFailure:
 
 
 class TestModels:
-    def test_a_langchain_model_is_invoked(self) -> None:
+    @pytest.mark.parametrize("content", ["in words", [{"type": "text", "text": "in words"}]])
+    @pytest.mark.parametrize("awaited", [True, False])
+    async def test_a_langchain_model_is_invoked(self, awaited: bool, content: Any) -> None:
         models = pytest.importorskip("langchain_core.language_models")
         messages = pytest.importorskip("langchain_core.messages")
-        answers = iter([messages.AIMessage("from langchain")] * 50)
+        answers = iter([messages.AIMessage(content)] * 50)
         model = models.GenericFakeChatModel(messages=answers)
-        view = Curator(SummarizingManager(model), max_tokens=1_000).curate(talk(40)).messages
-        assert "from langchain" in summaries(view)[0]
-
-    async def test_a_langchain_model_is_awaited(self) -> None:
-        models = pytest.importorskip("langchain_core.language_models")
-        messages = pytest.importorskip("langchain_core.messages")
-        answers = iter([messages.AIMessage([{"type": "text", "text": "in blocks"}])] * 50)
-        model = models.GenericFakeChatModel(messages=answers)
-        curation = await Curator(SummarizingManager(model), max_tokens=1_000).acurate(talk(40))
-        assert "in blocks" in summaries(curation.messages)[0]
+        curator = Curator(SummarizingManager(model), max_tokens=1_000)
+        view = (await curator.acurate(talk(40))) if awaited else curator.curate(talk(40))
+        assert "in words" in summaries(view.messages)[0]
 
     @pytest.mark.parametrize("awaited", [True, False])
     async def test_a_llamaindex_model_completes(self, awaited: bool) -> None:
@@ -298,10 +280,6 @@ class TestModels:
         curator = Curator(SummarizingManager(llms.MockLLM(max_tokens=20)), max_tokens=1_000)
         view = (await curator.acurate(talk(40))) if awaited else curator.curate(talk(40))
         assert len(summaries(view.messages)) == 1
-
-    def test_an_async_function_works_from_sync_code(self) -> None:
-        view = Curator(SummarizingManager(awaited), max_tokens=1_000).curate(talk(40)).messages
-        assert "awaited" in summaries(view)[0]
 
     @pytest.mark.parametrize(
         "model", [awaited, partial(awaited), lambda prompt: awaited(prompt + "!")]
@@ -313,29 +291,23 @@ class TestModels:
         ):
             assert "awaited" in summaries(view.messages)[0]
 
-    def test_an_async_function_that_fails_does_not_stop_the_conversation(self) -> None:
-        async def model(prompt: str) -> str:
-            raise TimeoutError("no answer")
-
-        curation = Curator(SummarizingManager(model), max_tokens=1_000).curate(talk(40))
-        assert summaries(curation.messages) == []
-        assert "failed (TimeoutError)" in "".join(curation.report.warnings)
-
     async def test_a_plain_function_works_in_acurate(self) -> None:
         curator = Curator(SummarizingManager(Scripted()), max_tokens=1_000)
         assert summaries((await curator.acurate(talk(40))).messages)
 
-    def test_content_wins_over_a_text_method(self) -> None:
-        answer = SimpleNamespace(content="the content", text=lambda: "no")
-        assert resolve_summarizer(lambda prompt: answer).ask("x") == "the content"
-
-    def test_an_object_that_cannot_summarise_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="function from text to text"):
-            SummarizingManager(42)
-
-    def test_a_prompt_without_a_place_for_the_messages_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"\{messages\}"):
-            SummarizingManager(Scripted(), prompt="summarise! {earlier}")
+    @pytest.mark.parametrize(
+        ("model", "options", "problem"),
+        [
+            (42, {}, "function from text to text"),
+            (str, {"prompt": "summarise! {earlier}"}, r"\{messages\}"),
+            (str, {"max_tokens": 1}, "at least 50"),
+        ],
+    )
+    def test_settings_that_cannot_work_are_refused(
+        self, model: Any, options: dict[str, Any], problem: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=problem):
+            SummarizingManager(model, **options)
 
 
 class TestGuarantees:

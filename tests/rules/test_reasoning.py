@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
-from history_curator.rules import ReasoningBoundError, ReasoningStaysBound, get_profile
+from history_curator.rules import ReasoningBoundError, get_profile
+from history_curator.rules.reasoning import ReasoningStaysBound
 from tests.support.messages import assistant, call, entries, result, user
 
 SIGNED = {"type": "thinking", "thinking": "hm", "signature": "sig"}
@@ -112,17 +113,11 @@ class TestEditedPrefix:
         given = two_turns()
         assert get_profile("anthropic").repair(given) is given
 
-    def test_a_repair_is_an_edit_of_what_follows_it(self):
+    def test_a_repair_is_an_edit_of_what_follows_it_and_never_refused(self):
         given = entries([user("one"), call("c0"), user("two"), thought(SIGNED), user("three")])
-        repaired = get_profile("anthropic").repair(given)
-        assert not any(thinking(repaired))
+        assert not any(thinking(get_profile("anthropic").repair(given)))
+        assert any(thinking(get_profile("anthropic", reasoning="refuse").repair(given)))
 
     def test_a_repair_does_not_touch_what_came_before_it(self):
         given = entries([user("one"), thought(SIGNED), user("two"), call("c0"), user("three")])
-        repaired = get_profile("anthropic").repair(given)
-        assert repaired[1] is given[1]
-
-    def test_a_repair_is_never_refused(self):
-        given = entries([user("one"), call("c0"), user("two"), thought(SIGNED), user("three")])
-        repaired = get_profile("anthropic", reasoning="refuse").repair(given)
-        assert any(thinking(repaired))
+        assert get_profile("anthropic").repair(given)[1] is given[1]

@@ -1,10 +1,10 @@
-"""The next prompt is predicted from the last usage report; a pause tells that a cache is cold."""
+"""The next prompt is predicted from the last usage report."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
@@ -12,18 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history_curator import ConversationEntry, MessageRole
-from history_curator.tokens import (
-    UsageAnchor,
-    available_tokens,
-    cache_lifetime,
-    entry_time,
-    idle_seconds,
-    is_cache_cold,
-    parse_time,
-)
+from history_curator.tokens import UsageAnchor, available_tokens, entry_time, parse_time
 
-USER, ASSISTANT, TOOL = MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+USER = MessageRole.USER
 NAIVE = datetime(1970, 1, 1, 0, 1)  # noqa: DTZ001 - counts as UTC
 
 anchors = st.builds(
@@ -32,11 +23,6 @@ anchors = st.builds(
     st.integers(1, 400_000),
     st.floats(0.01, 100, allow_nan=False),
 )
-
-
-def entry_at(minutes: float | None, role: MessageRole) -> ConversationEntry:
-    moment = None if minutes is None else START + timedelta(minutes=minutes)
-    return ConversationEntry(role, "text", created_at=moment)
 
 
 class TestUsageAnchor:
@@ -85,10 +71,11 @@ class TestUsageAnchor:
     @pytest.mark.parametrize(
         ("anchor", "report", "ratio"),
         [
-            (UsageAnchor(1_000, 5_000), (2_000, 14_000), 1.2),  # growth shows 9, believed as 1.3
+            (UsageAnchor(1_000, 5_000), (2_000, 7_500), 1.2),  # growth shows 2.5, believed as 1.3
             (UsageAnchor(1_000, 5_000), (2_000, 5_000), 0.8),  # growth shows 0, believed as 0.7
             (UsageAnchor(1_000, 5_000), (2_000, 6_100), 1 + 0.1 * 2 / 3),
             (UsageAnchor(1_000, 5_000), (900, 5_900), 1.0),  # a shorter view teaches no ratio
+            (UsageAnchor(1_000, 1_000), (1_000, 1_500), 1.5),  # another version of the model
         ],
     )
     def test_one_report_moves_the_ratio_by_a_bounded_step(self, anchor, report, ratio):
@@ -114,8 +101,8 @@ class TestUsageAnchor:
 
 
 class TestAvailableTokens:
-    def test_without_a_report_it_is_the_budget_less_overhead_and_reserve(self):
-        assert available_tokens(10_000, 700, reserve=300) == 9_000
+    def test_without_a_report_it_is_the_budget_less_the_overhead(self):
+        assert available_tokens(10_000, 700) == 9_300
         assert available_tokens(100, 700) == 0
 
     @pytest.mark.parametrize("ratio", [0.9, 1.0, 1.3])
@@ -141,7 +128,7 @@ class TestAvailableTokens:
             reported, moves = _simulate_requests(limit, ratio, hidden, seed)
 
             assert max(reported) <= limit
-            assert max(reported[20:]) > 0.9 * limit, "the budget is used"
+            assert max(reported[20:]) > 0.85 * limit, "the budget is used"
             assert moves <= 20, "the number seldom moves in 250 requests"
 
     def test_after_a_silent_change_only_few_requests_are_over(self):
@@ -217,43 +204,3 @@ class TestTimes:
     )
     def test_a_message_says_its_time_in_one_of_these_places(self, entry):
         assert entry_time(entry) == 60.0
-
-    def test_idle_seconds_are_those_since_the_last_answer(self):
-        entries = [
-            entry_at(0, USER),
-            entry_at(1, ASSISTANT),
-            entry_at(4, TOOL),
-            entry_at(None, USER),
-            entry_at(9, USER),
-        ]
-
-        assert idle_seconds(entries) == 480.0
-        assert idle_seconds(entries[:2]) is None
-        assert idle_seconds(entries[:1]) is None
-        assert idle_seconds([]) is None
-        assert idle_seconds([entry_at(None, ASSISTANT), entry_at(3, USER)]) is None
-
-
-class TestColdCache:
-    @pytest.mark.parametrize(
-        ("model", "lifetime"),
-        [
-            ("claude-opus-4-6", 300.0),
-            ("us.anthropic.claude-sonnet-4-20250514-v1:0", 300.0),
-            ("bedrock", 300.0),
-            ("gpt-4o", 300.0),
-            ("openai/gpt-5.6-sol", 1_800.0),
-            ("gemini-2.5-pro", None),
-            ("my-own-model", None),
-        ],
-    )
-    def test_a_cached_prompt_survives_as_long_as_its_provider_says(self, model, lifetime):
-        assert cache_lifetime(model) == lifetime
-
-    def test_a_cache_is_cold_after_its_lifetime(self):
-        assert not is_cache_cold("claude-opus-4-6", 299)
-        assert is_cache_cold("claude-opus-4-6", 300)
-        assert not is_cache_cold("claude-opus-4-6", 300, lifetime=3_600)
-        assert not is_cache_cold("claude-opus-4-6", None)
-        assert not is_cache_cold("my-own-model", 1e9)
-        assert is_cache_cold("my-own-model", 61, lifetime=60)

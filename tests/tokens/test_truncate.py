@@ -13,7 +13,6 @@ from history_curator.tokens import (
     Keep,
     TiktokenCounter,
     cap_text,
-    count_lines,
     shorten,
     shorten_tokens,
 )
@@ -24,8 +23,6 @@ MARKER = "\n[… 12,345 characters in all, middle left out …]\n"
 
 keeps = st.sampled_from(["head", "tail", "both"])
 texts = st.text(max_size=300) | st.text("ab \n漢😀", max_size=3_000)
-characters = st.sampled_from([*"abcXYZ019/\\()[]{}.,:;\"'#-_ \t\r", "的", "é", "\u2028", "🙂"])
-line_lists = st.lists(st.text(characters, max_size=12), min_size=1, max_size=12)
 word_lists = st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=8), min_size=40)
 
 
@@ -91,21 +88,6 @@ class TestShortenTokens:
                 return 0
 
         assert 98 <= len(shorten_tokens("x" * 1_000, 100, Letters())) <= 100
-
-
-@pytest.mark.parametrize("encoding", ENCODINGS)
-class TestCountLines:
-    @given(line_lists)
-    def test_lines_cost_as_much_as_joined(self, encoding: str, lines: list[str]) -> None:
-        joined = TiktokenCounter(encoding).count("\n".join(lines))
-        assert count_lines(lines, TiktokenCounter(encoding)) == joined
-
-    def test_each_line_is_tokenised_once(self, encoding: str) -> None:
-        counter, lines = TiktokenCounter(encoding), ["read(src/a.py)", "/usr/bin", "answer: done"]
-        count_lines(lines, counter)
-        before = counter.characters
-        count_lines([*lines, "one more"], counter)
-        assert counter.characters - before <= len("answer: done\n") + len("one more")
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

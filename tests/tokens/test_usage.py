@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from history_curator.tokens import Usage, read_usage
 
-FORMS = {
+FORMS: dict[str, tuple[dict[str, Any], Usage]] = {
     "openai chat": (
-        {
-            "prompt_tokens": 100,
-            "completion_tokens": 7,
-            "total_tokens": 107,
-            "prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 30},
-        },
+        {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107,
+         "prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 30}},
         Usage(100, 64, 30, 7),
     ),
     "openai responses": (
-        {
-            "input_tokens": 100,
-            "input_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 0},
-            "output_tokens": 7,
-            "output_tokens_details": {"reasoning_tokens": 3},
-            "total_tokens": 107,
-        },
+        {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 64,
+         "cache_write_tokens": 0}, "output_tokens": 7, "output_tokens_details":
+         {"reasoning_tokens": 3}, "total_tokens": 107},
         Usage(100, 64, 0, 7),
     ),
     "anthropic": (
-        {
-            "input_tokens": 3,
-            "cache_read_input_tokens": 90,
-            "cache_creation_input_tokens": 12,
-            "cache_creation": {"ephemeral_5m_input_tokens": 2, "ephemeral_1h_input_tokens": 10},
-            "output_tokens": 5,
-        },
+        {"input_tokens": 3, "cache_read_input_tokens": 90, "cache_creation_input_tokens":
+         12, "cache_creation": {"ephemeral_5m_input_tokens": 2, "ephemeral_1h_input_tokens":
+         10}, "output_tokens": 5},
         Usage(105, 90, 12, 5, 10),
     ),
     "anthropic without a cache": (
@@ -43,82 +32,48 @@ FORMS = {
         Usage(3, 0, 0, 5),
     ),
     "gemini json": (
-        {
-            "promptTokenCount": 50,
-            "cachedContentTokenCount": 20,
-            "candidatesTokenCount": 4,
-            "thoughtsTokenCount": 6,
-        },
+        {"promptTokenCount": 50, "cachedContentTokenCount": 20, "candidatesTokenCount": 4,
+         "thoughtsTokenCount": 6},
         Usage(50, 20, 0, 10),
     ),
     "gemini python": (
-        {"prompt_token_count": 50, "cached_content_token_count": None, "candidates_token_count": 4},
+        {"prompt_token_count": 50, "cached_content_token_count": None,
+         "candidates_token_count": 4},
         Usage(50, 0, 0, 4),
     ),
     "bedrock": (
-        {
-            "inputTokens": 5,
-            "outputTokens": 1,
-            "totalTokens": 15,
-            "cacheReadInputTokens": 7,
-            "cacheWriteInputTokens": 2,
-            "cacheDetails": [{"ttl": "5m", "inputTokens": 1}, {"ttl": "1h", "inputTokens": 1}],
-        },
+        {"inputTokens": 5, "outputTokens": 1, "totalTokens": 15, "cacheReadInputTokens": 7,
+         "cacheWriteInputTokens": 2, "cacheDetails": [{"ttl": "5m", "inputTokens": 1},
+         {"ttl": "1h", "inputTokens": 1}]},
         Usage(14, 7, 2, 1, 1),
     ),
     "langchain": (
-        {
-            "input_tokens": 100,
-            "output_tokens": 2,
-            "total_tokens": 102,
-            "input_token_details": {"cache_read": 50, "cache_creation": 20},
-        },
+        {"input_tokens": 100, "output_tokens": 2, "total_tokens": 102,
+         "input_token_details": {"cache_read": 50, "cache_creation": 20}},
         Usage(100, 50, 20, 2),
     ),
     "langchain with lifetimes": (
-        {
-            "input_tokens": 100,
-            "output_tokens": 2,
-            "total_tokens": 102,
-            "input_token_details": {
-                "cache_read": 50,
-                "cache_creation": 0,
-                "ephemeral_5m_input_tokens": 5,
-                "ephemeral_1h_input_tokens": 15,
-            },
-        },
+        {"input_tokens": 100, "output_tokens": 2, "total_tokens": 102,
+         "input_token_details": {"cache_read": 50, "cache_creation": 0,
+         "ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 15}},
         Usage(100, 50, 20, 2, 15),
     ),
     "langchain with a service tier": (
-        {
-            "input_tokens": 100,
-            "output_tokens": 2,
-            "total_tokens": 102,
-            "input_token_details": {"priority_cache_read": 50, "priority": 50},
-        },
+        {"input_tokens": 100, "output_tokens": 2, "total_tokens": 102,
+         "input_token_details": {"priority_cache_read": 50, "priority": 50}},
         Usage(100, 50, 0, 2),
     ),
     "llama-index bedrock": (
-        {
-            "prompt_tokens": 5,
-            "completion_tokens": 1,
-            "total_tokens": 15,
-            "cache_read_input_tokens": 7,
-            "cache_creation_input_tokens": 2,
-        },
+        {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 15,
+         "cache_read_input_tokens": 7, "cache_creation_input_tokens": 2},
         Usage(14, 7, 2, 1),
     ),
     "a router that adds them up": (
-        {
-            "prompt_tokens": 14,
-            "completion_tokens": 1,
-            "total_tokens": 15,
-            "cache_read_input_tokens": 7,
-            "cache_creation_input_tokens": 2,
-        },
+        {"prompt_tokens": 14, "completion_tokens": 1, "total_tokens": 15,
+         "cache_read_input_tokens": 7, "cache_creation_input_tokens": 2},
         Usage(14, 7, 2, 1),
     ),
-}
+}  # fmt: skip
 
 
 class TestForms:

@@ -59,7 +59,7 @@ def rewritten(messages, wire):
         if entry.content or entry.tool_calls or entry.role is MessageRole.TOOL
     ]
     if wire != "chat":  # only there arguments are any text
-        rules = get_profile("core").invariants
+        rules = get_profile("core").rules
         entries = next(rule for rule in rules if rule.code == "P9").repair(entries)
     return scattered(WRITERS[wire].write(entries))
 
