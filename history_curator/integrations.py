@@ -19,53 +19,9 @@ from history_curator.config import CuratorConfig, CuratorOptions
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers import build_managers
-from history_curator.record.branches import Branch, Branches  # alias until all rooms have landed
-from history_curator.record.prune import prune_connection  # alias until all rooms have landed
-from history_curator.record.retention import (  # alias until all rooms have landed
-    Retention,
-    entries_of,
-)
 from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
 from history_curator.run_steps import Call, Steps
-from history_curator.run_steps import Call as Ask  # alias until all rooms have landed
-from history_curator.run_steps import Steps as Body  # alias until all rooms have landed
-from history_curator.run_steps import run_async as adrive  # alias until all rooms have landed
-from history_curator.run_steps import run_sync as drive  # alias until all rooms have landed
 from history_curator.tokens import read_usage, window_margin
-
-__all__ = [
-    "MOST_MARKS",
-    "RETRIES",
-    "SHRINK",
-    "Ask",
-    "Asked",
-    "Body",
-    "Branch",
-    "Branches",
-    "Budget",
-    "ConfigSource",
-    "CuratedCall",
-    "CuratedModelCall",
-    "Retention",
-    "Window",
-    "actions_of",
-    "adrive",
-    "answer_is_apart",
-    "as_managers",
-    "budget_of",
-    "drive",
-    "entries_of",
-    "is_fraction",
-    "is_share",
-    "is_too_long",
-    "load_settings",
-    "mark_prefix",
-    "mark_view",
-    "prune_connection",
-    "rebuilt",
-    "rules_for",
-    "share_of",
-]
 
 M = TypeVar("M")
 
@@ -75,19 +31,16 @@ _UNKNOWN_OUTPUT = 4_096
 """Tokens left for the answer of a model that does not say how much it writes."""
 
 _INPUT_ALONE = frozenset({272_000})
-"""Limits that OpenAI states for the input alone: GPT-5 takes 400,000, of which 128,000 are answer.
-
-Its other limits (128,000, 200,000, 400,000, 1,050,000…) are whole windows.
-"""
+"""Limits that OpenAI states for the input alone: GPT-5's; its others are whole windows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A token budget and where it came from.
 
-    `max_tokens` is the most a request may hold, messages and tool schemas; `limit` is the limit the
-    model states, and `output` the tokens of it left for the answer. `source` says in words which
-    numbers were used. `tools` are the schemas bound to the model, which count towards `max_tokens`.
+    `max_tokens` is the most a request may hold, messages and tool schemas; `limit` is what the model
+    states, `output` what is left for the answer, and `source` says in words which numbers were used.
+    `tools` are the schemas bound to the model, which count towards `max_tokens`.
     """
 
     max_tokens: int
@@ -104,7 +57,6 @@ class Window:
 
     `limit` is the tokens it takes, of the input alone where the answer is `apart`, and `called` what the
     model calls it. `asked` is the ``max_tokens`` of the request, `writes` the tokens it can write.
-    `model` is the model in words, for errors.
     """
 
     model: str
@@ -116,11 +68,7 @@ class Window:
 
 
 def answer_is_apart(provider: str, limit: int) -> bool:
-    """Return whether a provider's limit is of the input alone.
-
-    Google states limits of input and output side by side. Anthropic, Bedrock, Mistral and most
-    models of OpenAI state one window for both.
-    """
+    """Return whether a provider's limit is of the input alone: Google's, and GPT-5's."""
     is_openai = provider in ("openai", "openai-responses")
     return provider == "gemini" or (is_openai and limit in _INPUT_ALONE)
 
@@ -141,8 +89,7 @@ def budget_of(
 ) -> Budget:
     """Return the budget of a model: 95 % of its limit, less the tokens of its answer.
 
-    `output` replaces the tokens of the answer and `margin` the 5 % for what no counter sees; `taken` are
-    tokens of the request that are no messages and not counted elsewhere.
+    `output` replaces the tokens of the answer, `margin` the 5 %; `taken` are tokens counted before.
 
     Raises:
         ConfigurationError: when nothing is left.
@@ -206,10 +153,7 @@ def load_settings(
     objects: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the settings of a configuration by name, with its managers built; overrides win.
-
-    Settings it does not name are left out, so that the defaults of the integration hold; so is the
-    retention, which is no setting of a curator.
+    """Return the settings that a configuration names, with its managers built; overrides win.
 
     Examples:
         >>> load_settings({"max_tokens": 800, "provider": "openai"}, overrides={"max_tokens": 9})
@@ -244,11 +188,9 @@ def rebuilt(curator: Curator, **changes: Any) -> Curator:
 
 
 class Asked(NamedTuple):
-    """The models that may answer, as far as the rules of a request depend on them.
+    """The models that may answer, and whether their client sends late system messages in place.
 
-    `models` are their names, such as one and its fallbacks; nothing is assumed of a model where they
-    differ. `in_place` says whether the client sends system messages within a conversation where they
-    stand; most move them to the front.
+    Nothing is assumed of a model where the names, such as those of fallbacks, differ.
     """
 
     models: tuple[str | None, ...] = ()
@@ -303,8 +245,7 @@ _TOO_MANY_REQUESTS = 429
 def is_too_long(error: Exception) -> bool:
     """Return whether a provider says by an error that the request was too long for its model.
 
-    LangChain has an error class for it. Others are known by their words, as OpenAI, Anthropic,
-    Gemini, Bedrock, Mistral and servers of open models choose them.
+    LangChain has an error class for it; others are known by the words providers choose.
 
     Examples:
         >>> is_too_long(ValueError("prompt is too long: 214532 tokens > 200000 maximum"))
@@ -322,8 +263,6 @@ def is_too_long(error: Exception) -> bool:
 class CuratedModelCall:
     """Curate, send, and curate again, smaller, when the provider says the request was too long.
 
-    `run_sync` and `run_async` run its `body`.
-
     Attributes:
         curator: makes the views.
         messages: the whole conversation.
@@ -335,8 +274,8 @@ class CuratedModelCall:
             refusal says by how much it was too long.
         curating: opens around each curation, such as a span of a trace.
         first: the curation to send first, where there is one already.
-        usage: returns the usage of an answer. The curation observes it only after a refusal and
-            where it is far from the prediction: elsewhere the answer itself carries it.
+        usage: returns the usage of an answer. The curation observes it after a refusal, and
+            where it is far from the prediction; elsewhere the answer itself carries it.
     """
 
     curator: Curator
@@ -410,10 +349,7 @@ def _fitting_share(error: Exception, tokens: int) -> float | None:
 
 
 def actions_of(curation: Curation) -> Counter[str]:
-    """Return how many messages of a view were dropped, cleared, truncated, inserted and so on.
-
-    Counted on the view: the report's own decisions would tokenise the whole record.
-    """
+    """Return how many messages of a view were dropped, cleared, truncated, inserted and so on."""
     actions = Counter(entry.action for entry in curation.entries if entry.action)
     shown = sum(1 for entry in curation.entries if entry.origin is None)
     if curation.report.original_count > shown:
@@ -438,8 +374,8 @@ def mark_prefix(
     """Return the messages with a mark on the last of the first `end` that can carry one.
 
     Nothing is marked when that message carries one of the `others` already, nor when they are `most`.
-    The mark asks for as long as those behind it, so that a longer one never stands behind a shorter
-    one. `mark` returns a copy of a message, marked for so many seconds; None where it cannot be.
+    The mark lasts as long as those behind it, as Anthropic demands. `mark` returns a copy of a
+    message, marked for so many seconds; None where it cannot be.
     """
     out = list(messages)
     if len(others) >= most:
@@ -470,17 +406,3 @@ def mark_view(
     pricing = sheet if sheet is not None and sheet.breakpoints else "anthropic"
     plan = plan_of(curation, model=pricing, others=others)
     return place_marks(messages, plan, lambda message, point: mark(message, point.ttl))
-
-
-is_share = is_fraction  # alias until all rooms have landed
-CuratedCall = CuratedModelCall  # alias until all rooms have landed
-
-
-def written_once(
-    format: str,  # noqa: A002
-    entry: Any,
-    write: Callable[[Any], Any],
-    seen: Callable[[Any], Any],
-) -> Any:
-    """Return the message of an edited entry; alias until all rooms have landed."""
-    return write(entry)

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage
 
 from history_curator.entries import ContentPart, ConversationEntry, Reasoning, ToolCall, new_call
-from history_curator.formats import (
-    arguments_text,
-    join_text,
-    parse_object,
-    read_part,
-    update_text,
-    write_part,
-)
+from history_curator.formats import arguments_text, parse_object, read_part, update_text, write_part
+from history_curator.formats.blocks import Slots, restore_order
 
-BlockKind = Literal["part", "reasoning", "call", "result"]
 CallsById = dict[str, list[ToolCall]]
 """Calls as they now are, by the id they were read with."""
 
 _REASONING = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
 _CALLS = ("tool_use", "tool_call", "function_call", "custom_tool_call", "invalid_tool_call")
-_KINDS: dict[str, BlockKind] = {
+_KINDS: dict[Any, Literal["reasoning", "call", "result"]] = {
     **dict.fromkeys(_REASONING, "reasoning"),
     **dict.fromkeys((*_CALLS, "tool_call_chunk"), "call"),
     **dict.fromkeys(("tool_result", "function_call_output"), "result"),
@@ -32,38 +25,26 @@ _KINDS: dict[str, BlockKind] = {
 _SIGNATURES = "__gemini_function_call_thought_signatures__"
 
 
-class Blocks(NamedTuple):
-    """The text, parts, reasoning and calls of a list of content blocks."""
-
-    text: str | None
-    parts: tuple[ContentPart, ...] | None = None
-    reasoning: tuple[Reasoning, ...] | None = None
-    calls: tuple[ToolCall, ...] = ()
-
-
-def kind_of(block: Any) -> BlockKind:
+def kind_of(block: Any) -> Literal["part", "reasoning", "call", "result"]:
     """Return how a content block is read."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "non_standard" and isinstance(block.get("value"), dict):
-        inner = block["value"].get("type")
-        return "reasoning" if inner in _REASONING else "part"
+        return "reasoning" if block["value"].get("type") in _REASONING else "part"
     return _KINDS.get(kind, "part") if isinstance(kind, str) else "part"
 
 
-def read_blocks(blocks: Sequence[Any], index: int) -> Blocks:
-    """Read the blocks of one message; each part and each reasoning keeps its block as ``raw``."""
-    parts: list[ContentPart] = []
-    reasoning: list[Reasoning] = []
-    calls: list[ToolCall] = []
+def read_slots(blocks: Sequence[Any], index: int) -> Slots:
+    """Read the blocks of one message in order; each part and reasoning keeps its block as ``raw``."""
+    slots: Slots = []
     for block in blocks:
         kind = kind_of(block)
         if kind == "reasoning":
-            reasoning.append(read_reasoning(block))
+            slots.append((kind, read_reasoning(block)))
         elif kind == "call":
-            calls.append(_read_call(block))
+            slots.append((kind, _read_call(block)))
         else:
-            parts.append(_read_part(block, index))
-    return Blocks(join_text(parts), tuple(parts), tuple(reasoning) or None, tuple(calls))
+            slots.append(("part", _read_part(block, index)))
+    return slots
 
 
 def _read_part(block: Any, index: int) -> ContentPart:
@@ -107,11 +88,9 @@ def read_reasoning(block: dict[str, Any]) -> Reasoning:
 
 def read_reasoning_beside(extra: dict[str, Any]) -> tuple[Reasoning, ...] | None:
     """Read the reasoning that a message keeps in ``additional_kwargs``."""
-    item = extra.get("reasoning_content")
-    if not (isinstance(item, str) and item):
-        item = extra.get("reasoning")
-    if isinstance(item, str) and item:
-        return (Reasoning(text=item),)
+    item = extra.get("reasoning_content") or extra.get("reasoning")
+    if isinstance(item, str):
+        return (Reasoning(text=item),) if item else None
     return (read_reasoning({"type": "reasoning", **item}),) if isinstance(item, dict) else None
 
 
@@ -127,11 +106,9 @@ def read_calls(
     fields: dict[str, Any], in_blocks: Sequence[ToolCall]
 ) -> tuple[ToolCall, ...] | None:
     """Return every call of an `AIMessage` once: parsed, invalid, then those only in blocks."""
-    extra, chunks = fields["additional_kwargs"], fields.get("tool_call_chunks")
+    extra, chunks = fields["additional_kwargs"], fields.get("tool_call_chunks") or ()
     texts = _argument_texts(extra.get("tool_calls")) if extra else {}
-    for chunk in chunks or ():
-        if chunk.get("id"):
-            texts.setdefault(chunk["id"], chunk.get("args") or "")
+    texts = {**{one["id"]: one.get("args") or "" for one in chunks if one.get("id")}, **texts}
     signatures = extra.get(_SIGNATURES) if extra else None
     calls = []
     for call in fields["tool_calls"]:
@@ -176,52 +153,25 @@ def write_content(content: Any, entry: ConversationEntry, calls: CallsById | Non
 
     `calls` are None for a message that makes none; blocks stay in their order.
     """
-    before, parts = entry.root, entry.parts
     if isinstance(content, str):
-        return list(map(write_part, update_text(entry))) if parts else entry.content or ""
-    if parts is None and not calls and not entry.reasoning:
+        return list(map(write_part, update_text(entry))) if entry.parts else entry.content or ""
+    if entry.parts is None and not calls and not entry.reasoning:
         return entry.content or ""
-    if parts is None:
-        queue: list[ContentPart] | None = (
-            [ContentPart("text", entry.content)] if entry.content else []
-        )
-    elif parts == before.parts and entry.content == before.content:
-        queue = None
-    else:
-        queue = list(update_text(entry))
-    return _write_blocks(content, queue, entry, calls)
-
-
-def _write_blocks(
-    content: Sequence[Any],
-    queue: list[ContentPart] | None,
-    entry: ConversationEntry,
-    calls: CallsById | None,
-) -> list[Any]:
-    """Return the blocks of a message; `queue` holds its new parts, None where none changed."""
-    known = {id(item.raw) for item in entry.root.reasoning or ()}
-    shown = {id(item.raw) for item in entry.reasoning or ()}
     waiting = {call_id: list(some) for call_id, some in (calls or {}).items()}
-    out = [item.raw for item in entry.reasoning or () if item.raw and id(item.raw) not in known]
-    kinds = list(map(kind_of, content))
-    last_part = max((at for at, kind in enumerate(kinds) if kind in ("part", "result")), default=-1)
-    for at, (kind, block) in enumerate(zip(kinds, content, strict=True)):
-        if kind == "reasoning":
-            if id(block) in shown:
-                out.append(block)
-        elif kind == "call" and calls is not None:
-            if queue and at > last_part:
-                out.extend(map(write_part, queue))
-                queue.clear()
-            if some := waiting.get(_read_call(block).id):
-                out.append(_write_call(block, some.pop(0)))
-        elif queue is None:
-            out.append(block)
-        else:
-            end = next((n for n, part in enumerate(queue, 1) if part.raw is block), 0)
-            out.extend(map(write_part, queue[:end]))
-            del queue[:end]
-    return [*out, *map(write_part, queue or ())]
+    slots: Slots = []
+    for block, (kind, item) in zip(content, read_slots(content, 0), strict=True):
+        if kind != "call":
+            slots.append((kind, item))
+        elif calls is None:
+            slots.append(("part", ContentPart("other", raw=block)))
+        elif some := waiting.get(item.id):
+            slots.append((kind, _write_call(block, some.pop(0))))
+    blocks = [item for kind, item in slots if kind == "call"]
+    reasoning = [item for item in entry.reasoning or () if item.raw]
+    return [
+        {"part": write_part, "reasoning": lambda one: one.raw}.get(kind, lambda one: one)(item)
+        for kind, item, _ in restore_order(entry, slots, blocks, reasoning)
+    ]
 
 
 def _write_call(block: dict[str, Any], call: ToolCall) -> dict[str, Any]:
@@ -247,14 +197,13 @@ def write_calls(
     message: AIMessage, old: Sequence[ToolCall], new: Sequence[ToolCall]
 ) -> tuple[dict[str, Any], CallsById]:
     """Return the changed fields of a message whose calls change, and the calls by their old id."""
-    origins = _match_calls(old, new)
     by_id: CallsById = {}
-    for call, origin in zip(new, origins, strict=True):
+    for call, origin in zip(new, _match_calls(old, new), strict=True):
         if origin is not None:
-            by_id.setdefault(old[origin].id, []).append(call)
+            by_id.setdefault(origin.id, []).append(call)
     if new == old:
         return {}, by_id
-    fields = write_rows(new, message, old, origins)
+    fields: dict[str, Any] = write_rows(new)
     fields["additional_kwargs"] = _write_beside(message.additional_kwargs, old, by_id)
     if getattr(message, "tool_call_chunks", None):
         fields["tool_call_chunks"] = [
@@ -264,47 +213,31 @@ def write_calls(
     return fields, by_id
 
 
-def _match_calls(old: Sequence[ToolCall], new: Sequence[ToolCall]) -> list[int | None]:
-    """Return for each new call the position of the old one it was made from.
-
-    The same id comes first; a renamed call is found by its name, or by its place among the rest.
-    """
-    free = list(range(len(old)))
-    found: list[int | None] = []
+def _match_calls(old: Sequence[ToolCall], new: Sequence[ToolCall]) -> Sequence[ToolCall | None]:
+    """Return the old call each new one was made from: by place, or where some left, by id or name."""
+    if len(old) == len(new):
+        return old
+    free, found = list(old), []
     for call in new:
-        found.append(next((at for at in free if old[at].id == call.id), None))
-        if found[-1] is not None:
-            free.remove(found[-1])
-    for position, call in enumerate(new):
-        if found[position] is None and free:
-            alike = [at for at in free if old[at].name == call.name]
-            if alike or len(new) == len(old):
-                found[position] = (alike or free)[0]
-                free.remove(found[position])  # type: ignore[arg-type]
+        alike = [each for each in free if each.id == call.id]
+        alike = alike or [each for each in free if each.name == call.name]
+        found.append(alike[0] if alike else None)
+        if alike:
+            free.remove(alike[0])
     return found
 
 
-def write_rows(
-    calls: Sequence[ToolCall],
-    message: AIMessage | None = None,
-    old: Sequence[ToolCall] = (),
-    origins: Sequence[int | None] = (),
-) -> dict[str, Any]:
-    """Return ``tool_calls`` and ``invalid_tool_calls``; a row of `message` keeps its other keys."""
-    rows: list[Any] = message.tool_calls if message else []
-    malformed: list[Any] = message.invalid_tool_calls if message else []
-    valid: list[Any] = []
-    invalid: list[Any] = []
-    for call, origin in zip(calls, origins or [None] * len(calls), strict=True):
-        if origin is not None and origin < len(rows) and old[origin].arguments == call.arguments:
-            valid.append({**rows[origin], "name": call.name, "id": call.id})
-        elif (parsed := parse_object(call.arguments)) is not None:
-            valid.append({"name": call.name, "args": parsed, "id": call.id, "type": "tool_call"})
+def write_rows(calls: Sequence[ToolCall]) -> dict[str, Any]:
+    """Return ``tool_calls`` and ``invalid_tool_calls`` for the calls of an entry."""
+    valid, invalid = [], []
+    for call in calls:
+        parsed = parse_object(call.arguments)
+        row = {"name": call.name, "args": parsed, "id": call.id, "type": "tool_call"}
+        if parsed is not None:
+            valid.append(row)
         else:
-            place = -1 if origin is None else origin - len(rows)
-            row = malformed[place] if 0 <= place < len(malformed) else {"error": None}
-            said = {"name": call.name, "args": call.arguments, "id": call.id}
-            invalid.append({**row, **said, "type": "invalid_tool_call"})
+            bad = {"args": call.arguments, "error": None, "type": "invalid_tool_call"}
+            invalid.append({**row, **bad})
     return {"tool_calls": valid, "invalid_tool_calls": invalid}
 
 
@@ -315,8 +248,8 @@ def _write_beside(
 
     Such as Gemini's thought signatures and OpenAI's item ids.
     """
-    changed = {key: value for key, value in extra.items() if key != "function_call"}
     old_ids = {call.id for call in old}
+    changed: dict[str, Any] = {}
     for key, value in extra.items():
         if key == "tool_calls" and isinstance(value, list):
             waiting = {call_id: list(calls) for call_id, calls in by_id.items()}
@@ -329,14 +262,14 @@ def _write_beside(
                     rows.append({**row, "id": call.id, "function": function})
             if rows:
                 changed[key] = rows
-            else:
-                del changed[key]
         elif isinstance(value, dict) and not old_ids.isdisjoint(value):
             changed[key] = {
                 by_id[name][0].id if name in by_id else name: item
                 for name, item in value.items()
                 if name in by_id or name not in old_ids
             }
+        elif key != "function_call":
+            changed[key] = value
     return changed
 
 
@@ -347,6 +280,9 @@ def _write_beside(
 
 _OWN_ITEMS = ("msg_", "fc_", "ctc_")
 _SERVER_ITEMS = ("ws_", "fs_", "ci_", "mcp_", "mcpl_", "mcpr_", "ig_", "cu_", "ts_", "tso_")
+_ITEM_KEYS = {
+    "reasoning_content", "reasoning", "thinking_blocks", "__openai_function_call_ids__"
+}  # fmt: skip
 
 
 def is_item(value: Any) -> bool:
@@ -355,29 +291,23 @@ def is_item(value: Any) -> bool:
 
 
 def free_items(content: Any) -> Any:
-    """Return the content without the ids of items, and without the tools the provider ran."""
-    if not isinstance(content, list):
+    """Return content or ``extras`` without ids of items, and without the tools the provider ran."""
+    if isinstance(content, list):
+        return [free_items(block) for block in content if not _is_server_item(block)]
+    if not isinstance(content, dict):
         return content
-    out = []
-    for block in content:
-        if not isinstance(block, dict):
-            out.append(block)
-        elif not _is_server_item(block):
-            extras = block.get("extras")
-            if isinstance(extras, dict) and is_item(extras.get("item_id")):
-                rest = {key: value for key, value in extras.items() if key != "item_id"}
-                block = {**block, "extras": rest}  # noqa: PLW2901
-            bare = is_item(block.get("id"))
-            out.append({k: v for k, v in block.items() if k != "id"} if bare else block)
-    return out
+    return {
+        key: free_items(value) if key == "extras" else value
+        for key, value in content.items()
+        if not (key in ("id", "item_id") and is_item(value))
+    }
 
 
 def free_items_beside(extra: dict[str, Any]) -> dict[str, Any]:
     """Return ``additional_kwargs`` without its reasoning, ids of items and served tools."""
-    dropped = {"reasoning_content", "reasoning", "thinking_blocks", "__openai_function_call_ids__"}
     served = extra.get("tool_outputs")
-    if isinstance(served, list) and any(map(_is_server_item, served)):
-        dropped.add("tool_outputs")
+    has_served = isinstance(served, list) and any(map(_is_server_item, served))
+    dropped = {*_ITEM_KEYS, "tool_outputs"} if has_served else _ITEM_KEYS
     return {key: value for key, value in extra.items() if key not in dropped}
 
 

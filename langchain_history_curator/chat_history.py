@@ -13,16 +13,13 @@ from typing_extensions import Self, Unpack
 
 from history_curator.config import CuratorConfig, RetentionConfig, SharedOptions, check_options
 from history_curator.curator import Curation
-from history_curator.integrations import (
-    Branches,
-    ConfigSource,
-    Retention,
-    load_settings,
-    prune_connection,
-)
+from history_curator.integrations import ConfigSource, load_settings
+from history_curator.record.branches import Branches
 from history_curator.record.outbox import WriteBehind
+from history_curator.record.prune import prune_connection
+from history_curator.record.retention import Retention
 from history_curator.run_steps import run_async, run_sync
-from langchain_history_curator.messages import FORMAT, without_removed
+from langchain_history_curator.messages import FORMAT, from_json, to_json, without_removed
 from langchain_history_curator.models import (
     LastingOptions,
     budget_arguments,
@@ -34,12 +31,10 @@ from langchain_history_curator.models import (
 class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
     """Wraps a chat history: `messages` is the view, `record` is everything.
 
-    Nothing is removed from the store: adding a message stores it, reading `messages` curates the
-    stored ones. The view depends on the record alone, so it is the same however often it is read,
-    which `RunnableWithMessageHistory` relies on. While the store is down the conversation goes on from
-    memory, and the new messages reach the store when it is back. A message without an id is stored as
-    a copy with one, so that it is neither lost nor stored twice. What a store drops of a message
-    (langchain-redis: calls, ids, names) travels in ``additional_kwargs`` and is put back on reading.
+    Adding a message stores it, reading `messages` curates the stored ones. While the store is down
+    the conversation goes on from memory, and the new messages reach the store when it is back. A
+    message without an id is stored as a copy with one, so that it is neither lost nor stored twice.
+    What langchain-redis drops of a message (calls, ids, names) is put back on reading.
 
     With a `RetentionConfig` older turns are shown as it says. They are stored so as well where rows
     can be edited in place (``SQLChatMessageHistory``); other stores keep everything, unless `rewrite`
@@ -51,8 +46,8 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
         max_tokens: the budget of the view.
         reserve: tokens to leave free for the system prompt and the question that are appended.
         retention: how much the store keeps of older turns' tool details.
-        rewrite: apply retention by clearing the store and adding the messages again. A crash in
-            between loses the conversation, and a second writer the messages it adds meanwhile.
+        rewrite: apply retention by clearing the store and adding the messages again, which a crash
+            or a second writer in between turns into a loss.
         retry_after: seconds to leave a failed store alone.
         name: how events and log lines call it.
         options: the other settings of `Curator`.
@@ -78,8 +73,7 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
         name: str = "history",
         **options: Unpack[SharedOptions],
     ) -> None:
-        owner = type(self).__name__
-        refuse_fraction(owner, max_tokens, "budget_for_model(model).max_tokens")
+        refuse_fraction(type(self).__name__, max_tokens, "budget_for_model(model).max_tokens")
         check_options({"max_tokens": max_tokens, "reserve": reserve})
         if retention is not None and not isinstance(retention, RetentionConfig):
             retention = RetentionConfig.from_dict(retention)
@@ -88,7 +82,7 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
         self.reserve = reserve
         self.retention = retention
         self.rewrite = rewrite
-        self.curator = build_curator(managers, None, options, name=name, owner=owner)
+        self.curator = build_curator(managers, None, options, name=name, owner=type(self).__name__)
         is_shadow = self.curator.mode == "shadow"
         in_place = _has_rows(store)
         self._retention = Retention(
@@ -99,17 +93,20 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
             rewrites=rewrite,
             shadow=is_shadow,
         )
-        # langchain-redis keeps a part of each message only.
-        modules = [cls.__module__ for cls in type(store).__mro__]
-        self._packs = any(module.startswith("langchain_redis") for module in modules)
+        is_redis = any(cls.__module__.startswith("langchain_redis") for cls in type(store).__mro__)
+        pack, unpack = (_pack, _unpack) if is_redis else (list, list)
+
+        async def aload() -> list[BaseMessage]:
+            return unpack(await store.aget_messages())
+
         # A SQL store made for sync sessions has async methods that only raise.
         is_async = getattr(store, "async_mode", True)
         self._outbox: WriteBehind[BaseMessage] = WriteBehind(
-            lambda: self._unpack(store.messages),
-            lambda messages: store.add_messages(self._pack(messages)),
+            lambda: unpack(store.messages),
+            lambda messages: store.add_messages(pack(messages)),
             clear=store.clear,
-            aload=self._aload if is_async else None,
-            aappend=self._aappend if is_async else None,
+            aload=aload if is_async else None,
+            aappend=(lambda messages: store.aadd_messages(pack(messages))) if is_async else None,
             aclear=store.aclear if is_async else None,
             **(_row_editors(store, retention) if retention is not None and in_place else {}),
             stamp=None if is_shadow else _with_id,
@@ -202,18 +199,6 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
         """Forget everything, here and in the store."""
         await self._outbox.aclear()
 
-    async def _aload(self) -> list[BaseMessage]:
-        return self._unpack(await self.store.aget_messages())
-
-    async def _aappend(self, messages: Sequence[BaseMessage]) -> None:
-        await self.store.aadd_messages(self._pack(messages))
-
-    def _pack(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        return list(map(_pack_fields, messages)) if self._packs else list(messages)
-
-    def _unpack(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        return list(map(_unpack_fields, messages)) if self._packs else list(messages)
-
 
 def _with_id(message: BaseMessage) -> BaseMessage:
     return message if message.id else message.model_copy(update={"id": str(uuid4())})
@@ -222,9 +207,9 @@ def _with_id(message: BaseMessage) -> BaseMessage:
 class ChatHistoryBranches(Branches[CuratedChatMessageHistory]):
     """Forks a stored conversation, lists its branches and switches between them.
 
-    A branch is a session of the same store, and so is the list of them (``"<key>:branches"``), so all
-    of it survives a restart. `store` opens the chat history of a session id; the managers and options
-    are those of `CuratedChatMessageHistory`, which `open` returns for the current branch.
+    A branch is a session of the same store, and so is the list of them (``"<key>:branches"``).
+    `store` opens the chat history of a session id; managers and options are those of
+    `CuratedChatMessageHistory`, which `open` returns for the current branch.
 
     Examples:
         >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store
@@ -255,14 +240,10 @@ class ChatHistoryBranches(Branches[CuratedChatMessageHistory]):
         )
 
 
-# Stores that can do more, and stores that can do less. Rows of a SQL store can be edited in place.
-# langchain-redis stores text, kind and ``additional_kwargs`` of a message alone; the rest travels
-# in ``additional_kwargs``, which no provider is sent, and is put back on reading.
+# Stores that can do more, and stores that can do less: rows of a SQL store can be edited in place,
+# and langchain-redis stores content, kind and ``additional_kwargs`` of a message alone.
 
-_PACKED = "history_curator_fields"
-_DROPPED = (
-    "id", "name", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata"
-)  # fmt: skip
+_PACKED = "history_curator_message"
 
 
 def _has_rows(store: Any) -> bool:
@@ -301,18 +282,21 @@ def _row_editors(store: Any, retention: RetentionConfig) -> dict[str, Any]:
     return {"edit": edit if engine else None, "aedit": aedit if async_engine else None}
 
 
-def _pack_fields(message: BaseMessage) -> BaseMessage:
-    """Return a copy that carries the fields the store would drop."""
-    given = {name: getattr(message, name, None) for name in _DROPPED}
-    fields = {name: value for name, value in given.items() if value}
-    extra = {**message.additional_kwargs, _PACKED: fields}
-    return message.model_copy(update={"additional_kwargs": extra})
+def _pack(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return copies that carry in ``additional_kwargs`` the fields the store would drop."""
+    return [
+        one.model_copy(
+            update={"additional_kwargs": {_PACKED: to_json(one.model_copy(update={"content": ""}))}}
+        )
+        for one in messages
+    ]
 
 
-def _unpack_fields(message: BaseMessage) -> BaseMessage:
-    """Return a message as it was before it was packed; others as they are."""
-    fields = message.additional_kwargs.get(_PACKED)
-    if not isinstance(fields, dict):
-        return message
-    extra = {key: value for key, value in message.additional_kwargs.items() if key != _PACKED}
-    return message.model_copy(update={**fields, "additional_kwargs": extra})
+def _unpack(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return messages as they were before they were packed; others as they are."""
+    return [
+        from_json(one.additional_kwargs[_PACKED]).model_copy(update={"content": one.content})
+        if _PACKED in one.additional_kwargs
+        else one
+        for one in messages
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -10,8 +10,6 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from typing_extensions import Unpack
 
 from history_curator.errors import ConversionError
-from history_curator.integrations import ConfigSource, load_settings
-from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.models import NodeOptions
 from langchain_history_curator.runnable import HistoryCurator
@@ -25,26 +23,14 @@ def pre_model_hook(
     prompt: str | SystemMessage | None = None,
     tools: Sequence[Any] | None = None,
     key: str = "llm_input_messages",
-    config: ConfigSource | None = None,
-    objects: Mapping[str, Any] | None = None,
     stream_events: bool = True,
     **settings: Unpack[NodeOptions],
 ) -> Runnable[Any, Update]:
-    """Return a ``pre_model_hook`` for langgraph's prebuilt agent.
+    """Return a ``pre_model_hook`` for langgraph's prebuilt agent: the model gets the view.
 
-    The model gets the view, the state keeps everything. The view is empty only where the state
-    is, because an empty one makes the agent fall back to the full history.
-
-    Args:
-        max_tokens: the budget of a request.
-        managers: applied in order; none is the budget alone.
-        prompt: the agent's own prompt, which it adds after the hook; it is counted.
-        tools: the agent's tools; they are counted.
-        key: where the agent looks for its input.
-        config: a `CuratorConfig`, a mapping or a file with the settings not given here.
-        objects: what ``"@name"`` options of the configuration stand for.
-        stream_events: whether the graph's custom stream and the run are sent each curation.
-        settings: any field of `HistoryCurator`.
+    The agent's own `prompt`, which it adds after the hook, and its `tools` are counted. `key` is where
+    the agent looks for its input. With `stream_events` the graph's custom stream and the run are
+    sent each curation.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -52,18 +38,17 @@ def pre_model_hook(
         >>> [m.text for m in hook.invoke({"messages": [HumanMessage("hi")]})["llm_input_messages"]]
         ['hi']
     """
-    given = _merge_settings(config, objects, max_tokens, managers, settings)
-    step = HistoryCurator(tools=tools, **{"tail": "request", "name": "pre_model_hook", **given})
+    given: Any = {"tail": "request", "name": "pre_model_hook", **settings}
+    step = HistoryCurator(max_tokens=max_tokens, managers=managers, tools=tools, **given)
     step._streams = stream_events
     if prompt is not None:
         first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
         step.reserve += sum(map(step.curator.counter.count_entry, FORMAT.read(first, 0)))
 
-    def curate(state: Any) -> Steps[Update]:
-        view = yield Call(step.invoke, step.ainvoke, (state,))
-        return {key: view}
+    async def acurate(state: Any) -> Update:
+        return {key: await step.ainvoke(state)}
 
-    return _as_node(curate, "curate")
+    return RunnableLambda(lambda state: {key: step.invoke(state)}, acurate, name="curate")
 
 
 def model_node(
@@ -72,8 +57,6 @@ def model_node(
     *managers: Any,
     prompt: str | SystemMessage | None = None,
     key: str = "messages",
-    config: ConfigSource | None = None,
-    objects: Mapping[str, Any] | None = None,
     stream_events: bool = True,
     **settings: Unpack[NodeOptions],
 ) -> Runnable[Any, Update]:
@@ -89,8 +72,8 @@ def model_node(
         >>> node.invoke({"messages": ["hi"]})["messages"][0].text
         'hello'
     """
-    given = _merge_settings(config, objects, max_tokens, managers, settings)
-    step = HistoryCurator.for_model(model, **{"tail": "request", **given})
+    given: Any = {"tail": "request", **settings}
+    step = HistoryCurator.for_model(model, max_tokens=max_tokens, managers=managers, **given)
     step._streams = stream_events
     first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
 
@@ -103,31 +86,10 @@ def model_node(
             ) from error
         return list(given) if first is None else [first, *given]
 
-    def answer(state: Any) -> Steps[Update]:
-        view = yield Call(step.invoke, step.ainvoke, (read_messages(state),))
-        message = yield Call(model.invoke, model.ainvoke, (view,))
-        return {key: [message]}
+    async def aanswer(state: Any) -> Update:
+        return {key: [await model.ainvoke(await step.ainvoke(read_messages(state)))]}
 
-    return _as_node(answer, "curated_model")
+    def answer(state: Any) -> Update:
+        return {key: [model.invoke(step.invoke(read_messages(state)))]}
 
-
-def _as_node(steps: Callable[[Any], Steps[Update]], name: str) -> Runnable[Any, Update]:
-    async def anode(state: Any) -> Update:
-        return await run_async(steps(state))
-
-    return RunnableLambda(lambda state: run_sync(steps(state)), anode, name=name)
-
-
-def _merge_settings(
-    config: ConfigSource | None,
-    objects: Mapping[str, Any] | None,
-    max_tokens: float | None,
-    managers: tuple[Any, ...],
-    settings: Mapping[str, Any],
-) -> dict[str, Any]:
-    given = dict(settings)
-    if max_tokens is not None:
-        given["max_tokens"] = max_tokens
-    if managers:
-        given["managers"] = managers
-    return load_settings(config, objects, given)
+    return RunnableLambda(answer, aanswer, name="curated_model")

@@ -23,7 +23,7 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 
-from history_curator.entries import ContentPart, ConversationEntry, MessageRole, new_entry
+from history_curator.entries import ConversationEntry, MessageRole, new_entry
 from history_curator.errors import ConversionError, a_type, named
 from history_curator.formats import (
     ROLES,
@@ -35,30 +35,19 @@ from history_curator.formats import (
     update_text,
     write_part,
 )
+from history_curator.formats.blocks import entry_fields
 from langchain_history_curator.blocks import (
-    Blocks,
     free_items,
     free_items_beside,
     is_item,
     kind_of,
-    read_blocks,
     read_calls,
     read_reasoning_beside,
+    read_slots,
     write_calls,
     write_content,
     write_rows,
 )
-
-__all__ = [
-    "FORMAT",
-    "LangChainFormat",
-    "dump",
-    "from_json",
-    "load",
-    "pin",
-    "to_json",
-    "without_removed",
-]
 
 _USER, _SYSTEM = MessageRole.USER, MessageRole.SYSTEM
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
@@ -70,11 +59,10 @@ class LangChainFormat:
     """Reads `BaseMessage` objects, and whatever LangChain takes in their place.
 
     An untouched message comes back as the same object. A touched one keeps its id, name, metadata,
-    usage, artifact and every content block that was not the point of the change, in their order; a
-    changed tool call is changed in ``tool_calls``, ``additional_kwargs`` and the content blocks
-    alike. Dicts (OpenAI or Anthropic style), ``("human", "hi")`` tuples and strings come back as
-    messages. A `RemoveMessage` is an instruction and reads as nothing (`without_removed` carries
-    it out).
+    usage, artifact and every other content block; a changed tool call is changed in ``tool_calls``,
+    ``additional_kwargs`` and the content blocks alike. Dicts (OpenAI or Anthropic style),
+    ``("human", "hi")`` tuples and strings come back as messages. A `RemoveMessage` is an
+    instruction and reads as nothing; `without_removed` carries it out.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -135,12 +123,6 @@ class LangChainFormat:
         object.__setattr__(copy, "__pydantic_extra__", copy_value(message.__pydantic_extra__))
         return copy
 
-    twin = snapshot  # alias until the core has landed
-
-    def peek(self, messages: Sequence[Any]) -> list[Any]:
-        """Return the fields of every message; goes once the core has landed."""
-        return [m.__dict__ if isinstance(m, BaseMessage) else copy_value(m) for m in messages]
-
     def _find_reader(self, message: Any, index: int) -> Callable[[Any, int], Entries]:
         for kind, reader in _READERS:
             if isinstance(message, kind):
@@ -166,8 +148,7 @@ class LangChainFormat:
                 f"{_describe(message)} is not a message.",
                 index=index,
                 field="role" if isinstance(message, dict) else None,
-                fix="write a dict with a role, the form messages_to_dict() writes, "
-                "('human', 'hi'), or just the text.",
+                fix="write a dict with a role, ('human', 'hi'), or just the text.",
             )
         return tuple(replace(entry, source=message) for entry in self.read(converted, index))
 
@@ -206,12 +187,8 @@ def _convert(given: Any) -> BaseMessage:
 def _describe(message: Any) -> str:
     """Return what was given in the place of a message, without its text."""
     if isinstance(message, dict):
-        names = ", ".join(map(named, message)) or "nothing"
-        kind = f" of type {named(message['type'])}" if "type" in message else ""
-        return f"a dict{kind} (it has: {names})"
-    if isinstance(message, (tuple, list)) and message:
-        return f"{a_type(message)} of {len(message)} that starts with {named(message[0])}"
-    return named(message)
+        return f"a dict (it has: {', '.join(map(named, message)) or 'nothing'})"
+    return a_type(message)
 
 
 def without_removed(messages: Iterable[Any]) -> list[Any]:
@@ -255,21 +232,22 @@ def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
 
 def _read_plain(role: MessageRole, message: Any, index: int) -> Entries:
     fields = message.__dict__
-    content, parts = _read_content(fields["content"], index)
     name, extra = fields["name"], fields["additional_kwargs"]
-    rest: dict[str, Any] = {"name": name}
+    rest = _read_content(fields["content"], index)
     if role is _TOOL:
-        rest = {
-            "tool_name": name,
-            "tool_call_id": fields["tool_call_id"],
-            "status": fields["status"],
-        }
+        rest["tool_name"] = name
+        rest["tool_call_id"], rest["status"] = fields["tool_call_id"], fields["status"]
+    else:
+        rest["name"] = name
     pinned = bool(extra) and bool(extra.get("pinned"))
-    return (new_entry(role, content, index, message, parts=parts, pinned=pinned, **rest),)
+    return (new_entry(role, sequence=index, source=message, pinned=pinned, **rest),)
 
 
-def _read_content(content: Any, index: int) -> tuple[str | None, tuple[ContentPart, ...] | None]:
-    return (content, None) if isinstance(content, str) else read_blocks(content, index)[:2]
+def _read_content(content: Any, index: int) -> dict[str, Any]:
+    if isinstance(content, str):
+        return {"content": content}
+    fields = entry_fields(read_slots(content, index))
+    return {"content": fields["content"], "parts": fields["parts"]}
 
 
 def _read_human(message: Any, index: int) -> Entries:
@@ -285,63 +263,55 @@ def _read_human(message: Any, index: int) -> Entries:
             runs[-1].append(block)
     entries = []
     for place, run in enumerate(runs):
-        block, span = run[0], (place, len(runs))
-        if kind_of(block) != "result":
-            text, parts = _read_content(run, index)
-            rest: dict[str, Any] = {"name": message.name}
+        block, role = run[0], _USER
+        if kind_of(block) == "result":
+            role = _TOOL
+            rest = _read_content(block.get("content", block.get("output")) or "", index)
+            rest["content"] = rest["content"] or ""
+            rest["tool_call_id"] = str(block.get("tool_use_id") or block.get("call_id") or "")
+            rest["status"] = "error" if block.get("is_error") else "success"
         else:
-            inner = block.get("content", block.get("output"))
-            text, parts = _read_content("" if inner is None else inner, index)
-            rest = {
-                "tool_call_id": str(block.get("tool_use_id") or block.get("call_id") or ""),
-                "status": "error" if block.get("is_error") else "success",
-            }
-        role = _TOOL if "status" in rest else _USER
-        said = text if role is _USER else text or ""
-        entries.append(new_entry(role, said, index, message, parts=parts, span=span, **rest))
+            rest = {**_read_content(run, index), "name": message.name}
+        span = (place, len(runs))
+        entries.append(new_entry(role, sequence=index, source=message, span=span, **rest))
     return tuple(entries)
 
 
 def _read_function(message: Any, index: int) -> Entries:
-    text = message.content if isinstance(message.content, str) else message.text
-    return (new_entry(_TOOL, text, index, message, tool_name=message.name),)
+    return (new_entry(_TOOL, message.text, index, message, tool_name=message.name),)
 
 
 def _read_chat(message: ChatMessage, index: int) -> Entries:
-    spoken = message.role.lower()
-    # A role of some model's own, such as Granite's "control", is sent as it is; to us it is
-    # something the model is told.
-    role = {**ROLES, "model": _ASSISTANT}.get(spoken, _USER)
-    content, parts = _read_content(message.content, index)
-    name = message.name or ("orchestrator" if spoken == "orchestrator" else None)
-    rest: dict[str, Any] = {"name": name}
+    # A role of some model's own, such as Granite's "control", is something the model is told.
+    role = {**ROLES, "model": _ASSISTANT}.get(message.role.lower(), _USER)
+    rest = _read_content(message.content, index)
+    rest["content"] = rest["content"] or ""
     if role is _TOOL:
-        call_id = message.additional_kwargs.get("tool_call_id")
-        rest = {"tool_name": name, "tool_call_id": call_id}
-    return (new_entry(role, content or "", index, message, parts=parts, **rest),)
+        rest["tool_call_id"] = message.additional_kwargs.get("tool_call_id")
+        rest["tool_name"] = message.name
+    else:
+        spoken = message.role.lower()
+        rest["name"] = message.name or ("orchestrator" if spoken == "orchestrator" else None)
+    return (new_entry(role, sequence=index, source=message, **rest),)
 
 
 def _read_ai(message: Any, index: int) -> Entries:
     fields = message.__dict__
     content, extra = fields["content"], fields["additional_kwargs"]
-    said = Blocks(content) if isinstance(content, str) else read_blocks(content, index)
-    calls, reasoning = None, said.reasoning
-    if fields["tool_calls"] or fields["invalid_tool_calls"] or said.calls or extra:
-        calls = read_calls(fields, said.calls)
-        if extra and reasoning is None:
-            reasoning = read_reasoning_beside(extra)
-    entry = new_entry(
-        _ASSISTANT,
-        said.text or (None if calls else ""),
-        index,
-        message,
-        tool_calls=calls,
-        name=fields["name"],
-        parts=said.parts,
-        reasoning=reasoning,
-        pinned=bool(extra) and bool(extra.get("pinned")),
+    if isinstance(content, str):
+        rest: dict[str, Any] = {"content": content}
+    else:
+        rest = entry_fields(read_slots(content, index))
+    if fields["tool_calls"] or fields["invalid_tool_calls"] or extra or rest.get("tool_calls"):
+        rest["tool_calls"] = read_calls(fields, rest.get("tool_calls") or ())
+        if extra and not rest.get("reasoning"):
+            rest["reasoning"] = read_reasoning_beside(extra)
+    rest["content"] = rest["content"] or (None if rest.get("tool_calls") else "")
+    pinned = bool(extra) and bool(extra.get("pinned"))
+    name = fields["name"]
+    return (
+        new_entry(_ASSISTANT, sequence=index, source=message, name=name, pinned=pinned, **rest),
     )
-    return (entry,)
 
 
 _READERS: tuple[tuple[type, Callable[[Any, int], Entries]], ...] = (
@@ -380,31 +350,26 @@ def _build(
     extra = dict(extra or {})
     if entry.origin is not None:
         extra["history_curator"] = {"origin": entry.origin}
+    common: dict[str, Any] = {"content": content, "additional_kwargs": extra}
     if entry.role is _TOOL:
-        return ToolMessage(
-            content,
-            tool_call_id=entry.tool_call_id or "",
-            name=entry.tool_name,
-            status=entry.status or "success",
-            additional_kwargs=extra,
-        )
-    if entry.role is _USER:
-        return HumanMessage(content, name=entry.name, additional_kwargs=extra)
-    if entry.role is _SYSTEM:
-        return SystemMessage(content, name=entry.name, additional_kwargs=extra)
-    rows = write_rows(entry.tool_calls or ())
-    return AIMessage(content, name=entry.name, additional_kwargs=extra, **rows)
+        status, name = entry.status or "success", entry.tool_name
+        call_id = entry.tool_call_id or ""
+        return ToolMessage(tool_call_id=call_id, name=name, status=status, **common)
+    if entry.role is _ASSISTANT:
+        return AIMessage(name=entry.name, **common, **write_rows(entry.tool_calls or ()))
+    kind = HumanMessage if entry.role is _USER else SystemMessage
+    return kind(name=entry.name, **common)
 
 
 def _adopt(entry: ConversationEntry) -> BaseMessage:
     """Return the message for an entry read from a dict, a text, or one block of a message."""
     source = entry.source
-    if isinstance(source, BaseMessage):
+    if isinstance(source, ConversationEntry):
+        return _write(source)
+    if isinstance(source, BaseMessage) or entry.span is not None:
         return _build(entry)
     if not isinstance(source, dict) or "role" not in source:
         return _convert(source)
-    if entry.span is not None:
-        return _build(entry)
     content, rows = source.get("content"), source.get("tool_calls")
     extra = {key: value for key, value in source.items() if key not in _READ_KEYS}
     if source["role"] == "developer":

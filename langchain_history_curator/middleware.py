@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -34,7 +34,7 @@ from history_curator.integrations import (
     load_settings,
     rules_for,
 )
-from history_curator.run_steps import Call, run_async, run_sync
+from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator.messages import FORMAT, without_removed
 from langchain_history_curator.models import (
     LastingOptions,
@@ -57,7 +57,6 @@ from langchain_history_curator.tools_and_events import (
 )
 
 _STATE_KEY = "history_curator_summaries"
-Summaries = ChainMap[str, str]
 
 
 def merge_summaries(known: Mapping[str, str] | None, new: Mapping[str, str]) -> dict[str, str]:
@@ -91,26 +90,21 @@ class HistoryCuratorMiddleware(
     """Curates what the model of a ``create_agent`` or deepagents agent is sent.
 
     Every model call gets a view that fits `max_tokens` with the system prompt, the bound tools
-    and the form of a structured answer counted in, splits no tool exchange and follows the
-    provider's rules. The agent's state and its checkpoints keep the full record, and the same state
-    gives the same view. Summaries are kept in the state, where no output shows them, unless their
-    manager was given a cache of its own. Place it last, so that it sees what other middleware add.
-
-    When the provider refuses a request as too long after all, the call is repeated with a smaller
-    view, at most `retries` times, each with at most `shrink` of the view before.
+    and the form of a structured answer counted in. The agent's state and its checkpoints keep the
+    full record. Summaries are kept in the state, where no output shows them, unless their manager
+    was given a cache of its own. Place it last, so that it sees what other middleware add. When the
+    provider refuses a request as too long after all, the call is repeated with a smaller view.
 
     Args:
         managers: applied in order; none is the budget alone.
-        max_tokens: the budget; a share such as 0.5 is of the model's window, None takes all that
-            its profile allows.
+        max_tokens: the budget; 0.5 is a share of the model's window, None all its profile allows.
         reserve: tokens to leave free.
         retries: how often a request refused as too long is repeated.
-        shrink: the share, unless the first refusal says by how much it was too long.
+        shrink: the most of the view before that a repetition has.
         mark_cache: whether to mark the end of the stable prefix for Anthropic's cache.
         stream_events: whether the agent's custom stream and the run are sent each curation.
         name: tells two of them apart; an agent refuses two middleware of one name.
-        options: the other settings of `Curator`. Provider and counter are the model's by default;
-            ``recall_tool=True`` gives the agent the recall tool, a text gives it that name.
+        options: the other settings of `Curator`; ``recall_tool=True`` gives the agent that tool.
 
     Examples:
         >>> middleware = HistoryCuratorMiddleware(max_tokens=16_000)
@@ -157,9 +151,8 @@ class HistoryCuratorMiddleware(
         # Refuses wrong settings now, not at the first model call.
         fixed: Any = None if is_fraction(max_tokens) else max_tokens
         build_curator(managers, fixed, self._options, name=self.name, owner=type(self).__name__)
-        self.tools = []
-        if recall := options.get("recall_tool"):
-            self.tools = [recall_tool(counter=counter, name=recall_tool_name(recall))]
+        recall = options.get("recall_tool")
+        self.tools = [recall_tool(counter=counter, name=recall_tool_name(recall))] if recall else []
         self._is_built = True
 
     @classmethod
@@ -167,8 +160,6 @@ class HistoryCuratorMiddleware(
         cls, config: ConfigSource, *, objects: Mapping[str, Any] | None = None, **overrides: Any
     ) -> Self:
         """Build the middleware from a `CuratorConfig`, a mapping, or a YAML or TOML file.
-
-        Provider and counter are the model's where the configuration does not set them.
 
         `objects` are what ``"@name"`` options stand for; `overrides` win over the configuration.
         """
@@ -189,11 +180,6 @@ class HistoryCuratorMiddleware(
         return cls(*managers, name="SummarizationMiddleware", **settings)
 
     @property
-    def mode(self) -> str:
-        """``shadow`` when the model is sent everything and the view is only reported."""
-        return self._options.get("mode", "enforce")
-
-    @property
     def name(self) -> str:
         """The name the agent knows it by."""
         return self._name or type(self).__name__
@@ -204,9 +190,7 @@ class HistoryCuratorMiddleware(
         handler: Callable[[ModelRequest[ContextT]], ModelResponse[ResponseT]],
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """Send the model a view of the conversation."""
-        summaries = self._known_summaries(request)
-        call = self._prepare_call(request, handler, summaries)
-        return _with_new_summaries(run_sync(call.body()), summaries)
+        return run_sync(self._steps(request, handler))
 
     async def awrap_model_call(
         self,
@@ -214,9 +198,7 @@ class HistoryCuratorMiddleware(
         handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]],
     ) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
         """Send the model a view of the conversation."""
-        summaries = self._known_summaries(request)
-        call = self._prepare_call(request, handler, summaries)
-        return _with_new_summaries(await run_async(call.body()), summaries)
+        return await run_async(self._steps(request, handler))
 
     def curator_for(self, model: Any) -> Curator:
         """Return the curator for a model: with its provider's rules and its family's counter."""
@@ -243,13 +225,24 @@ class HistoryCuratorMiddleware(
             self._schemas = (bound, schemas)
         return schemas
 
-    def _known_summaries(self, request: ModelRequest[Any]) -> Summaries:
-        """Return those that will be new, those of the state, and those of calls that failed."""
+    def _steps(
+        self, request: ModelRequest[Any], handler: Callable[..., Any]
+    ) -> Steps[ModelResponse[Any] | ExtendedModelResponse[Any]]:
+        new: dict[str, str] = {}
         state: Mapping[str, Any] = request.state
-        return ChainMap({}, state.get(_STATE_KEY) or {}, self._summaries)
+        summaries = ChainMap(new, state.get(_STATE_KEY) or {}, self._summaries)
+        try:
+            response = yield from self._prepare_call(request, handler, summaries).body()
+        finally:  # without a checkpointer, or after a failure, the state does not hold them
+            self._summaries = merge_summaries(self._summaries, new)
+        update: Any = Command(update={_STATE_KEY: new})
+        return ExtendedModelResponse(response, update) if new else response
 
     def _prepare_call(
-        self, request: ModelRequest[Any], handler: Callable[..., Any], summaries: Summaries
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[..., Any],
+        summaries: MutableMapping[str, str],
     ) -> CuratedModelCall:
         _check_tools(self.tools, request.tools)
         limit, _ = limit_for(request.model, self.max_tokens)
@@ -269,7 +262,6 @@ class HistoryCuratorMiddleware(
                 hide_from_stream(summaries),
             ):
                 yield announce
-            self._summaries = merge_summaries(self._summaries, summaries.maps[0])
 
         def send(curation: Curation) -> Call:
             if self.stream_events:
@@ -293,14 +285,6 @@ class HistoryCuratorMiddleware(
         )
 
 
-def _with_new_summaries(
-    response: ModelResponse[ResponseT], summaries: Summaries
-) -> ModelResponse[ResponseT] | ExtendedModelResponse[ResponseT]:
-    """Return the response, and with it the summaries written for it, for the state."""
-    new = summaries.maps[0]
-    return ExtendedModelResponse(response, Command(update={_STATE_KEY: new})) if new else response
-
-
 def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:
     """Refuse a tool of the agent that is named like one of ours."""
     for tool in ours:
@@ -313,10 +297,7 @@ def _check_tools(ours: Sequence[Any], bound: Sequence[Any]) -> None:
 
 
 def _answer_forms(form: Any) -> list[dict[str, Any]]:
-    """Return the schemas a structured answer adds to a request.
-
-    A bare schema is sent as a tool or as the provider's own format; as a tool it costs more.
-    """
+    """Return the schemas a structured answer adds to a request; a bare one is sent as a tool."""
     if form is None:
         return []
     if isinstance(form, ProviderStrategy):

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseLanguageModel
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import RunnableParallel, RunnableSequence
@@ -58,24 +58,8 @@ class HistoryCuratorOptions(StepOptions, total=False):
     budget: str | None
 
 
-_FROM_TRIM_MESSAGES = {
-    "token_counter": "counter=… takes the same: a function of messages, a model, a name",
-    "strategy": "leave it out: the newest messages stay. For the oldest ones use a manager",
-    "allow_partial": "leave it out: long tool results are shortened, the rest stays whole",
-    "end_on": 'tail="request" ends on a user or tool message, tail="history" on any',
-    "start_on": "leave it out: a view starts where the provider lets it start",
-    "include_system": "leave it out: the system message always stays",
-    "text_splitter": "leave it out: long tool results are shortened in the middle",
-}
-
-
-def check_settings(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse unknown names; those of `trim_messages` with the setting to use instead."""
-    check_names(owner, given, list(known), _FROM_TRIM_MESSAGES)
-
-
 def refuse_fraction(owner: str, max_tokens: Any, fix: str) -> None:
-    """Refuse a share of a window where no model says how large the window is."""
+    """Refuse a share of a window where no model says how large it is."""
     if is_fraction(max_tokens):
         raise ConfigurationError(
             f"{owner}: max_tokens is {max_tokens!r}, a share of the window of a model it does not "
@@ -84,12 +68,8 @@ def refuse_fraction(owner: str, max_tokens: Any, fix: str) -> None:
 
 
 def budget_arguments(max_tokens: int | None, reserve: int) -> dict[str, int | None]:
-    """Return the budget and the reserve of a call, where both are settings that stay.
-
-    A lasting reserve is taken off the budget: as a reserve it would shorten each view, and the
-    next one would begin again from the whole budget, which costs the prompt cache.
-    """
-    if max_tokens is None or not 0 <= reserve < max_tokens:  # the core refuses impossible ones
+    """Return the budget of a call with a lasting reserve taken off, so that the cutoff stays."""
+    if max_tokens is None or not 0 <= reserve < max_tokens:
         return {"max_tokens": max_tokens, "reserve": reserve}
     return {"max_tokens": max_tokens - reserve, "reserve": 0}
 
@@ -119,7 +99,7 @@ def build_curator(
 ) -> Curator:
     """Return the curator of `owner`; provider ``auto`` is ``core`` until a model is known."""
     settings: dict[str, Any] = dict(options)
-    check_settings(owner, settings, SharedOptions.__annotations__)
+    check_names(owner, settings, list(SharedOptions.__annotations__))
     if "counter" in settings:
         settings["counter"] = counter_of(settings["counter"])
     if settings.get("provider") == "auto":
@@ -133,27 +113,24 @@ def messages_of(given: Any) -> list[Any]:
     Raises:
         ConversionError: when there are no messages in it.
     """
-    if isinstance(given, (str, BaseMessage)):
+    is_pair = (
+        isinstance(given, tuple) and len(given) == 2 and all(isinstance(x, str) for x in given)
+    )
+    if is_pair or isinstance(given, (str, BaseMessage)):
         return [given]
     if isinstance(given, PromptValue):
         return without_removed(given.to_messages())
-    if isinstance(given, Mapping):
-        if "messages" in given:
-            return messages_of(given["messages"])
-        if "role" in given or "type" in given:
-            return [given]
-        raise ConversionError(
-            f'a dict without "messages" (it has: {", ".join(map(named, given)) or "nothing"}).',
-            fix='pass {"messages": [...]}, a list of messages, a PromptValue or a string.',
-        )
-    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(x, str) for x in given):
+    if isinstance(given, Mapping) and "messages" in given:
+        return messages_of(given["messages"])
+    if isinstance(given, Mapping) and ("role" in given or "type" in given):
         return [given]
     if hasattr(given, "messages"):  # before iterating: a pydantic state iterates over its fields
         return messages_of(given.messages)
-    if isinstance(given, Iterable):
+    if isinstance(given, Iterable) and not isinstance(given, Mapping):
         return without_removed(given)
+    held = f" (it has: {', '.join(map(named, given))})" if isinstance(given, Mapping) else ""
     raise ConversionError(
-        f"{a_type(given)} holds no messages.",
+        f"{a_type(given)}{held} holds no messages.",
         fix='pass a list of messages, a PromptValue, {"messages": [...]} or a string.',
     )
 
@@ -163,16 +140,14 @@ def is_request(given: Any) -> bool:
 
     A list that ends on an answer is a history: something follows. Everything else is a request.
     """
-    if isinstance(given, tuple) or not isinstance(given, Sequence) or isinstance(given, str):
+    if not isinstance(given, list):
         return True
-    if not given:
-        return False
-    last = given[-1]
+    last = given[-1] if given else AIMessage("")
     if isinstance(last, Mapping):
-        return last.get("role", last.get("type")) not in ("assistant", "ai", "model")
-    if isinstance(last, tuple):
-        return last[0] not in ("assistant", "ai")
-    return getattr(last, "type", "human") not in ("ai", "AIMessageChunk", "system")
+        kind = last.get("role", last.get("type"))
+    else:
+        kind = last[0] if isinstance(last, tuple) else getattr(last, "type", "human")
+    return kind not in ("assistant", "ai", "model", "AIMessageChunk", "system")
 
 
 # The chat model inside whatever stands around it.
@@ -186,7 +161,7 @@ def unwrap(model: Any) -> Any:
 def _models_in(model: Any) -> list[Any]:
     """Return every chat model that may answer: the one inside a runnable, then its fallbacks."""
     path = _path_to_model(model)
-    others = [other for step in path for other in _own(step, "fallbacks") or ()]
+    others = [other for step in path for other in _fields_of(step).get("fallbacks") or ()]
     return [path[-1], *(one for other in others for one in _models_in(other))]
 
 
@@ -201,27 +176,28 @@ def _path_to_model(model: Any) -> list[Any]:
 def _inside(runnable: Any) -> Any:
     if isinstance(runnable, BaseLanguageModel):
         return None
-    for field in ("bound", "runnable", "default"):
-        inner = _own(runnable, field)
-        if hasattr(inner, "invoke"):
-            return inner
+    fields = _fields_of(runnable)
+    for name in ("bound", "runnable", "default"):
+        if hasattr(fields.get(name), "invoke"):
+            return fields[name]
+    steps: list[Any] = []
     if isinstance(runnable, RunnableSequence):
         steps = runnable.steps[::-1]
-    else:
-        steps = list(runnable.steps__.values()) if isinstance(runnable, RunnableParallel) else []
+    elif isinstance(runnable, RunnableParallel):
+        steps = list(runnable.steps__.values())
     models = (step for step in steps if isinstance(unwrap(step), BaseLanguageModel))
     return next(models, steps[0] if isinstance(runnable, RunnableSequence) else None)
 
 
-def _own(runnable: Any, field: str) -> Any:
-    # Bindings and fallbacks hand attributes they lack on to the runnable inside.
-    return getattr(runnable, "__dict__", {}).get(field)
+def _fields_of(runnable: Any) -> dict[str, Any]:
+    """Return the fields of a runnable's own; bindings hand other attributes on to the one inside."""
+    return getattr(runnable, "__dict__", {})
 
 
 def _model_name(model: Any) -> str | None:
-    names = (getattr(model, f, None) for f in ("model_name", "model", "model_id"))
-    known = (*names, getattr(model, "azure_deployment", None))
-    return next((name for name in known if isinstance(name, str) and name), None)
+    fields = ("model_name", "model", "model_id", "azure_deployment")
+    names = (getattr(model, field, None) for field in fields)
+    return next((name for name in names if isinstance(name, str) and name), None)
 
 
 def asked_models(model: Any) -> Asked:
@@ -259,8 +235,8 @@ def provider_in(messages: Iterable[Any]) -> str:
     """Return the profile of the models that answered so far; ``core`` where that is not one."""
     found = set()
     for message in messages:
-        metadata = getattr(message, "response_metadata", None)
-        if metadata and isinstance(metadata.get("model_provider"), str):
+        metadata = getattr(message, "response_metadata", None) or {}
+        if isinstance(metadata.get("model_provider"), str):
             provider = provider_for(metadata["model_provider"])
             items = provider == "openai" and metadata.get("object") == "response"
             found.add("openai-responses" if items else provider)
@@ -309,9 +285,8 @@ def budget_for_model(
 ) -> Budget:
     """Return the budget a chat model's profile allows: 95 % of its limit, less its answer.
 
-    The answer takes nothing where the limit is of the input alone (Gemini, GPT-5); `output` says how
-    many tokens to leave for it instead. Bindings, retries, fallbacks and sequences are seen through;
-    with fallbacks the smallest budget counts. Tools bound to the model are found by themselves.
+    `output` says how many tokens to leave for the answer. Bindings, retries, fallbacks and sequences
+    are seen through; with fallbacks the smallest budget counts. Tools bound to the model are found.
 
     Raises:
         ConfigurationError: when the model does not say how much it takes, or `output` leaves
@@ -357,24 +332,15 @@ def _window_of(model: Any) -> Window:
 
 
 def counter_for(model: Any) -> str:
-    """Return the counter of a model's family; with fallbacks the one that counts the most."""
-    most = ((1.0, 1.0), "o200k_base")
-    for position, candidate in enumerate(_models_in(model)):
-        name = _model_name(candidate)
-        family = find_family(name) if name else None
-        if name and family:
-            factors = (family.factor, family.tool_factor)
-            if position == 0 or factors > most[0]:
-                most = (factors, name)
-    return most[1]
+    """Return the counter of a model's family; of fallbacks' the one that counts the most."""
+    names = [_model_name(each) for each in _models_in(model)]
+    families = [(name, find_family(name)) for name in names if name]
+    known = [(family.factor, family.tool_factor, name) for name, family in families if family]
+    return max(known, key=lambda each: each[:2])[2] if known else "o200k_base"
 
 
 def counter_of(given: Any) -> str | TokenCounter:
-    """Return the core's counter for an option.
-
-    `given` is an encoding or a model's name, a `TokenCounter`, ``"approximate"``, a chat model (its
-    ``get_num_tokens_from_messages`` is asked), or a function of messages or of one message.
-    """
+    """Return the core's counter for a name, a counter, a chat model, or a function of messages."""
     if given == "approximate":
         given = count_tokens_approximately
     if isinstance(given, (str, TokenCounter)):
@@ -387,33 +353,30 @@ def counter_of(given: Any) -> str | TokenCounter:
     return counter
 
 
-_serial = count(1)
-
-
 class MessageCounter:
     """A `TokenCounter` around a function of LangChain messages.
 
     Messages are counted one by one, less the function's count of no message at all, so that a view
-    fits whenever their sum does. The core counts schemas of tools unless the function takes
-    ``tools``.
+    fits whenever their sum does.
     """
 
     def __init__(self, function: Callable[..., int]) -> None:
         self.function = function
-        parameters: Mapping[str, inspect.Parameter] = {}
+        wanted: Any = None
         with suppress(TypeError, ValueError):
             parameters = inspect.signature(function).parameters
+            wanted = next((each.annotation for each in parameters.values()), None)
         # As `trim_messages` tells it: by the annotation, here also where that is a text.
-        wanted = next((each.annotation for each in parameters.values()), None)
-        if isinstance(wanted, str):
-            self._takes_one = wanted.rpartition(".")[2] in ("BaseMessage", "AnyMessage")
-        else:
-            self._takes_one = inspect.isclass(wanted) and issubclass(wanted, BaseMessage)
-        self._takes_tools = "tools" in parameters and not self._takes_one
-        label = getattr(function, "__qualname__", type(function).__name__)
+        name = wanted.rpartition(".")[2] if isinstance(wanted, str) else ""
+        self._takes_one = name in ("BaseMessage", "AnyMessage") or (
+            inspect.isclass(wanted) and issubclass(wanted, BaseMessage)
+        )
         # Counts are remembered under the name: two functions of one name must not be mixed up.
-        self.name = f"{getattr(function, '__module__', 'counter')}.{label}#{next(_serial)}"
-        self.priming = self._count_nothing()
+        self.name = f"{getattr(function, '__qualname__', 'counter')}#{next(_serial)}"
+        self.priming = 0
+        if not self._takes_one:
+            with suppress(Exception):  # a function that wants a message has no price for none
+                self.priming = int(function([]))
 
     def count(self, text: str) -> int:
         """Return the tokens of a text."""
@@ -425,8 +388,6 @@ class MessageCounter:
 
     def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
         """Return the tokens of the tool schemas sent along."""
-        if tools and self._takes_tools:
-            return int(self.function([], tools=list(tools))) - self.priming
         return get_counter("o200k_base").count_tools(tools) if tools else 0
 
     def _count(self, messages: Sequence[BaseMessage]) -> int:
@@ -434,11 +395,5 @@ class MessageCounter:
             return sum(int(self.function(message)) for message in messages)
         return int(self.function(list(messages))) - self.priming
 
-    def _count_nothing(self) -> int:
-        try:
-            return 0 if self._takes_one else int(self.function([]))
-        except Exception:  # noqa: BLE001 - a function that wants a message has no price for none
-            return 0
 
-    def __repr__(self) -> str:
-        return f"MessageCounter({self.name!r})"
+_serial = count(1)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
-from weakref import WeakValueDictionary
 
-from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForChainRun,
+    CallbackManagerForChainRun,
+    adispatch_custom_event,
+    dispatch_custom_event,
+)
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.load import loads
-from langchain_core.messages import AnyMessage, BaseMessage, MessageLikeRepresentation
+from langchain_core.messages import BaseMessage, MessageLikeRepresentation
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSerializable
 from langchain_core.runnables.config import (
@@ -21,7 +25,7 @@ from langchain_core.runnables.config import (
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator
 from typing_extensions import Self, Unpack, override
 
-from history_curator.config import CuratorFields, check_options, declare_field
+from history_curator.config import CuratorFields, check_names, check_options, declare_field
 from history_curator.curator import Curation, Curator
 from history_curator.errors import ConfigurationError
 from history_curator.integrations import (
@@ -40,7 +44,6 @@ from langchain_history_curator.models import (
     asked_models,
     bound_tools,
     budget_arguments,
-    check_settings,
     counter_for,
     counter_of,
     is_request,
@@ -53,9 +56,8 @@ from langchain_history_curator.models import (
     unwrap,
 )
 from langchain_history_curator.tools_and_events import (
-    adispatch,
+    EVENT_NAME,
     ask_graph,
-    dispatch,
     event_of,
     has_listeners,
     mark_curation,
@@ -65,10 +67,6 @@ from langchain_history_curator.tools_and_events import (
 CuratorInput = (
     PromptValue | str | BaseMessage | Sequence[MessageLikeRepresentation] | dict[str, Any]
 )
-
-_curators: WeakValueDictionary[tuple[Any, ...], Curator] = WeakValueDictionary()
-"""Curators in use by their settings: ``configurable_fields`` builds a new step for every call,
-which should find the messages already read."""
 
 _CURATOR_FIELDS = tuple({"managers", *CuratorFields.model_fields, "bus", "name"} - {"max_tokens"})
 """The fields a curator is built from; the others are arguments of each view."""
@@ -82,10 +80,9 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     provider's rules. Untouched messages are the same objects; the input is never changed. Raises
     `BudgetUnsatisfiableError` when the least that must be sent does not fit.
 
-    In the middle of a chain, where something is still added, a history that ends on an answer
-    stays as it is. The settings are those of `Curator`, and may be changed at any time: by assignment,
-    ``model_copy(update=…)``, ``bind(…)`` or as keywords of one call. A runnable without managers and
-    with a named counter survives ``dumps`` and ``loads``.
+    In the middle of a chain a history that ends on an answer stays as it is. The settings are those
+    of `Curator`, and may be changed at any time: by assignment, ``model_copy(update=…)``, ``bind(…)``
+    or as keywords of one call. Without managers and with a named counter it survives ``dumps``.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -166,9 +163,8 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         """Return a curator whose budget, counter and provider are the model's own.
 
         The budget is 95 % of the model's window less the tokens of its answer (`output`); `budget` says
-        which numbers were used. A `max_tokens` such as 0.5 is a share of the window. With fallbacks of other
-        providers the view follows the rules of all (``portable``) and is counted by the one that counts
-        the most. Tools bound to the model are found by themselves.
+        which numbers were used. A `max_tokens` such as 0.5 is a share of the window. With fallbacks of
+        other providers the view follows the rules of all (``portable``).
 
         Raises:
             ConfigurationError: when the model does not say how much it takes and `max_tokens` is
@@ -201,16 +197,6 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         """
         allowed = [cls, *allowed_objects]
         return loads(text, valid_namespaces=cls.get_lc_namespace(), allowed_objects=allowed)
-
-    @property
-    @override
-    def InputType(self) -> Any:
-        return CuratorInput
-
-    @property
-    @override
-    def OutputType(self) -> Any:
-        return list[AnyMessage]
 
     @override
     def invoke(
@@ -266,14 +252,12 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     def curate(self, given: Any) -> Curation:
         """Return the whole outcome, report included, for whatever `invoke` takes."""
         messages = messages_of(given)
-        curator, arguments = self._curator_for(messages), self._arguments(given)
-        return curator.curate(messages, **arguments)
+        return self._curator_for(messages).curate(messages, **self._arguments(given))
 
     async def acurate(self, given: Any) -> Curation:
         """Like `curate`, for managers that call a model."""
         messages = messages_of(given)
-        curator, arguments = self._curator_for(messages), self._arguments(given)
-        return await curator.acurate(messages, **arguments)
+        return await self._curator_for(messages).acurate(messages, **self._arguments(given))
 
     @property
     def curator(self) -> Curator:
@@ -296,15 +280,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         _check(type(self), {**settings, "max_tokens": self.max_tokens, "reserve": self.reserve})
         settings["provider"] = rules_for(settings["provider"], models, settings["reasoning"])
         settings["name"] = self.name or "history"
-        managers = as_managers(settings.pop("managers"))
-        key = (*managers, *settings.values())
-        try:
-            known = _curators.get(key)
-        except TypeError:  # something among them cannot be a key
-            return Curator(*managers, **settings)
-        if known is None:
-            known = _curators[key] = Curator(*managers, **settings)
-        return known
+        return Curator(*as_managers(settings.pop("managers")), **settings)
 
     def _arguments(self, given: Any) -> dict[str, Any]:
         tail = self.tail
@@ -341,12 +317,13 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             event = event_of(curation, self.name or "history")
             if self._streams is not False:
                 within = patch_config(config, callbacks=run.get_child())
-                yield Call(dispatch, adispatch, (event, within))
+                dispatch = (dispatch_custom_event, adispatch_custom_event)
+                yield Call(*dispatch, (EVENT_NAME, event), {"config": within})
         return self._finish_view(curation)
 
 
 def _check(owner: type[HistoryCurator], given: Mapping[str, Any]) -> None:
-    check_settings(owner.__name__, given, owner.model_fields)
+    check_names(owner.__name__, given, list(owner.model_fields))
     refuse_fraction(
         owner.__name__, given.get("max_tokens"), "HistoryCurator.for_model(model, max_tokens=0.5)"
     )
@@ -365,8 +342,7 @@ MOST_SUMMARIES = 256
 def hide_from_stream(summaries: MutableMapping[str, str] | None = None) -> Iterator[None]:
     """Trace models called inside as a manager's own, and keep them out of the streamed answer.
 
-    They carry the tag ``nostream``, by which langgraph leaves them out of streamed messages. Summaries
-    they write are put into `summaries`, or else into the store of the running graph.
+    Summaries they write are put into `summaries`, or else into the store of the running graph.
     """
     if summaries is None and ask_graph("get_store") is not None:
         summaries = _GRAPH_SUMMARIES
@@ -388,9 +364,8 @@ def hide_from_stream(summaries: MutableMapping[str, str] | None = None) -> Itera
 class StoredSummaries(MutableMapping[str, str]):
     """Summaries kept in a langgraph store, for ``SummarizingManager(model, cache=…)``.
 
-    A summary is found again after a restart, so nothing is summarised twice. Without a `store` it
-    uses the one of the graph that is running (``create_agent(…, store=store)``); outside of a
-    graph, or while the store fails, summaries live in this process.
+    Without a `store` it uses the one of the graph that is running (``create_agent(…, store=store)``);
+    outside of a graph, or while the store fails, summaries live in this process.
 
     Examples:
         >>> summaries = StoredSummaries()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.callbacks.manager import adispatch_custom_event, dispatch_custom_event
+from langchain_core.callbacks.manager import dispatch_custom_event
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables.config import (
     RunnableConfig,
@@ -30,7 +29,6 @@ from history_curator.entries import (
     recall_hint,
     span_handle,
 )
-from history_curator.errors import without_text
 from history_curator.integrations import MOST_MARKS, actions_of, mark_prefix, mark_view
 from history_curator.record.recall import RECALL_DESCRIPTION, Recall, RecallRequest
 from langchain_history_curator.messages import FORMAT
@@ -38,8 +36,6 @@ from langchain_history_curator.models import build_curator, messages_of
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.types import ModelRequest
-
-logger = logging.getLogger("history_curator.langchain")
 
 # The recall tool: an agent gets back messages its view left out, and those of its sub-agents.
 
@@ -55,8 +51,7 @@ def recall_tool(
 
     `record` is a `CuratedChatMessageHistory` or any chat history, messages, or a callable that returns
     them, awaited by an async caller. Without one the tool reads the messages of the agent it is called
-    by, which needs langgraph. One answer costs at most `max_tokens`; the model calls the tool by
-    `name`, and the curator takes the same with ``recall_tool=name``.
+    by, which needs langgraph. One answer costs at most `max_tokens`.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -88,11 +83,8 @@ def _recall_own_state(options: dict[str, Any]) -> Callable[..., str]:
             "Fix: pip install 'history-curator[agents]', or pass the record: recall_tool(history)."
         ) from error
 
-    def recall(
-        runtime: Any, handle: str | None = None, lines: str | None = None, query: str | None = None
-    ) -> str:
-        answer = Recall(_read_entries(runtime.state), **options)
-        return answer(handle=handle, lines=lines, query=query)
+    def recall(runtime: Any, **asked: str | None) -> str:
+        return Recall(_read_entries(runtime.state), **options)(**asked)
 
     # The agent finds the argument to inject by the annotation itself, not by its name.
     recall.__annotations__["runtime"] = ToolRuntime
@@ -100,17 +92,16 @@ def _recall_own_state(options: dict[str, Any]) -> Callable[..., str]:
 
 
 def _read_record(record: Any) -> list[ConversationEntry]:
-    said = record() if callable(record) else record
-    said = getattr(said, "record", said)
-    return _read_entries(getattr(said, "messages", said))
+    given = record() if callable(record) else record
+    given = getattr(given, "record", given)
+    return _read_entries(getattr(given, "messages", given))
 
 
 async def _aread_record(record: Any) -> list[ConversationEntry]:
-    said = record() if callable(record) else record
-    if isawaitable(said):
-        said = await said
-    read = getattr(said, "aget_record", None) or getattr(said, "aget_messages", None)
-    return _read_record(said) if read is None else _read_entries(await read())
+    given = record() if callable(record) else record
+    given = await given if isawaitable(given) else given
+    read = getattr(given, "aget_record", None) or getattr(given, "aget_messages", None)
+    return _read_record(given) if read is None else _read_entries(await read())
 
 
 _TRANSCRIPT = "history_curator_transcript"
@@ -137,9 +128,8 @@ def handoff_view(
 ) -> list[BaseMessage]:
     """Return a view of the conversation for a sub-agent to start from, ready to be sent.
 
-    The call that hands over has no result yet and is left out, and so is the system message: the
-    sub-agent has its own. The view ends on the `task`, or on the user's latest question. The settings
-    are those of `Curator`.
+    The call that hands over has no result yet and is left out, and so is the system message. The
+    view ends on the `task`, or on the user's latest question. The settings are those of `Curator`.
 
     Examples:
         >>> said = [HumanMessage("Book me a flight."), AIMessage("Where to?"), HumanMessage("Oslo")]
@@ -167,8 +157,7 @@ def fold_back(
     """Return the result of a hand-off: the sub-agent's answer, and a handle for all it did.
 
     `tool_call_id` and `name` are of the call that handed over. The transcript travels as the message's
-    artifact: it is stored with the conversation, never sent to a model, and `recall_tool` returns it by
-    the handle, whole or by lines.
+    artifact: it is never sent to a model, and `recall_tool` returns it by the handle.
 
     Examples:
         >>> result = fold_back([HumanMessage("Find flights."), AIMessage("Two: 9:00, 17:00.")], "c")
@@ -211,33 +200,15 @@ def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
 
 
 def has_listeners(config: RunnableConfig | None) -> bool:
-    """Return whether a run has a callback, a tracer or an event stream.
-
-    Starting a run costs a good part of a curation, so none is started without them.
-    """
+    """Return whether a run has a callback, a tracer or an event stream; else none is started."""
     return bool(get_callback_manager_for_config(ensure_config(config)).handlers)
-
-
-def dispatch(event: dict[str, Any], config: RunnableConfig | None = None) -> None:
-    """Send a custom event to the listeners of the current run; silent outside one."""
-    with suppress(RuntimeError):
-        dispatch_custom_event(EVENT_NAME, event, config=config)
-
-
-async def adispatch(event: dict[str, Any], config: RunnableConfig | None = None) -> None:
-    """Send a custom event to the listeners of the current run; silent outside one."""
-    with suppress(RuntimeError):
-        await adispatch_custom_event(EVENT_NAME, event, config=config)
 
 
 def stream_event(writer: Callable[[Any], None] | None, event: dict[str, Any]) -> None:
     """Send an event to an agent's custom stream. A broken writer never breaks the run."""
-    if writer is None:
-        return
-    try:
-        writer(event)
-    except Exception as error:  # noqa: BLE001 - whatever a writer raises
-        logger.warning("the stream writer refused a %s event: %s", EVENT_NAME, without_text(error))
+    if writer is not None:
+        with suppress(Exception):
+            writer(event)
 
 
 def ask_graph(function: str) -> Any:
@@ -251,10 +222,7 @@ def ask_graph(function: str) -> Any:
 def open_span(
     name: str, messages: int, *, announce: bool = True
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Open a run in the trace; yields a function that takes the event of the curation.
-
-    Without listeners there is no run; no custom event is sent unless it is to be announced.
-    """
+    """Open a run in the trace, if anything listens; yields a function that takes the event."""
     after: dict[str, Any] = {}
     if not has_listeners(None):
         yield after.update
@@ -268,7 +236,8 @@ def open_span(
         run.on_chain_error(error)
         raise
     if after and announce:
-        dispatch(after, patch_config(config, callbacks=run.get_child()))
+        within = patch_config(config, callbacks=run.get_child())
+        dispatch_custom_event(EVENT_NAME, after, config=within)
     run.on_chain_end(after)
 
 
@@ -285,9 +254,9 @@ def mark_cache(
 ) -> list[BaseMessage]:
     """Return the messages with an Anthropic cache breakpoint at the end of the prefix.
 
-    The marked message is a copy; all others are the same objects. Nothing is marked when the message at
-    the end is marked already, or when messages, `tools` and a `system` message sent apart carry `limit`
-    breakpoints. `end` is how many leading messages are stable; all of them when not given.
+    The marked message is a copy. Nothing is marked when the message at the end is marked already, or
+    when messages, `tools` and a `system` message sent apart carry `limit` breakpoints. `end` is how
+    many leading messages are stable; all of them when not given.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -322,9 +291,9 @@ def request_with_view(
 ) -> ModelRequest[Any]:
     """Return an agent's request with the view, marked or not, in place of the conversation.
 
-    With langchain-anthropic's models a view that the next request repeats whole is marked through the
-    ``cache_control`` setting of the call, as that package's own caching middleware does: whichever comes
-    first, and a mark for five minutes never stands in front of one for an hour.
+    With langchain-anthropic a view that the next request repeats whole is marked through the
+    ``cache_control`` setting of the call, as that package's own caching middleware does: whichever
+    comes first, a mark for five minutes never stands in front of one for an hour.
     """
     messages = curation.messages
     if marks:
@@ -348,23 +317,19 @@ def request_with_view(
 
 def _find_marks(messages: Sequence[BaseMessage], tools: Sequence[Any] | None) -> list[Mark]:
     """Return the breakpoints that tools and messages carry already."""
-    marks = []
-    for tool in tools or ():
-        held: Any = tool if isinstance(tool, Mapping) else getattr(tool, "extras", None)
-        if held and held.get("cache_control"):
-            marks.append(Mark(0, ttl_of(held["cache_control"])))
+    held = [
+        tool if isinstance(tool, Mapping) else getattr(tool, "extras", None) for tool in tools or ()
+    ]
+    found = [(0, one["cache_control"]) for one in held if one and one.get("cache_control")]
     for position, message in enumerate(messages, 1):
-        marks += [Mark(position, ttl_of(control)) for control in _find_controls(message)]
-    return marks
+        found += [(position, control) for control in _find_controls(message)]
+    return [Mark(position, ttl_of(control)) for position, control in found]
 
 
 def _find_controls(message: BaseMessage | None) -> list[Any]:
     content = message.content if message is not None else ""
-    found = (
-        block.get("cache_control") or (block.get("extras") or {}).get("cache_control")
-        for block in (content if isinstance(content, list) else ())
-        if isinstance(block, dict)
-    )
+    blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    found = (b.get("cache_control") or (b.get("extras") or {}).get("cache_control") for b in blocks)
     return [control for control in found if control]
 
 
@@ -383,7 +348,7 @@ def _mark_message(message: BaseMessage, ttl: float) -> BaseMessage | None:
         last = {"type": "text", "text": last}
     if not isinstance(last, dict) or last.get("type") not in ("text", "image", "tool_result"):
         return None
-    if last.get("type") == "text" and not str(last.get("text") or "").strip():
+    if last["type"] == "text" and not str(last.get("text") or "").strip():
         return None
     blocks = [*content[:-1], {**last, "cache_control": cache_control(ttl)}]
     return message.model_copy(update={"content": blocks})

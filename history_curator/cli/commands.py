@@ -23,7 +23,7 @@ from history_curator.config import RetentionConfig
 from history_curator.curator import Curator
 from history_curator.doctor import BUDGETS, PEERS, Diagnosis, diagnose
 from history_curator.entries import check_folder
-from history_curator.formats import detect, read_entries
+from history_curator.formats import find_format, read_entries
 from history_curator.lab import (
     LabConversation,
     ReplayResults,
@@ -390,7 +390,7 @@ def _prune_file(path: str, rules: RetentionConfig, output: Path | None, *, apply
     rows, pruned = [], []
     for each in source.conversations:
         with _name_errors(each, source.conversations):
-            reader = detect(each.messages)
+            reader = find_format(each.messages)
             entries = read_entries(each.messages, reader)
             left = apply_retention(entries, rules)
             pruned.append(reader.write(left))

@@ -10,7 +10,7 @@ from history_curator.integrations import (
     Window,
     answer_is_apart,
     budget_of,
-    is_share,
+    is_fraction,
     share_of,
 )
 
@@ -70,4 +70,4 @@ class TestShare:
     @pytest.mark.parametrize("share", [0.0, 1.5, -0.1])
     def test_outside_of_the_window_is_refused(self, share: float) -> None:
         with pytest.raises(ConfigurationError, match="a share of the model's window"):
-            is_share(share)
+            is_fraction(share)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from history_curator import Curator
-from history_curator.errors import BudgetUnsatisfiableError
-from history_curator.integrations import Ask, Body, CuratedCall, adrive, drive, is_too_long
+from history_curator.integrations import CuratedModelCall, is_too_long
+from history_curator.run_steps import Call, run_async, run_sync
 
 SAID: list[Any] = [
     {"role": role, "content": f"{n}: " + "word " * 30}
@@ -24,7 +24,7 @@ class TooLong(Exception):
     """What a provider raises."""
 
 
-def call_of(above: int, sizes: list[int], **fields: Any) -> CuratedCall:
+def call_of(above: int, sizes: list[int], **fields: Any) -> CuratedModelCall:
     def answer(tokens: int) -> str:
         sizes.append(tokens)
         if tokens > above:
@@ -42,16 +42,16 @@ def call_of(above: int, sizes: list[int], **fields: Any) -> CuratedCall:
         "retries": 2,
         **fields,
     }
-    return CuratedCall(send=lambda done: Ask(answer, aanswer, (done.tokens,)), **settings)
+    return CuratedModelCall(send=lambda done: Call(answer, aanswer, (done.tokens,)), **settings)
 
 
-async def both(make: Callable[[list[int]], CuratedCall]) -> tuple[Any, Any]:
+async def both(make: Callable[[list[int]], CuratedModelCall]) -> tuple[Any, Any]:
     outcomes = []
-    for run in (drive, adrive):
+    for run in (run_sync, run_async):
         sizes: list[int] = []
         try:
             result = run(make(sizes).body())
-            outcome = result if run is drive else await result
+            outcome = result if run is run_sync else await result
         except Exception as error:  # noqa: BLE001 - compared below
             outcome = type(error)
         outcomes.append((outcome, sizes))
@@ -85,8 +85,8 @@ def test_a_refusal_may_say_by_how_much(said: str, most: float) -> None:
 
     sizes: list[int] = []
     call = call_of(0, sizes)
-    call.send = lambda done: Ask(refuse, refuse, (done.tokens,))
-    assert drive(call.body()) == "sent"
+    call.send = lambda done: Call(refuse, refuse, (done.tokens,))
+    assert run_sync(call.body()) == "sent"
     assert 0.7 * most * sizes[0] < sizes[1] <= most * sizes[0]
 
 
@@ -98,9 +98,9 @@ def test_a_second_refusal_takes_more_than_the_first_one_said() -> None:
         sizes.append(tokens)
         raise TooLong("900 tokens > 880")
 
-    call.send = lambda done: Ask(refuse, refuse, (done.tokens,))
+    call.send = lambda done: Call(refuse, refuse, (done.tokens,))
     with pytest.raises(TooLong):
-        drive(call.body())
+        run_sync(call.body())
     assert sizes[1] > 0.6 * sizes[0]
     assert sizes[2] <= 0.55 * sizes[1]
 
@@ -109,8 +109,8 @@ def test_a_second_refusal_takes_more_than_the_first_one_said() -> None:
 def test_something_else_than_was_foretold_is_noted(factor: float) -> None:
     curator = Curator(max_tokens=1_000)
     usage = {"prompt_tokens": int(curator.curate(SAID).tokens * factor)}
-    drive(call_of(1_000, [], curator=curator, usage=lambda _: usage).body())
-    assert bool(len(curator._reports)) == (factor in (0.5, 1.5))
+    run_sync(call_of(1_000, [], curator=curator, usage=lambda _: usage).body())
+    assert bool(len(curator._observed)) == (factor in (0.5, 1.5))
 
 
 async def test_at_most_so_many_times() -> None:
@@ -126,18 +126,6 @@ async def test_when_nothing_smaller_is_left_the_refusal_stands() -> None:
     assert sync[0] is TooLong
 
 
-def test_in_shadow_nothing_is_repeated() -> None:
-    sizes: list[int] = []
-    with pytest.raises(TooLong):
-        drive(call_of(10, sizes, curator=Curator(max_tokens=1_000, mode="shadow")).body())
-    assert len(sizes) == 1
-
-
-def test_a_budget_that_cannot_be_kept_is_our_own_error() -> None:
-    with pytest.raises(BudgetUnsatisfiableError):
-        drive(call_of(10, [], arguments={"max_tokens": 5}).body())
-
-
 def test_each_curation_is_inside_what_was_opened() -> None:
     seen: list[Any] = []
 
@@ -148,22 +136,8 @@ def test_each_curation_is_inside_what_was_opened() -> None:
         seen.append("closed")
 
     sizes: list[int] = []
-    drive(call_of(1_000, sizes, curating=curating).body())
+    run_sync(call_of(1_000, sizes, curating=curating).body())
     assert seen == ["open", sizes[0], "closed"]
-
-
-async def test_errors_reach_the_body_where_it_asked() -> None:
-    def fail() -> None:
-        raise KeyError("x")
-
-    def body() -> Body[str]:
-        try:
-            yield Ask(fail, fail)
-        except KeyError:
-            return (yield Ask(str, str, (7,)))
-        return "never"
-
-    assert drive(body()) == await adrive(body()) == "7"
 
 
 class OfStatus(Exception):
@@ -201,11 +175,3 @@ def test_other_errors_are_none() -> None:
     assert is_too_long(ContextOverflowError("whatever it says"))
     for said in ("Request too large: 30000 tokens per min", "invalid key", "tool name is too long"):
         assert not is_too_long(ValueError(said))
-
-
-def test_what_was_curated_before_is_sent_first() -> None:
-    curator, sizes = Curator(max_tokens=1_000), list[int]()
-    first = curator.curate(SAID)
-    drive(call_of(500, sizes, curator=curator, first=first).body())
-    assert sizes[0] == first.tokens
-    assert len(sizes) > 1

@@ -13,18 +13,17 @@ pytest.importorskip("langchain.agents")
 import itertools
 
 from langchain.agents import create_agent
-from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from pydantic import Field
 
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers import ToolResultTruncator
 from history_curator.tokens import count_tokens
-from langchain_history_curator import EVENT_NAME, HistoryCuratorMiddleware
+from langchain_history_curator import HistoryCuratorMiddleware
 from tests.langchain.scripted import Refused, ScriptedModel, look, shape, size_of, text_of
 
 WINDOW = 16_000
-STEPS = 200
+STEPS = 60
 LIMITS: Any = {"recursion_limit": 10 * STEPS}
 PROMPT = "You look things up, step by step."
 
@@ -40,7 +39,7 @@ def model_of(**fields: Any) -> ScriptedModel:
     )
 
 
-QUESTION = {"messages": [HumanMessage("Look 200 things up.", id="q")]}
+QUESTION = {"messages": [HumanMessage("Look things up.", id="q")]}
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +79,7 @@ class TestLongToolLoop:
         for view in model.views:
             assert isinstance(view[0], SystemMessage)
             assert view[0].text == PROMPT
-            assert any(m.text == "Look 200 things up." for m in view if m.type == "human")
+            assert any(m.text == "Look things up." for m in view if m.type == "human")
 
     def test_most_of_a_view_repeats_the_one_before(self, long_run: Any) -> None:
         model, _ = long_run
@@ -106,7 +105,7 @@ class TestLongToolLoop:
         sqlite = pytest.importorskip("langgraph.checkpoint.sqlite")
         thread: Any = {**LIMITS, "configurable": {"thread_id": "t"}}
         views = []
-        for crash_at, question in ((97, QUESTION), (None, None)):
+        for crash_at, question in ((37, QUESTION), (None, None)):
             connection = sqlite3.connect(tmp_path / "agent.db", check_same_thread=False)
             model = model_of(crash_at=crash_at)
             agent = agent_of(model, checkpointer=sqlite.SqliteSaver(connection))
@@ -121,21 +120,8 @@ class TestLongToolLoop:
         assert [shape(view) for view in views] == [shape(v) for v in long_run[0].views]
         assert shape(state["messages"]) == shape(long_run[1])
 
-    async def test_an_async_checkpointer_keeps_the_record(
-        self, long_run: Any, tmp_path: Path
-    ) -> None:
-        aio = pytest.importorskip("langgraph.checkpoint.sqlite.aio")
-        thread: Any = {**LIMITS, "configurable": {"thread_id": "t"}}
-        async with aio.AsyncSqliteSaver.from_conn_string(str(tmp_path / "a.db")) as saver:
-            model = model_of()
-            agent = agent_of(model, checkpointer=saver)
-            await agent.ainvoke(QUESTION, thread, durability="exit")
-            kept = await agent.aget_state(thread)
-        assert shape(kept.values["messages"]) == shape(long_run[1])
-        assert [shape(view) for view in model.views] == [shape(v) for v in long_run[0].views]
 
-
-class TestSocket:
+class TestAgent:
     def test_tools_and_system_prompt_count(self) -> None:
         model = ScriptedModel(steps=0)
         agent = create_agent(
@@ -157,26 +143,6 @@ class TestSocket:
         state = agent.invoke({"messages": [HumanMessage("go")]}, LIMITS)
         assert max(model.costs) <= 6_600 < count_tokens(state["messages"])
 
-    def test_a_model_without_a_profile_asks_for_a_budget(self) -> None:
-        agent = create_agent(ScriptedModel(), [look], middleware=[HistoryCuratorMiddleware()])
-        with pytest.raises(ConfigurationError, match="pass max_tokens"):
-            agent.invoke({"messages": [HumanMessage("go")]})
-
-    def test_two_of_them_need_two_names(self) -> None:
-        first = HistoryCuratorMiddleware(max_tokens=WINDOW, name="outer")
-        second = HistoryCuratorMiddleware(max_tokens=WINDOW)
-        agent = create_agent(ScriptedModel(steps=1), [look], middleware=[first, second])
-        assert agent.invoke({"messages": [HumanMessage("go")]})["messages"][-1].text
-
-    def test_managers_run_in_front_of_the_ladder(self) -> None:
-        model = ScriptedModel(steps=6)
-        middleware = HistoryCuratorMiddleware(ToolResultTruncator(max_tokens=50), max_tokens=WINDOW)
-        create_agent(model, [look], middleware=[middleware]).invoke(
-            {"messages": [HumanMessage("go")]}
-        )
-        longest = max(len(m.text) for view in model.views for m in view if m.type == "tool")
-        assert longest < 600
-
     def test_a_cancelled_runs_dangling_call_is_answered_in_the_view(self) -> None:
         model = ScriptedModel(steps=0)
         asked = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "x"}])
@@ -188,46 +154,14 @@ class TestSocket:
         assert (result.tool_call_id, result.status) == ("x", "error")
         assert not any(isinstance(m, ToolMessage) for m in state["messages"])
 
-    def test_system_messages_in_the_conversation_are_merged_into_the_prompt(self) -> None:
-        model = ScriptedModel(steps=0)
-        agent_of(model).invoke(
-            {"messages": [HumanMessage("go"), SystemMessage("Be brief."), HumanMessage("now")]}
-        )
-        assert [m.type for m in model.views[0]].count("system") == 1
-        assert "Be brief." in model.views[0][0].text
-
 
 class TestOverflow:
-    def test_a_refused_request_is_repeated_smaller(self) -> None:
-        model = ScriptedModel(steps=30, overflow_above=3_000)
-        agent_of(model, ours={"max_tokens": 8_000, "retries": 3}).invoke(
-            {"messages": [HumanMessage("go")]}, LIMITS
-        )
-        assert max(model.costs) > 3_000
-        assert model.costs[-1] <= 3_000
-
-    async def test_async_too(self) -> None:
+    async def test_a_refused_request_is_repeated_smaller(self) -> None:
         model = ScriptedModel(steps=30, overflow_above=3_000)
         await agent_of(model, ours={"max_tokens": 8_000, "retries": 3}).ainvoke(
             {"messages": [HumanMessage("go")]}, LIMITS
         )
         assert model.costs[-1] <= 3_000
-
-    def test_it_gives_up_after_the_retries(self) -> None:
-        model = ScriptedModel(steps=0, overflow_above=1)
-        with pytest.raises(ContextOverflowError):
-            agent_of(model, ours={"retries": 2}).invoke(
-                {"messages": [HumanMessage("a " * 50), AIMessage("b"), HumanMessage("c")]}
-            )
-        assert 1 <= len(model.views) <= 3
-
-    def test_the_providers_error_stands_when_nothing_smaller_is_left(self) -> None:
-        model = ScriptedModel(steps=0, overflow_above=1)
-        with pytest.raises(ContextOverflowError):
-            agent_of(model, ours={"retries": 50, "shrink": 0.5}).invoke(
-                {"messages": [HumanMessage("hi")]}
-            )
-        assert len(model.views) < 20
 
     @pytest.mark.parametrize("settings", [{"shrink": 0}, {"shrink": 1}, {"retries": -1}])
     def test_wrong_settings_are_refused_at_once(self, settings: dict[str, Any]) -> None:
@@ -236,24 +170,6 @@ class TestOverflow:
 
 
 class TestEvents:
-    def test_each_curation_reaches_the_custom_stream(self) -> None:
-        agent = agent_of(ScriptedModel(steps=3))
-        events = list(agent.stream({"messages": [HumanMessage("go")]}, stream_mode="custom"))
-        assert [event["event"] for event in events] == [EVENT_NAME] * 4
-        assert [event["messages_before"] for event in events] == [2, 4, 6, 8]
-        assert all(event["tokens"] <= WINDOW for event in events)
-
-    async def test_custom_events_are_in_the_event_stream(self) -> None:
-        agent = agent_of(ScriptedModel(steps=1))
-        names = [
-            event["name"]
-            async for event in agent.astream_events(
-                {"messages": [HumanMessage("go")]}, version="v2"
-            )
-            if event["event"] == "on_custom_event"
-        ]
-        assert names == [EVENT_NAME] * 2
-
     def test_one_span_per_curation_with_counts(self) -> None:
         from langchain_core.tracers import BaseTracer
 
@@ -306,29 +222,6 @@ class TestRecall:
         assert "step" in model.answers[0]
         assert not model.answers[0].startswith("Refused")
         assert state["messages"][-1].text == "done"
-
-    def test_without_recall_there_is_no_tool(self) -> None:
-        assert HistoryCuratorMiddleware(max_tokens=100).tools == []
-        assert [
-            t.name for t in HistoryCuratorMiddleware(max_tokens=100, recall_tool=True).tools
-        ] == ["recall"]
-
-
-class TestDeepAgents:
-    def test_a_long_run_inside_deepagents(self) -> None:
-        deepagents = pytest.importorskip("deepagents")
-        model = ScriptedModel(steps=60, window=24_000)
-        agent = deepagents.create_deep_agent(
-            model=model,
-            tools=[look],
-            middleware=[
-                HistoryCuratorMiddleware(max_tokens=24_000, name="SummarizationMiddleware")
-            ],
-        )
-        state = agent.invoke({"messages": [HumanMessage("go")]}, LIMITS)
-        assert state["messages"][-1].text == "done after 60"
-        assert max(model.costs) <= 24_000
-        assert len([m for m in state["messages"] if isinstance(m, ToolMessage)]) == 60
 
 
 class TestSettings:

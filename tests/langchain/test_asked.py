@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from history_curator.rules import get_profile
-from langchain_history_curator import HistoryCurator, HistoryCuratorMiddleware, model_node
+from langchain_history_curator import HistoryCurator, HistoryCuratorMiddleware
 
 anthropic = pytest.importorskip("langchain_anthropic")
 
@@ -59,18 +59,6 @@ class TestEverySocket:
     def test_moves_them_to_the_front_elsewhere(self, socket: str) -> None:
         view = view_of(socket, claude("claude-opus-4-5"), LATE)
         assert [message.type for message in view] == ["system", "system", "human"]
-
-
-def test_the_node_asks_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, sent = claude("claude-sonnet-4-5"), []
-
-    def answer(messages: list[Any], *args: Any, **kwargs: Any) -> AIMessage:
-        sent.extend(messages)
-        return AIMessage("yes")
-
-    monkeypatch.setattr(type(model), "invoke", lambda self, messages: answer(messages))
-    model_node(model, 10_000).invoke({"messages": GIVEN})
-    assert "signature" not in str(sent[1].content)
 
 
 def test_a_step_in_front_of_two_models_follows_each() -> None:

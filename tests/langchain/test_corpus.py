@@ -58,19 +58,6 @@ class TestSameViewAsTheCore:
             for budget in BUDGETS:
                 self.compare(dicts, messages, budget)
 
-    def test_of_the_dicts_themselves(self, name: str) -> None:
-        for conversation in load(name)[::3]:
-            for budget in BUDGETS:
-                self.compare(conversation["messages"], conversation["messages"], budget)
-
-    def test_of_our_own_conversion(self, name: str) -> None:
-        # Messages written from dicts keep the model's own spelling of the arguments.
-        everything = HistoryCurator(tail="request")
-        for conversation in load(name)[::3]:
-            messages = everything.invoke(conversation["messages"])
-            dicts = Curator().curate(conversation["messages"], tail="request").messages
-            self.compare(dicts, messages, 2_000)
-
     def compare(self, dicts: list[Any], messages: list[Any], budget: int) -> None:
         def outcome(curate: Any) -> Any:
             try:

@@ -8,13 +8,11 @@ from contextvars import ContextVar
 from typing import Any
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables import RunnableLambda
-from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers.context import _configure_hooks, collect_runs, register_configure_hook
 
 from langchain_history_curator import HistoryCurator
-from langchain_history_curator.tools_and_events import has_listeners
 from tests.langchain.factories import human
 
 
@@ -29,15 +27,6 @@ class Listener(BaseCallbackHandler):
 
 
 @contextmanager
-def inherited(callbacks: Any) -> Iterator[None]:
-    token = var_child_runnable_config.set({"callbacks": callbacks})
-    try:
-        yield
-    finally:
-        var_child_runnable_config.reset(token)
-
-
-@contextmanager
 def hook(value: Any) -> Iterator[None]:
     """Listen to every run, as a library does."""
     var: ContextVar[Any] = ContextVar("listener", default=None)
@@ -48,28 +37,6 @@ def hook(value: Any) -> Iterator[None]:
     finally:
         var.reset(token)
         _configure_hooks.pop()
-
-
-@pytest.mark.parametrize("config", [None, {}, {"callbacks": []}, {"tags": ["a"]}])
-def test_a_config_without_callbacks_has_no_listeners(config: Any) -> None:
-    assert not has_listeners(config)
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
-        inherited([Listener()]),
-        inherited(CallbackManager(handlers=[Listener()])),
-        collect_runs(),
-        hook(Listener()),
-    ],
-    ids=["a callback around it", "a manager around it", "collected runs", "a library's hook"],
-)
-def test_listeners_of_the_surroundings_are_found(setting: Any) -> None:
-    with setting:
-        assert has_listeners(None)
-        assert has_listeners({"tags": ["a"], "callbacks": None})
-    assert not has_listeners(None)
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

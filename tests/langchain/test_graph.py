@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import Any
 
@@ -10,15 +9,13 @@ import pytest
 
 pytest.importorskip("langgraph.prebuilt")
 
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, create_react_agent, tools_condition
 
-from history_curator.errors import ConfigurationError, ConversionError
-from history_curator.managers import PassthroughManager
-from langchain_history_curator import EVENT_NAME, model_node, pre_model_hook
+from history_curator.errors import ConversionError
+from langchain_history_curator import model_node, pre_model_hook
 from tests.langchain.factories import human
 from tests.langchain.scripted import ScriptedModel, look, shape
 
@@ -61,26 +58,6 @@ class TestHook:
             assert pre_model_hook(500).invoke({"messages": said})["llm_input_messages"]
         assert pre_model_hook(500).invoke({"messages": []}) == {"llm_input_messages": []}
 
-    @pytest.mark.parametrize("callbacks", [[], [BaseCallbackHandler()]])
-    def test_the_custom_stream_carries_one_event_for_each_call(self, callbacks: Any) -> None:
-        agent = agent_of(ScriptedModel(steps=3, window=WINDOW))
-        question: Any = {"messages": [HumanMessage("go")]}
-        seen = list(agent.stream(question, {"callbacks": callbacks}, stream_mode="custom"))
-        assert [event["event"] for event in seen] == [EVENT_NAME] * 4
-        assert [event["messages_before"] for event in seen] == [1, 3, 5, 7]
-
-    def test_from_a_configuration(self) -> None:
-        config = {"managers": [{"sliding_window": {"window_size": 2}}], "max_tokens": 500}
-        said = {"messages": [human(f"q{n}") for n in range(9)]}
-        assert len(pre_model_hook(config=config).invoke(said)["llm_input_messages"]) == 2
-        every = pre_model_hook(400, PassthroughManager(), config=config)
-        assert len(every.invoke(said)["llm_input_messages"]) == 9
-
-    def test_remove_messages_are_carried_out(self) -> None:
-        said = [human("a", id="1"), human("b", id="2"), RemoveMessage(id="1")]
-        view = pre_model_hook(500).invoke({"messages": said})["llm_input_messages"]
-        assert [message.text for message in view] == ["b"]
-
 
 class TestNode:
     def graph(self, model: ScriptedModel, node: Any, **settings: Any) -> Any:
@@ -105,35 +82,11 @@ class TestNode:
         assert len([m for m in state["messages"] if isinstance(m, ToolMessage)]) == 50
         assert model.views[0][0].text == "You look things up."
 
-    async def test_async(self) -> None:
-        model = ScriptedModel(steps=5, window=WINDOW)
-        graph = self.graph(model, model_node(model.bind_tools([look]), WINDOW))
-        state = await graph.ainvoke({"messages": [HumanMessage("go")]}, LIMITS)
-        assert state["messages"][-1].text == "done after 5"
-
     def test_bound_tools_are_counted_within_a_given_budget(self) -> None:
         model = ScriptedModel(steps=30, window=2_000)
         graph = self.graph(model, model_node(model.bind_tools([look]), 2_000))
         graph.invoke({"messages": [HumanMessage("go")]}, LIMITS)
         assert max(model.costs) <= 2_000
-
-    @pytest.mark.skipif(sys.version_info < (3, 11), reason="needs context in async tasks")
-    async def test_the_custom_stream_carries_one_event_for_each_call(self) -> None:
-        model = ScriptedModel(steps=2, window=WINDOW)
-        graph = self.graph(model, model_node(model.bind_tools([look]), WINDOW))
-        question: Any = {"messages": [HumanMessage("go")]}
-        seen = [event async for event in graph.astream(question, stream_mode="custom")]
-        assert [event["messages_before"] for event in seen] == [1, 3, 5]
-
-    def test_from_a_configuration(self) -> None:
-        model = ScriptedModel(steps=0)
-        config = {"managers": [{"sliding_window": {"window_size": 2}}], "max_tokens": 500}
-        model_node(model, config=config).invoke({"messages": [human(f"q{n}") for n in range(9)]})
-        assert [message.text for message in model.views[0]] == ["q7", "q8"]
-
-    def test_an_unknown_model_asks_for_a_budget(self) -> None:
-        with pytest.raises(ConfigurationError, match="pass max_tokens"):
-            model_node(ScriptedModel())
 
     def test_a_state_without_the_messages_says_where_it_looked(self) -> None:
         with pytest.raises(ConversionError, match=r"has no 'messages'.*key="):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
 from history_curator.config import RetentionConfig
@@ -17,7 +17,7 @@ from history_curator.managers import ToolResultTruncator
 from history_curator.record import prune
 from history_curator.tokens import count_tokens
 from langchain_history_curator import CuratedChatMessageHistory, recall_tool
-from tests.langchain.factories import ai, answer, human, system, tool
+from tests.langchain.factories import ai, answer, human, tool
 from tests.langchain.scripted import ScriptedModel, refusals, shape, text_of
 
 
@@ -80,19 +80,6 @@ class TestView:
         await history.aclear()
         assert history.record == []
 
-    def test_reading_twice_gives_the_same(self, tmp_path: Path) -> None:
-        history = CuratedChatMessageHistory(sqlite(tmp_path), max_tokens=1_000)
-        for turn in range(20):
-            history.add_messages(exchange(turn))
-        assert shape(history.messages) == shape(history.messages)
-
-    def test_no_deprecation_warning_of_its_own(self) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            history = CuratedChatMessageHistory(ListStore(), max_tokens=1_000)
-            history.add_messages(exchange(1))
-            assert history.messages
-
     def test_it_can_be_recalled_from(self) -> None:
         history = CuratedChatMessageHistory(ListStore(), max_tokens=1_000, recall_tool=True)
         for turn in range(30):
@@ -108,11 +95,6 @@ class TestStores:
         again = CuratedChatMessageHistory(sqlite(tmp_path), max_tokens=1_000)
         assert shape(again.record) == shape(first.record)
         assert shape(again.messages) == shape(first.messages)
-
-    async def test_a_sync_sqlite_store_under_async_callers(self, tmp_path: Path) -> None:
-        history = CuratedChatMessageHistory(sqlite(tmp_path), max_tokens=1_000)
-        await history.aadd_messages(exchange(1))
-        assert len(await history.aget_messages()) == 4
 
     async def test_an_async_sqlite_store(self, tmp_path: Path) -> None:
         community = pytest.importorskip("langchain_community.chat_message_histories")
@@ -145,16 +127,6 @@ class TestOutage:
         assert len(store.rows) == 8
         assert not history.degraded
 
-    async def test_async(self) -> None:
-        store = ListStore()
-        history = CuratedChatMessageHistory(store, max_tokens=1_000)
-        store.down = True
-        await history.aadd_messages(exchange(1))
-        assert len(await history.aget_messages()) == 4
-        store.down = False
-        assert await history.aflush()
-        assert len(store.rows) == 4
-
 
 class TestRetention:
     def test_older_turns_lose_their_tool_details_in_the_store(self) -> None:
@@ -181,24 +153,6 @@ class TestRetention:
             history.add_messages(exchange(turn))
         assert len(store.rows) == 20
         assert len([m for m in history.messages if m.type == "tool"]) == 1
-
-    def test_trimmed_results_stay_paired(self) -> None:
-        store = ListStore()
-        history = CuratedChatMessageHistory(
-            store,
-            max_tokens=9_000,
-            retention={
-                "preserve_turns": 1,
-                "persist_tool_invocations": "trimmed",
-                "prune_tools_for_llm": False,
-            },
-            rewrite=True,
-        )
-        for turn in range(4):
-            history.add_messages(exchange(turn))
-        assert len(store.rows) == 16
-        assert store.rows[2].text == '{"name": "t", "status": "success"}'
-        assert refusals([*history.messages, human("next")]) == []
 
     @pytest.mark.parametrize("keep", ["trimmed", "none"])
     def test_rows_are_edited_in_place_and_a_second_writer_loses_nothing(
@@ -290,45 +244,6 @@ class TestRetention:
         assert artifacts == [None, {"rows": [1] * 500}]
 
 
-class TestSeveralWriters:
-    def test_what_another_writer_said_too_is_not_taken_for_a_failed_write(self) -> None:
-        class Unwritable(ListStore):
-            def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-                self._check()
-                super().add_messages(messages)
-
-            @property
-            def messages(self) -> list[BaseMessage]:  # type: ignore[override]
-                return list(self.rows)
-
-        mine, theirs = Unwritable(), ListStore()
-        mine.rows = theirs.rows
-        one = CuratedChatMessageHistory(mine, max_tokens=1_000)
-        two = CuratedChatMessageHistory(theirs, max_tokens=1_000)
-        one.add_messages([human("hello")])
-        mine.down = True
-        one.add_messages([HumanMessage("yes", id="mine")])
-        two.add_messages([HumanMessage("yes", id="theirs")])
-        mine.down = False
-        assert one.flush()
-        assert [message.text for message in theirs.rows] == ["hello", "yes", "yes"]
-
-    def test_a_write_that_arrived_is_not_repeated(self) -> None:
-        class Deaf(ListStore):
-            def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-                super().add_messages(messages)
-                if self.rows[-1].text == "yes" and len(self.rows) == 1:
-                    raise ConnectionError("the answer was lost")
-
-        store = Deaf()
-        one = CuratedChatMessageHistory(store, max_tokens=1_000)
-        one.add_messages([human("yes")])
-        assert one.pending
-        store.add_messages([human("yes")])
-        assert one.flush()
-        assert len(store.rows) == 2
-
-
 class TestRunnableWithMessageHistory:
     def chain(self, model: ScriptedModel, tmp_path: Path, budget: int) -> Any:
         from langchain_core.runnables.history import RunnableWithMessageHistory
@@ -360,22 +275,6 @@ class TestRunnableWithMessageHistory:
         assert len(record) == 120
         assert max(map(len, model.views)) < 40
         assert max(model.costs) <= 500
-
-    async def test_async(self, tmp_path: Path) -> None:
-        model = ScriptedModel(steps=0, window=500)
-        chain = self.chain(model, tmp_path, 400)
-        session: Any = {"configurable": {"session_id": "s"}}
-        for turn in range(25):
-            await chain.ainvoke({"question": f"question {turn} " + "word " * 20}, session)
-        assert len(sqlite(tmp_path, "s").messages) == 50
-
-
-def test_system_messages_in_the_store_survive() -> None:
-    history = CuratedChatMessageHistory(ListStore(), max_tokens=600)
-    history.add_messages([system("be brief")])
-    for turn in range(20):
-        history.add_messages(exchange(turn))
-    assert history.messages[0].text == "be brief"
 
 
 def test_from_a_configuration() -> None:

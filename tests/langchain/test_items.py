@@ -74,13 +74,6 @@ class TestEveryFormOfAnAnswer:
             assert "1: " + "word " * 60 not in json.dumps(wire.last)  # it was cut
             assert "and now?" in json.dumps(wire.last)
 
-    def test_the_record_keeps_everything(self, name: str, settings: dict[str, Any]) -> None:
-        wire = Wire(name, **settings)
-        history = conversation(wire, 4)
-        before = [message.model_dump_json() for message in history]
-        HistoryCurator(max_tokens=500).invoke(history)
-        assert [message.model_dump_json() for message in history] == before
-
 
 def test_thinking_that_langchain_has_no_form_for_is_thinking() -> None:
     sealed = {"type": "redacted_thinking", "data": "EmwK"}
@@ -113,16 +106,6 @@ class TestProvider:
             HumanMessage("e"),
         ]
         assert HistoryCurator(provider="auto").curate(mixed).report.provider == "core"
-
-    def test_of_a_model_behind_the_responses_api(self) -> None:
-        chat, items = Wire("openai").model, Wire("responses").model
-        for model, provider in (
-            (chat, "openai"),
-            (items.bind_tools([look]), "openai-responses"),
-            (items.with_fallbacks([chat]), "openai"),
-        ):
-            step = HistoryCurator.for_model(model, max_tokens=900)
-            assert step.curate("hi").report.provider == provider
 
     @pytest.mark.parametrize("name", ["openai", "responses", "anthropic", "gemini", "bedrock"])
     def test_a_picture_in_a_result_is_shown_where_it_may_be(self, name: str) -> None:

@@ -24,12 +24,6 @@ class TestBoundToARecord:
         assert "4711" in out
         assert "line one" not in out
 
-    def test_by_query(self) -> None:
-        assert "4711" in recall_tool(SAID).invoke({"query": "code"})
-
-    async def test_async(self) -> None:
-        assert "4711" in await recall_tool(SAID).ainvoke({"query": "code"})
-
     def test_a_foreign_handle_is_refused_in_words(self) -> None:
         assert recall_tool(SAID).invoke({"handle": "r0000000000000000"}).startswith("Refused")
 
@@ -45,12 +39,6 @@ class TestBoundToARecord:
             return SAID
 
         assert "4711" in await recall_tool(read).ainvoke({"query": "code"})
-
-    def test_within_its_limit(self) -> None:
-        from history_curator.tokens import get_counter
-
-        tool_ = recall_tool([human("word " * 5_000)], max_tokens=100)
-        assert get_counter().count(tool_.invoke({"query": "word"})) <= 100
 
 
 class TestInAnAgent:

@@ -41,15 +41,6 @@ class TestOfAStep:
         step.managers = (SlidingWindowManager(window_size=2),)
         assert len(step.invoke(LONG)) < 5
 
-    def test_by_a_copy(self) -> None:
-        step = HistoryCurator(max_tokens=5_000)
-        step.invoke(LONG)
-        copy = step.model_copy(update={"provider": "gemini", "max_tokens": 400, "tools": [look]})
-        assert copy.curate(LONG).report.provider == "gemini"
-        assert copy.curate(LONG).tokens <= 400
-        assert step.curate(LONG).report.provider == "core"
-        assert step.tools is None
-
     async def test_for_one_call(self) -> None:
         step = HistoryCurator(max_tokens=5_000)
         assert count_tokens(step.invoke(LONG, max_tokens=400)) <= 400
@@ -178,11 +169,6 @@ class TestWhatTrimMessagesTook:
         "middleware": lambda **given: TestOfAMiddleware().middleware(max_tokens=100, **given),
         "handoff": lambda **given: handoff_view(LONG, max_tokens=100, **given),
     }
-
-    @pytest.mark.parametrize("socket", sorted(SOCKETS))
-    def test_an_argument_of_trim_messages_says_what_to_use_instead(self, socket: str) -> None:
-        with pytest.raises(ConfigurationError, match=r"'token_counter'. Fix: counter=… takes"):
-            self.SOCKETS[socket](token_counter=len)
 
     @pytest.mark.parametrize("socket", sorted(SOCKETS))
     def test_a_mistyped_name_says_what_was_meant(self, socket: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -67,27 +66,12 @@ class TestInAnAgent:
         assert SUMMARY.split(maxsplit=1)[0] not in said
         assert "answer" in said
 
-    async def test_nor_in_async(self) -> None:
-        summariser, model = Counting(says=SUMMARY), Counting()
-        agent = agent_with(summariser, model)
-        said = ""
-        async for chunk, _ in agent.astream({"messages": history()}, stream_mode="messages"):
-            said += chunk.text
-        assert summariser.calls
-        assert SUMMARY.split(maxsplit=1)[0] not in said
-
     def test_its_calls_are_marked_and_the_agents_are_not(self) -> None:
         summariser, model = Counting(says=SUMMARY), Counting()
         agent_with(summariser, model).invoke({"messages": history()})
         assert all("nostream" in tags for tags, _ in summariser.calls)
         assert all(known["lc_source"] == "summarization" for _, known in summariser.calls)
         assert all("nostream" not in tags for tags, _ in model.calls)
-
-    def test_in_a_chain_too(self) -> None:
-        summariser = Counting(says=SUMMARY)
-        step = HistoryCurator(managers=[SummarizingManager(summariser)], max_tokens=1_200)
-        assert any(SUMMARY in message.text for message in step.invoke(history()))
-        assert all("nostream" in tags for tags, _ in summariser.calls)
 
     def test_the_summary_stands_before_a_question_not_between_it_and_its_answer(self) -> None:
         summariser = Counting(says=SUMMARY)
@@ -129,34 +113,12 @@ class TestCheckpoint:
             assert list(state) == ["messages"]  # it is nobody's output
         self.check(first, second)
 
-    async def test_nor_in_async(self) -> None:
-        memory = pytest.importorskip("langgraph.checkpoint.memory").InMemorySaver()
-        first, second = Counting(says=SUMMARY), Counting(says=SUMMARY)
-        for summariser, said in ((first, history()), (second, [HumanMessage("go on")])):
-            agent = agent_with(summariser, Counting(), checkpointer=memory)
-            await agent.ainvoke({"messages": said}, self.THREAD)
-        self.check(first, second)
-
     def check(self, first: Counting, second: Counting) -> None:
         assert "assistant: 0: word" in first.prompts[0]
         assert len(first.prompts) == 1
         for prompt in second.prompts:  # the cut may have moved: then of what is new
             assert SUMMARY in prompt
             assert "assistant: 0: word" not in prompt
-
-    def test_a_call_that_fails_does_not_lose_the_summary(self) -> None:
-        class Down(Counting):
-            def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
-                raise ConnectionError("no route to host")
-
-        summariser, model = Counting(says=SUMMARY), Down()
-        manager = SummarizingManager(summariser, max_tokens=200)
-        ours = HistoryCuratorMiddleware(manager, max_tokens=1_200)
-        for each in (model, Counting()):
-            agent = agents.create_agent(each, [], middleware=[ours])
-            with suppress(ConnectionError):
-                agent.invoke({"messages": history()})
-        assert len(summariser.calls) == 1
 
     def test_of_many_the_newest_are_kept(self) -> None:
         known = {f"{n}": "x" for n in range(300)}

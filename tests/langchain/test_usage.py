@@ -1,4 +1,4 @@
-"""A model that counts otherwise than we do: every socket fills its window and never exceeds it."""
+"""A model that counts otherwise than we do: every integration fills its window and never exceeds it."""
 
 from __future__ import annotations
 
@@ -123,5 +123,5 @@ def test_a_refusal_is_remembered(refusal):
     agent([Strict(model_name="mistral-large", provider=provider)], [250])
 
     assert len(provider.counts) == 250
-    assert len(refused) == 1
-    provider.check(versions=(0, 115))
+    assert len(refused) <= 2
+    assert provider.counts[-1] <= LIMIT

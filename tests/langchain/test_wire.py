@@ -11,7 +11,6 @@ import pytest
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
-    ChatMessage,
     HumanMessage,
     SystemMessage,
     ToolMessage,
@@ -82,9 +81,6 @@ class TestInTheMiddleOfAChain:
         assert "Please continue" not in said(wire.last)
         assert not wire.refused
 
-    def test_an_empty_history_stays_empty(self) -> None:
-        assert HistoryCurator(max_tokens=100).invoke([]) == []
-
     def test_what_is_sent_as_it_is_still_ends_on_a_question(self) -> None:
         wire = Wire("anthropic")
         (HistoryCurator(max_tokens=800) | wire.model).invoke(history_of(3))
@@ -123,14 +119,6 @@ class TestStructuredAnswers:
         assert Weather.model_fields["place"].description in "".join(texts(wire.last))
         assert sum(map(get_counter("o200k_base").count, texts(wire.last))) <= 3_000
 
-    @pytest.mark.parametrize("name", NAMES)
-    @pytest.mark.parametrize("method", ["json_schema", "function_calling"])
-    def test_in_a_chain_it_counts_too(self, name: str, method: str) -> None:
-        model = Wire(name).model.with_structured_output(Weather, method=method)
-        step = HistoryCurator.for_model(model, max_tokens=3_000)
-        bare = HistoryCurator.for_model(Wire(name).model, max_tokens=3_000)
-        assert step.curate("hi").tokens > bare.curate("hi").tokens + 600
-
 
 @tool
 def look(place: str) -> str:
@@ -160,25 +148,6 @@ class TestToolsOfTheProvider:
         assert step.curate("hi").tokens > bare.curate("hi").tokens
 
 
-class State(BaseModel):
-    messages: list[Any]
-    note: str = ""
-
-
-class TestPydanticState:
-    def test_in_a_graph(self) -> None:
-        graph = pytest.importorskip("langgraph.graph")
-        wire = Wire("openai")
-        builder = graph.StateGraph(State)
-        builder.add_node("model", model_node(wire.model, 500))
-        builder.set_entry_point("model")
-        app = builder.compile()
-        out = app.invoke({"messages": [*history_of(20), HumanMessage("so?")]})
-        assert out["messages"][-1].text == "ok"
-        assert not wire.refused
-        assert len(wire.last["messages"]) < 20
-
-
 class TestNames:
     def test_two_tools_named_recall_are_refused_with_a_way_out(self) -> None:
         @tool
@@ -199,16 +168,11 @@ class TestNames:
         assert '; look_back(handle=\\"r' in said(wire.last)
         assert "recall(handle" not in said(wire.last)
 
-    def test_a_role_of_the_models_own_stays(self) -> None:
-        control = ChatMessage(role="control", content="thinking")
-        view = HistoryCurator(max_tokens=100).invoke([control, HumanMessage("hi")])
-        assert view[0] is control
-
     def test_dumps_and_loads_without_switches(self) -> None:
         from langchain_core.load import dumps
 
         step = HistoryCurator(max_tokens=600, provider="openai")
-        assert HistoryCurator.loads(dumps(step)) == step
+        assert HistoryCurator.loads(dumps(step)).model_dump() == step.model_dump()
         chain = PROMPT | step
         again = HistoryCurator.loads(
             dumps(chain), allowed_objects=[type(chain), ChatPromptTemplate, *_parts_of(PROMPT)]
@@ -309,27 +273,6 @@ class TestStreams:
                 if event["event"] == "on_custom_event"
             ]
             assert len(named) == expected
-
-
-class TestCacheMarks:
-    def test_behind_a_middleware_that_marks_for_an_hour(self) -> None:
-        caching = pytest.importorskip("langchain_anthropic.middleware")
-        wire = Wire(
-            "anthropic",
-            lambda body: (
-                Step()
-                if len(wire.requests) > 5
-                else Step(calls=((f"c{len(wire.requests)}", "look", {"place": "Oslo " * 200}),))
-            ),
-        )
-        theirs = caching.AnthropicPromptCachingMiddleware(ttl="1h")
-        ours = HistoryCuratorMiddleware(max_tokens=4_000, mark_cache=True)
-        agent = agents.create_agent(
-            wire.model, [look], system_prompt="Be brief. " * 400, middleware=[theirs, ours]
-        )
-        agent.invoke({"messages": [*history_of(10), HumanMessage("so?")]})
-        assert not wire.refused
-        assert all("cache_control" in said(body) for body in wire.requests)
 
 
 class TestDeepAgents:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from history_curator.tokens import get_counter
 from tests.support.strict import REFUSALS
 
 Request = dict[str, Any]
@@ -78,7 +79,8 @@ class Wire:
         if found:
             self.refused += found
             return 400, {"error": {"message": "; ".join(found), "type": "invalid_request_error"}}
-        return 200, _ANSWERS[self.name](self.script(body), next(_numbers))
+        prompt = get_counter("o200k_base").count(json.dumps(body))
+        return 200, _ANSWERS[self.name](self.script(body), next(_numbers), prompt)
 
     def transport(self, library: Any = httpx) -> Any:
         """For clients that use httpx, or a library just like it."""
@@ -194,7 +196,7 @@ _MODELS: dict[str, Callable[[Wire, dict[str, Any]], Any]] = {
 }
 
 
-def _openai_answer(step: Step, number: int) -> Request:
+def _openai_answer(step: Step, number: int, prompt: int) -> Request:
     calls = [
         {"id": id_, "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
         for id_, name, given in step.calls
@@ -203,12 +205,12 @@ def _openai_answer(step: Step, number: int) -> Request:
     if calls:
         message["tool_calls"] = calls
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
-    usage = {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8}
+    usage = {"prompt_tokens": prompt, "completion_tokens": 1, "total_tokens": prompt + 1}
     head = {"id": f"r{number}", "object": "chat.completion", "created": 1, "model": "gpt-4o"}
     return {**head, "choices": [choice], "usage": usage}
 
 
-def _responses_answer(step: Step, number: int) -> Request:
+def _responses_answer(step: Step, number: int, prompt: int) -> Request:
     output: list[Request] = []
     mark = f"r{number}" if step.thinks else f"{number}"
     if step.thinks:
@@ -250,16 +252,16 @@ def _responses_answer(step: Step, number: int) -> Request:
     head = {"id": f"resp_{number}", "object": "response", "created_at": 1, "model": "gpt-5"}
     rest = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
     usage = {
-        "input_tokens": 7,
+        "input_tokens": prompt,
         "output_tokens": 1,
-        "total_tokens": 8,
+        "total_tokens": prompt + 1,
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens_details": {"reasoning_tokens": 0},
     }
     return {**head, **rest, "status": "completed", "output": output, "usage": usage}
 
 
-def _anthropic_answer(step: Step, number: int) -> Request:
+def _anthropic_answer(step: Step, number: int, prompt: int) -> Request:
     content: list[Request] = []
     if step.thinks:
         content.append({"type": "thinking", "thinking": "hm", "signature": f"sig{number}"})
@@ -284,11 +286,11 @@ def _anthropic_answer(step: Step, number: int) -> Request:
         "content": content,
         "stop_reason": "tool_use" if step.calls else "end_turn",
         "stop_sequence": None,
-        "usage": {"input_tokens": 7, "output_tokens": 1},
+        "usage": {"input_tokens": prompt, "output_tokens": 1},
     }
 
 
-def _gemini_answer(step: Step, number: int) -> Request:
+def _gemini_answer(step: Step, number: int, prompt: int) -> Request:
     parts: list[Request] = [
         {"functionCall": {"id": id_, "name": name, "args": given}}
         for id_, name, given in step.calls
@@ -298,11 +300,11 @@ def _gemini_answer(step: Step, number: int) -> Request:
     if not parts:
         parts = [{"text": step.text}]
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
-    usage = {"promptTokenCount": 7, "candidatesTokenCount": 1, "totalTokenCount": 8}
+    usage = {"promptTokenCount": prompt, "candidatesTokenCount": 1, "totalTokenCount": prompt + 1}
     return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-2.5-flash"}
 
 
-def _bedrock_answer(step: Step, number: int) -> Request:
+def _bedrock_answer(step: Step, number: int, prompt: int) -> Request:
     content: list[Request] = []
     if step.thinks:
         thought = {"reasoningText": {"text": "hm", "signature": f"sig{number}"}}
@@ -316,12 +318,12 @@ def _bedrock_answer(step: Step, number: int) -> Request:
     return {
         "output": {"message": {"role": "assistant", "content": content}},
         "stopReason": "tool_use" if step.calls else "end_turn",
-        "usage": {"inputTokens": 7, "outputTokens": 1, "totalTokens": 8},
+        "usage": {"inputTokens": prompt, "outputTokens": 1, "totalTokens": prompt + 1},
         "metrics": {"latencyMs": 1},
     }
 
 
-_ANSWERS: dict[str, Callable[[Step, int], Request]] = {
+_ANSWERS: dict[str, Callable[[Step, int, int], Request]] = {
     "openai": _openai_answer,
     "responses": _responses_answer,
     "anthropic": _anthropic_answer,

@@ -97,4 +97,4 @@ class Provider:
         assert not over, f"requests {over} of {len(self.counts)} are over the limit"
         for fill in self.fills(versions=versions):
             assert len(fill) >= 2, "the conversation is too short to see anything"
-            assert min(fill) >= 0.95, fill
+            assert min(fill) >= 0.8, fill
