@@ -418,4 +418,3 @@ def _mark_last(blocks: Any, name: str, value: Any) -> list[Any] | None:
         if not is_blank and block.get("type") not in _UNMARKABLE:
             return [*blocks[:index], {**block, name: value}, *blocks[index + 1 :]]
     return None
-

@@ -89,9 +89,15 @@ class Curation:
 
         Examples:
             >>> from history_curator import Curator
-            >>> curator, messages = Curator(max_tokens=1_000), [{"role": "user", "content": "hello"}]
+            >>> curator, messages = (
+            ...     Curator(max_tokens=1_000),
+            ...     [{"role": "user", "content": "hello"}],
+            ... )
             >>> curator.curate(messages).observe({"prompt_tokens": 58, "completion_tokens": 3})
-            >>> messages += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "so?"}]
+            >>> messages += [
+            ...     {"role": "assistant", "content": "hi"},
+            ...     {"role": "user", "content": "so?"},
+            ... ]
             >>> curator.curate(messages).tokens > 58  # the report, and the tokens added since
             True
         """
@@ -223,7 +229,9 @@ class Curator:
         self._observed = ObservedRequests()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("_memo", "_observed")}
+        return {
+            key: value for key, value in self.__dict__.items() if key not in ("_memo", "_observed")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

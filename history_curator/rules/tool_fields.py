@@ -10,7 +10,7 @@ from itertools import count
 from typing import ClassVar, Literal
 
 from history_curator.entries import ConversationEntry, ToolCall
-from history_curator.formats import has_object_arguments, has_call_ids, parse_object, wire_of
+from history_curator.formats import has_call_ids, has_object_arguments, parse_object, wire_of
 from history_curator.rules.base import TOOL, Entries, Finding, Rule, copy_repaired
 
 PORTABLE_ID = r"[A-Za-z0-9_-]{1,40}"

@@ -252,7 +252,8 @@ def _caller_of(raw: Any) -> str:
 def _without_blocks(entry: ConversationEntry, names: Collection[str]) -> ConversationEntry:
     """Return an answer without lone blocks; a call of a missing program becomes direct."""
     blocks = [
-        (part, {name, _caller_of(part.raw) or name}) for part, _, name in _iterate_server_blocks(entry)
+        (part, {name, _caller_of(part.raw) or name})
+        for part, _, name in _iterate_server_blocks(entry)
     ]
     dropped = {id(part) for part, its_names in blocks if not its_names.isdisjoint(names)}
     changes: dict[str, Any] = {}

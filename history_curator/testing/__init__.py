@@ -137,7 +137,9 @@ def show(messages: Sequence[Any]) -> str:
         'S U A(c1) T(c1) A~'
     """
     labels: dict[str, str] = {}
-    return " ".join(_show_entry(each, labels) for each in read_entries(messages, find_format(messages)))
+    return " ".join(
+        _show_entry(each, labels) for each in read_entries(messages, find_format(messages))
+    )
 
 
 def _parse_word(word: str, index: int) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from history_curator import Curator
-from history_curator.formats import DictFormat
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
+from history_curator.formats import DictFormat
 from tests.support.messages import assistant, call, result, system, user
 
 

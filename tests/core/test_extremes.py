@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.extremes import SHAPES, Shape, exchanges, text, users
 from history_curator import BudgetUnsatisfiableError, Curator, PinManager
-from history_curator.formats import parse_object
 from history_curator.entries import ConversationEntry
+from history_curator.formats import parse_object
 from history_curator.rules import tool_fields
+from tests.support.extremes import SHAPES, Shape, exchanges, text, users
 
 SIZE = 50
 BLOCKS = 140

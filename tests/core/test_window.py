@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.shapes import KINDS, chat, fills, longest_run, loop, repeated, word_loop
 from history_curator import BudgetUnsatisfiableError, ConversationEntry, Curation, Curator
 from history_curator.rules import PROVIDERS
 from history_curator.window.recap import IDENTIFIERS
 from tests.support.messages import assistant, call, result, system, user
+from tests.support.shapes import KINDS, chat, fills, longest_run, loop, repeated, word_loop
 
 BUDGET = 3_000
 TOOL = {"type": "function", "function": {"name": "extra", "description": "more " * 200}}
