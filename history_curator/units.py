@@ -127,7 +127,7 @@ class Pairing:
             if unit.kind == "exchange" and -1 in unit.indexes
         ]
 
-    def _pair(self, start: int) -> None:
+    def _pair(self, start: int) -> None:  # noqa: PLR0912 - one branch a role, in the hot path
         entries, units = self._entries, self.units
         add_unit, calls_of = units.append, self._calls
         for index in range(start, len(entries)):

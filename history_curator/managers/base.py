@@ -403,3 +403,16 @@ def insert_note(
         reason=reason,
     )
     view.insert(place, note)
+
+
+def check_managers(managers: Sequence[Any]) -> None:
+    """Raise `ConfigurationError` where something is no manager, such as a class."""
+    for position, manager in enumerate(managers):
+        if isinstance(manager, type):
+            name = manager.__name__
+            raise ConfigurationError(f"managers[{position}] is the class {name}. Fix: {name}(...).")
+        if not (hasattr(manager, "curate") or hasattr(manager, "acurate")):
+            raise ConfigurationError(
+                f"managers[{position}] is {a_type(manager)} without a curate method. "
+                "Fix: pass objects with curate(entries, *, context)."
+            )

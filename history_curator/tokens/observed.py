@@ -78,6 +78,8 @@ class ObservedRequests:
     def report(self, name: int, request: Request, reported: int) -> Request:
         """Remember what the provider counted for a request, and return the request with it."""
         anchor, counted = request.anchor, request.counted
+        if reported < _LEAST_RATIO * counted:  # it is about something else
+            return self.add(name, request._replace(is_reported=True))
         if anchor is None:  # what is over the limit is more likely a ratio than a hidden prompt
             ratio = reported / max(1, counted) if reported > request.usual else 1.0
             anchor = UsageAnchor(counted, reported, ratio)

@@ -127,7 +127,7 @@ class ViewBuilder:
         *,
         edited: bool = False,
         previous: Request | None = None,
-        cold_units: Callable[[Pairing], Collection[int]] = lambda pairing: (),
+        cold_units: Callable[[Pairing], Collection[int]] | None = None,
     ) -> None:
         self.record = record
         self.memo = memo
@@ -409,7 +409,7 @@ class ViewBuilder:
             self._offsets,
             self.renderer,
             self.recap,
-            cold=self._cold_units(self.pairing),
+            cold=() if self._cold_units is None else self._cold_units(self.pairing),
             preserve_last_n=self.options.preserve_last_n,
         )
 

@@ -170,7 +170,7 @@ def _add_unit(
     return WindowState(position + 1, cutoff, tokens + size, first, total)
 
 
-def _compact(
+def _compact(  # noqa: PLR0917
     sizes: UnitSizes, position: int, newest: int, floor: int, available: int, target: int
 ) -> tuple[Cutoff, int]:
     """Return the cutoff that the arrival of a unit leaves, and the tokens shown before the unit.
