@@ -75,7 +75,8 @@ class EntryFacts:
         self.size_bytes = _BYTES_PER_ENTRY + 4 * size_bytes  # renderings and identifiers included
         self.usage: Usage | None = None
         self.time = entry_time(entry)
-        self.is_plain = entry.source.__class__ is dict and _is_plain(entry.source)
+        is_whole = entry.span is None and entry.source.__class__ is dict
+        self.is_plain = is_whole and _is_plain(entry.source)
         self.tokens = -1
         self.renderings: dict[Hashable, Any] = {}
         self.shown: tuple[Any, Any, Any] | None = None

@@ -199,12 +199,12 @@ def _compact(  # noqa: PLR0917
     def size_in_front(cutoff: int) -> int:
         turn = bisect_left(users, cutoff)
         is_question = turn < len(users) and users[turn] == cutoff
-        last_pin = bisect_left(pinned, cutoff) if pinned else 0
+        last_pin = max(first_pin, bisect_left(pinned, cutoff)) if pinned else 0
         key = (turn, is_question, last_pin)
         size = fronts.get(key)
         if size is None or barrier:
-            pins = pinned[first_pin:last_pin]
-            size = sum(map(size_of, pins)) + sum(map(size_of, questions(cutoff)))
+            size = sizes.pinned(first_pin, last_pin, reasoning_from) if pinned else 0
+            size += sum(map(size_of, questions(cutoff)))
             fronts[key] = size
         return size
 

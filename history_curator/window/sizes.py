@@ -44,6 +44,7 @@ class UnitSizes:
         self._recap = recap
         self._full = [-1] * len(pairing.units)
         self._without_reasoning = [-1] * len(pairing.units)
+        self._pinned_full, self._pinned_bare = [0], [0]  # of so many pinned units
         hoists = renderer.profile.hoists
         self._system = [] if hoists else [index for index, _ in pairing.system]
 
@@ -76,6 +77,19 @@ class UnitSizes:
         low, high = bisect_left(system, units[first].start), bisect_left(system, units[last].start)
         facts, count = self._renderer.record.facts, self._renderer.memo.count
         return sum([count(facts[index]) for index in system[low:high]])
+
+    def pinned(self, first: int, last: int, reasoning_from: int) -> int:
+        """Return the tokens of the pinned units from one up to another, counted among them."""
+        pins = self.pairing.pinned
+        middle = max(first, min(last, bisect_left(pins, reasoning_from)))
+        while len(self._pinned_full) <= last:
+            unit = pins[len(self._pinned_full) - 1]
+            self._pinned_full.append(self._pinned_full[-1] + self.full(unit))
+        while len(self._pinned_bare) <= middle:
+            unit = pins[len(self._pinned_bare) - 1]
+            self._pinned_bare.append(self._pinned_bare[-1] + self.without_reasoning(unit))
+        bare = self._pinned_bare[middle] - self._pinned_bare[first] if middle > first else 0
+        return bare + self._pinned_full[last] - self._pinned_full[middle]
 
     def recap(self, cutoff: int, available: int) -> int:
         """Return the tokens to set aside for the recap of the units before a cutoff."""
