@@ -33,8 +33,8 @@ from history_curator.lab import (
     replay,
 )
 from history_curator.lab.conversations import naming, read_file, write_text
-from history_curator.lab.replay import progress_bar
 from history_curator.lab.results import Table, count_of
+from history_curator.lab.run_replay import progress_bar
 from history_curator.report import CurationReport
 from history_curator.rules import check_conversation
 from history_curator.tokens import count_tokens, get_counter
