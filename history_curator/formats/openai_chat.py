@@ -37,7 +37,7 @@ _BESIDE: dict[str, type | tuple[type, ...]] = {
     "status": str,
     "is_error": bool,
 }
-"""What may stand beside the content, and of which type it is; of another type it is metadata."""
+"""Fields that may stand beside the content, and their types; with another type they are metadata."""
 _PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id", "tool_calls"))
 KNOWN_KEYS = _PLAIN_KEYS | {"function_call"} | _BESIDE.keys()
 """Everything a provider is known to take; other keys are carried as `metadata`."""

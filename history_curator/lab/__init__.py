@@ -1,6 +1,6 @@
 """The lab: replay recorded conversations under several policies, offline, and compare.
 
-Prices, rules and counters are the library's own; nothing is sent anywhere.
+Prices, rules and counters are the library's own; no request is sent.
 """
 
 from __future__ import annotations

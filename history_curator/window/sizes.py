@@ -1,4 +1,4 @@
-"""What the units of a record cost, each worked out when somebody asks."""
+"""The tokens of the units of a record, each worked out on first use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class UnitSizes:
         renderer: renders units.
         recap: sizes the recap; None for no recap.
         cold: units before whose arrival the provider's cache went cold.
-        preserve_last_n: so many newest entries are never cut off.
+        preserve_last_n: so many newest entries always stay.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class UnitSizes:
         return size
 
     def arrival(self, position: int) -> int:
-        """Return the tokens of a unit, with the system entries that came right before it."""
+        """Return the tokens of a unit, with the system entries right before it."""
         return self.full(position) + self.late_system(position - 1, position)
 
     def late_system(self, first: int, last: int) -> int:
