@@ -115,18 +115,17 @@ class CallBudgets:
         self, record: Record, budget: Budget, view: View, counted: int, *, is_cold: bool
     ) -> Callable[[Any], None] | None:
         """Remember the request of a call where reports or pauses matter; return what takes its report."""
-        if not self._learns or not record.names:
+        if not self._learns or not len(record):
             return None
-        name = record.names[-1]
         request = budget.request(counted)._replace(is_cold=is_cold)
         has_usage = any(facts.usage is not None for facts in record.facts[-2:])
         if is_cold or budget.anchor is not None or has_usage or view.is_smaller:
-            self._observed.add(name, request)
+            self._observed.add(record.names[-1], request)
 
         def observe(reported: Any) -> None:
             usage = read_usage(reported)
             if usage is not None:
-                self._observed.report(name, request, usage.input)
+                self._observed.report(record.names[-1], request, usage.input)
 
         return observe
 
