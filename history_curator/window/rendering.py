@@ -232,13 +232,14 @@ def _has_reasoning(entries: Entries) -> bool:
 
 def rebase(entry: ConversationEntry, recorded: ConversationEntry) -> ConversationEntry:
     """Return an edited copy as an edit of a recorded entry that says the same as its original."""
-    is_same_source = entry.original is not None and entry.source is entry.original.source
+    was = entry.root
     return entry.evolve(
         original=recorded.root,
-        source=recorded.source if is_same_source else entry.source,
+        source=recorded.source if entry.source is was.source else entry.source,
         sequence=recorded.sequence,
         span=recorded.span,
-        metadata=entry.metadata or recorded.metadata,
+        # Where a rule took unknown keys off, those of the recorded entry stay off.
+        metadata=recorded.metadata if entry.metadata is was.metadata else entry.metadata,
     )
 
 

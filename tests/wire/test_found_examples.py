@@ -133,14 +133,15 @@ class TestKeysOfOneStyleOnMessagesOfTheOther:
         assert message.keys() == {"role", "content"}
 
 
-def test_report_rebuild_where_keys_were_stripped():
+@pytest.mark.parametrize("budget", [None, 500])
+def test_report_rebuild_where_keys_were_stripped(budget):
     given = [
         USER | {"timestamp": 1.5},
         {"role": "assistant", "content": "yes", "trace_id": "x", "refusal": None},
         {"role": "user", "content": [{"type": "text", "text": "go on"}], "at": {"day": 1}},
     ]
-    curation = Curator(provider="openai").curate(given)
-    assert "timestamp" not in curation.messages[0]
+    curation = Curator(provider="openai", max_tokens=budget).curate(given)
+    assert all(each.keys() <= {"role", "content", "refusal"} for each in curation.messages)
     assert curation.report.rebuild(given) == curation.messages
 
 
