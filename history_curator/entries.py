@@ -349,7 +349,7 @@ def neutralise(text: str) -> str:
     """
     if "[" not in text and "<" not in text and _MAYBE_HANDLE.search(text) is None:
         return text  # nothing that could be ours
-    return _OURS.sub(_marked, text)
+    return _OURS.sub(_mark_quoted, text)
 
 
 def one_line(text: str) -> str:
@@ -371,7 +371,7 @@ def quote(text: str) -> str:
     return "\n".join(_INDENT + line for line in neutralise(text).splitlines() or [""])
 
 
-def _marked(found: re.Match[str]) -> str:
+def _mark_quoted(found: re.Match[str]) -> str:
     opening = found[0]
     return "[quoted: " if opening.startswith("[") else opening + "quoted:"
 

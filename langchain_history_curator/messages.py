@@ -24,7 +24,7 @@ from langchain_core.messages import (
 )
 
 from history_curator.entries import ConversationEntry, MessageRole, new_entry
-from history_curator.errors import ConversionError, a_type, named
+from history_curator.errors import ConversionError, a_type, name_value
 from history_curator.formats import (
     ROLES,
     DictFormat,
@@ -154,7 +154,6 @@ class LangChainFormat:
 
 
 FORMAT = LangChainFormat()
-DIALECT = FORMAT  # alias until all rooms have landed
 
 # Rows of tables and files: the core finds these functions by the entry point of this package.
 
@@ -187,7 +186,7 @@ def _convert(given: Any) -> BaseMessage:
 def _describe(message: Any) -> str:
     """Return what was given in the place of a message, without its text."""
     if isinstance(message, dict):
-        return f"a dict (it has: {', '.join(map(named, message)) or 'nothing'})"
+        return f"a dict (it has: {', '.join(map(name_value, message)) or 'nothing'})"
     return a_type(message)
 
 

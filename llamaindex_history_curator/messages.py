@@ -26,7 +26,7 @@ from history_curator.entries import (
     ToolCall,
     new_entry,
 )
-from history_curator.errors import ConversionError, named
+from history_curator.errors import ConversionError, name_value
 from history_curator.formats import (
     arguments_text,
     freeze,
@@ -47,7 +47,7 @@ from llamaindex_history_curator.plain_values import (
     set_field,
 )
 
-__all__ = ["DIALECT", "FORMAT", "LlamaIndexFormat", "dump", "from_json", "load", "to_json"]
+__all__ = ["FORMAT", "LlamaIndexFormat", "dump", "from_json", "load", "to_json"]
 
 _ALIASES = {"developer": "system", "chatbot": "assistant", "model": "assistant", "function": "tool"}
 ROLES = {role: MessageRole(_ALIASES.get(role.value, role.value)) for role in LlamaRole}
@@ -96,7 +96,7 @@ class LlamaIndexFormat:
         role = ROLES.get(message.role)
         if role is None:
             raise ConversionError(
-                f"unknown role: {named(message.role)}.",
+                f"unknown role: {name_value(message.role)}.",
                 index=index,
                 field="role",
                 fix=f"use one of {', '.join(known.value for known in ROLES)}.",
@@ -162,7 +162,6 @@ class LlamaIndexFormat:
 
 
 FORMAT = LlamaIndexFormat()
-DIALECT = FORMAT  # alias until the registry of formats reads FORMAT
 to_json, from_json = message_to_dict, message_from_dict
 
 

@@ -154,7 +154,7 @@ class Retention:
         if self._in_place:
             done = yield Call(buffer.edit, buffer.aedit, (aged,))
         else:
-            change = partial(self.retained, aged=aged)
+            change = partial(self.reduce_stored, aged=aged)
             done = yield Call(buffer.rewrite, buffer.arewrite, (change,))
         self._is_behind = not done
         return aged if done else 0
@@ -170,7 +170,7 @@ class Retention:
             entries = retained
         return self._format.write(build_context(entries, self._config))
 
-    def retained(self, stored: Sequence[Any], aged: int | None) -> list[Any] | None:
+    def reduce_stored(self, stored: Sequence[Any], aged: int | None) -> list[Any] | None:
         """Return what a store keeps of its messages, or None when that is all of them."""
         if aged is None:
             entries, older = entries_of(self._format, stored), 0

@@ -242,12 +242,12 @@ class ViewBuilder:
     def pieces(self, state: WindowState) -> list[Piece]:
         """Return what is shown: system entries, kept questions, recap, and units in order."""
         cutoff, units = state.cutoff, self.pairing.units
-        kept = [self._shown(at, cutoff) for at in cutoff.kept]
+        kept = [self._build_piece(at, cutoff) for at in cutoff.kept]
         if self.recap is not None and cutoff.recap_tokens:
             note = self.recap.write(cutoff)
             if note is not None:
                 kept.append(self.piece_of((note,)))
-        shown = [self._shown(at, cutoff) for at in range(cutoff.unit, state.end)]
+        shown = [self._build_piece(at, cutoff) for at in range(cutoff.unit, state.end)]
         system = self.pairing.system
         if self.profile.hoists or not units or not system or system[-1][0] < units[0].start:
             return [self.heading, *kept, *shown]
@@ -390,7 +390,7 @@ class ViewBuilder:
             out.append(piece)
         return [*out, *[self.piece_of((record.entry_at(at),)) for at in reversed(waiting)]]
 
-    def _shown(self, position: int, cutoff: Cutoff) -> Piece:
+    def _build_piece(self, position: int, cutoff: Cutoff) -> Piece:
         unit, renderer = self.pairing.units[position], self.renderer
         if position < cutoff.reasoning_from:
             return self.unit_piece(renderer.render_without_reasoning(unit), unit)
