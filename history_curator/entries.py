@@ -202,23 +202,6 @@ class ConversationEntry:
         )
 
 
-def new_entry(
-    role: MessageRole,
-    content: str | None,
-    sequence: int,
-    source: Any,
-    *,
-    seldom: Mapping[str, Any] | None = None,
-    **fields: Any,
-) -> ConversationEntry:
-    """Return the entry of a message that was read."""
-    return ConversationEntry(
-        role, content, sequence=sequence, source=source, **fields, **(seldom or {})
-    )
-
-
-new_call = ToolCall
-
 RECALL_TOOL_NAME = "recall"
 """The name of the tool, and the one placeholders mention, where no other is given."""
 

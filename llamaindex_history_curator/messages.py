@@ -24,7 +24,6 @@ from history_curator.entries import (
     MessageRole,
     Reasoning,
     ToolCall,
-    new_entry,
 )
 from history_curator.errors import ConversionError, name_value
 from history_curator.formats import (
@@ -108,11 +107,11 @@ class LlamaIndexFormat:
         is_text = len(blocks) == 1 and type(blocks[0]) is TextBlock
         parts = None if is_text else _read_parts(blocks)
         text = blocks[0].text if is_text else join_text(parts) if parts else message.content
-        entry = new_entry(
+        entry = ConversationEntry(
             role,
             text,
-            index,
-            message,
+            sequence=index,
+            source=message,
             tool_calls=(read_calls(message) or None) if role is MessageRole.ASSISTANT else None,
             tool_call_id=_read_result_id(message) if is_tool else None,
             tool_name=name if is_tool else None,

@@ -25,7 +25,7 @@ ROLES: dict[str, MessageRole] = {
 _ROLE_NAMES = {"developer", "function"}
 """Roles that providers know beside our four."""
 _REASONING_KEYS = ("reasoning_content", "reasoning", "thinking_blocks")
-_BESIDE: dict[str, type | tuple[type, ...]] = {
+_OTHER_FIELDS: dict[str, type | tuple[type, ...]] = {
     "refusal": str,
     "audio": Mapping,
     "annotations": (list, tuple),
@@ -37,9 +37,12 @@ _BESIDE: dict[str, type | tuple[type, ...]] = {
     "status": str,
     "is_error": bool,
 }
-"""What may stand beside the content, and of which type it is; of another type it is metadata."""
+"""Fields that a provider takes beside the plain ones, each with its type: add a new field here.
+
+A field that is not listed, or of another type, is read as metadata, and the rules do not send it.
+"""
 _PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id", "tool_calls"))
-KNOWN_KEYS = _PLAIN_KEYS | {"function_call"} | _BESIDE.keys()
+KNOWN_KEYS = _PLAIN_KEYS | {"function_call"} | _OTHER_FIELDS.keys()
 """Everything a provider is known to take; other keys are carried as `metadata`."""
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 _PLAIN_ROLES = {role.value: role for role in MessageRole}
@@ -161,7 +164,7 @@ def build_entry(
             call_id = reading.text_of(call_id, "tool_call_id", "the call id")
         if message.get("is_error") is True:
             status = "error"
-    for key in _BESIDE.keys() & message.keys():
+    for key in _OTHER_FIELDS.keys() & message.keys():
         reading.clean_value(message[key], key)
     extra = {key: value for key, value in message.items() if not _is_known(key, value, known)}
     Reading(reading.index).clean_value(extra, "metadata")  # for its depth: it is not sent
@@ -188,14 +191,16 @@ def build_entry(
 
 
 def _is_known(key: str, value: Any, known: frozenset[str]) -> bool:
-    return key in known and (key not in _BESIDE or value is None or isinstance(value, _BESIDE[key]))
+    return key in known and (
+        key not in _OTHER_FIELDS or value is None or isinstance(value, _OTHER_FIELDS[key])
+    )
 
 
 def mend_fields(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message whose fields beside the content are as they can be sent."""
     reading = Reading(0)
     return {
-        key: reading.clean_value(value, key) if key in _BESIDE else value
+        key: reading.clean_value(value, key) if key in _OTHER_FIELDS else value
         for key, value in message.items()
     }
 

@@ -30,7 +30,6 @@ from history_curator.managers.select import (
     TokenBudgetManager,
     TurnRetentionManager,
     is_answered,
-    start_of_turns,
 )
 from history_curator.managers.shorten import (
     DuplicateResultManager,
@@ -65,14 +64,14 @@ __all__ = [
     "keeping_summaries",
     "manager_names",
     "register_manager",
-    "start_of_turns",
 ]
 
 _factories: dict[str, Callable[..., Any]] = {
     snake_case(name): globals()[name]
     for name in __all__
-    if name.endswith(("Manager", "Truncator", "Clearer")) and name != "HistoryManager"
+    if hasattr(globals().get(name), "curate") and name != "HistoryManager"
 }
+"""Every class above with a ``curate``, by its name in configurations."""
 _NESTED = ("inner", "manager", "managers")
 """Options that hold managers."""
 

@@ -12,7 +12,6 @@ from history_curator.tokens import TokenCounter
 from history_curator.window.build_view import STEP, Tail, View, ViewBuilder, WindowOptions
 from history_curator.window.cutoff import COMPACT_TO
 from history_curator.window.fallback import shrink_newest
-from history_curator.window.rendering import clear_result
 
 __all__ = [
     "COMPACT_TO",
@@ -22,7 +21,6 @@ __all__ = [
     "View",
     "ViewBuilder",
     "WindowOptions",
-    "clear_result",
     "fit_entries",
     "fit_view",
 ]

@@ -86,10 +86,6 @@ USES: dict[str, tuple[str, list[tuple[list[str], int]]]] = {
         "memory.put(ChatMessage('hi', role='user'))\nassert len(memory.get()) == 1\n"),
         [],
     ),
-    "relevance": (("from history_curator import Curator, RelevanceManager\n"
-                  "Curator(RelevanceManager(), max_tokens=500).curate("
-                  "[{'role': 'user', 'content': 'hi'}])\n"), []),
-    "vectors": ("import wordllama\nfrom history_curator import RelevanceManager\n", []),
     "sql": ("import sqlalchemy\nfrom history_curator.record.prune import prune_store\n", []),
     "testing": ("from history_curator.testing import SEQUENCES, strategies\n", []),
     "lab": ("import matplotlib; matplotlib.use('Agg')\n" + REPLAY
@@ -124,7 +120,6 @@ CHAINS = (
     ("llamaindex",),
     ("", "cli", "lab", "scale"),
     ("langchain", "agents"),
-    ("relevance", "vectors"),
     ("sql",),
     ("testing",),
 )
