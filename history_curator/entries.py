@@ -313,16 +313,6 @@ _BREAKS = re.compile(r"[\s\x00-\x1f\x7f\x85\u2028\u2029]+")
 _INDENT = "> "
 
 
-def looks_like_ours(text: str) -> bool:
-    """Whether a text holds something that reads like a mark or a handle of ours.
-
-    Examples:
-        >>> looks_like_ours("[cleared: 12 characters]"), looks_like_ours("[12, 13]")
-        (True, False)
-    """
-    return _OURS.search(text) is not None
-
-
 def neutralise(text: str) -> str:
     r"""Return a text in which nothing reads like a mark or a handle of ours.
 

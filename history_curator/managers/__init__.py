@@ -30,6 +30,7 @@ from history_curator.managers.select import (
     TokenBudgetManager,
     TurnRetentionManager,
     is_answered,
+    start_of_turns,
 )
 from history_curator.managers.shorten import (
     DuplicateResultManager,
@@ -64,6 +65,7 @@ __all__ = [
     "keeping_summaries",
     "manager_names",
     "register_manager",
+    "start_of_turns",
 ]
 
 _factories: dict[str, Callable[..., Any]] = {
