@@ -184,9 +184,9 @@ def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
         "the view; *missed* is the share of what later calls used that the view no longer held; "
         "*invalid* requests break a rule every provider shares, *over* are requests over the "
         "budget, *refused* are calls without a view because the latest question alone is larger "
-        "than the budget. The sessions as recorded hold blank messages and results out of place, and a "
-        "policy that passes them on as they are sends invalid requests. A request without its "
-        "question is cheap: a low cost beside many of these is no saving."
+        "than the budget. The recorded sessions contain empty messages and misplaced tool results; a "
+        "policy that forwards those unrepaired sends invalid requests. A policy can look cheap because "
+        "its requests are missing the user's question, so do not read the cost alone."
     )
     return "\n".join(lines), note
 

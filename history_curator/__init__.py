@@ -1,7 +1,7 @@
 """History Curator: the record is sacred, the view is curated.
 
-Keep the whole conversation; send the model a view that fits its budget, never splits a tool
-exchange, is never refused by the provider, and changes its prefix as rarely as possible.
+Your application keeps the full history. The model is sent a view that fits the budget, never splits
+a tool exchange, follows the provider's rules, and changes its prefix as rarely as possible.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where to mark cache breakpoints in a view, and how each provider wants them.
 
-Nothing given is changed: marked messages are copies. Nothing here talks to a provider.
+Messages are not changed: marked ones are copies. No provider is called.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNMARKABLE = ("thinking", "redacted_thinking")
 
 @dataclass(frozen=True, slots=True)
 class CacheRules:
-    """What a provider demands of cache breakpoints.
+    """The demands of a provider on cache breakpoints.
 
     Attributes:
         minimum: tokens of the shortest prefix it caches.
@@ -79,7 +79,7 @@ def find_cache_rules(model: str | None) -> CacheRules | None:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A breakpoint of somebody else, for so many seconds, after so many entries; 0 is the tools."""
+    """A breakpoint set by other code, for so many seconds, after so many entries; 0 is the tools."""
 
     after: int
     ttl: float
@@ -142,7 +142,7 @@ def plan_cache(
     """Return where breakpoints pay in a view, most worth first where not all are taken.
 
     These are the end of the view, the front that every request shares, the end of the previous
-    request where the provider does not look back that far, the heads that survive a compaction,
+    request where the provider does not look back that far, the kept question that survives one,
     and the end of the surely repeated entries.
 
     Args:
@@ -152,7 +152,7 @@ def plan_cache(
         model: a model, a provider, or rules of your own; for any other name Anthropic's rules hold.
         tools_tokens: tokens of the tool schemas, which stand before everything else.
         others: breakpoints the request carries already.
-        ttl: seconds to ask for, unless a longer mark of somebody else stands behind.
+        ttl: seconds to ask for, unless a longer mark of other code stands behind.
     """
     rules = model if isinstance(model, CacheRules) else find_cache_rules(model) or _ANTHROPIC
     totals = list(accumulate(sizes, initial=tools_tokens))
@@ -357,7 +357,7 @@ def place_marks(
 ) -> list[Message]:
     """Return the messages with each breakpoint on the message that ends at it, or the one before.
 
-    Nothing is marked when the messages are not the ones the view was written as.
+    No message is marked when the messages are not the ones the view was written as.
 
     Args:
         messages: the view as it was written, in any format.

@@ -59,7 +59,7 @@ class CallBudgets:
         window_options: returns how views are built in a budget.
         start: a report to start from; None for none.
         learns: whether usage reports count.
-        rebuilds: whether a view that nobody remembers can be built again.
+        rebuilds: whether a view that is no longer remembered can be built again.
     """
 
     def __init__(
@@ -166,8 +166,8 @@ class CallBudgets:
     def _last_request(self, record: Record, limit: int, overhead: int) -> Request | None:
         """Return the newest earlier request of these messages, with what was reported up to it.
 
-        A report on a message is about the view of the messages before it; views that nobody
-        remembers are built again, from the oldest of the newest answers on.
+        A report on a message is about the view of the messages before it; forgotten views
+        are built again, from the oldest of the newest answers on.
         """
         answers: list[tuple[int, Request | None]] = []
         for index in range(len(record) - 1, 0, -1):

@@ -97,7 +97,7 @@ OPTIONS: Mapping[str, Option] = {
         "The share of the budget a compaction leaves; None is 0.7, 1.0 loses the cache each call.",
         _number(1e-9, 1.0, "above 0, at most 1"),
     ),
-    "recap": Option(True, "Whether a note tells what is no longer shown.", _SWITCH),
+    "recap": Option(True, "Whether a note lists removed messages.", _SWITCH),
     "retrieve": Option(
         False, "Whether earlier messages that matter to the question are brought back.", _SWITCH
     ),

@@ -32,7 +32,7 @@ class Curation:
 
     @property
     def report(self) -> CurationReport:
-        """A decision for every entry; worked out when somebody asks."""
+        """A decision for every entry; worked out on first access."""
         if not isinstance(self._report[0], CurationReport):
             self._report[0] = self._report[0]()
         report: CurationReport = self._report[0]

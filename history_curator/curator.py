@@ -65,7 +65,7 @@ class Call:
         overhead: tokens of tools and priming.
         warnings: shown by the report.
         compactions: managers whose view does not go on from the request before.
-        steps: what each manager returned.
+        steps: the result of each manager.
     """
 
     record: Record
@@ -96,7 +96,7 @@ class Curator:
             or a `ProviderProfile`.
         compact_to: the share of the budget that a compaction leaves filled; None is 0.7. 1.0 keeps as
             much as fits on every call, which loses the prompt cache on every call.
-        recap: whether a marked entry tells what is no longer shown.
+        recap: whether a marked entry lists the messages that are no longer shown.
         retrieve: whether earlier messages that matter to the question are brought back, by a
             `RelevanceManager`; for long chats.
         reasoning: strip, keep or refuse reasoning that an edit unbinds; None is the profile's way.
@@ -302,7 +302,7 @@ class Curator:
         return Call(record, options, options.tail or _guess_tail(record), budget, overhead)
 
     def _usual_limit(self, options: CallOptions) -> int | None:
-        """Return the limit that the cutoff is laid for: a smaller one for one call moves nothing."""
+        """Return the limit that the cutoff is chosen for; a smaller one for one call does not move it."""
         limits = [each for each in (self.max_tokens, options.max_tokens) if each is not None]
         return max(limits, default=None)
 

@@ -21,7 +21,7 @@ _MOVED = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happened to one entry and why.
+    """The fate of one entry, and the reason.
 
     Attributes:
         index: position in the record, or None for an inserted entry.

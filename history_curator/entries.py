@@ -74,7 +74,7 @@ class ContentPart:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A thinking block: bound to what came before it and to the calls that follow it.
+    """A thinking block: bound to the messages before it and to the calls that follow it.
 
     ``encrypted`` marks blocks whose text is opaque (redacted or encrypted reasoning).
     """
@@ -141,28 +141,28 @@ class ConversationEntry:
     """Characters of the text before it was shortened."""
 
     handle: str | None = None
-    """What the recall tool takes to return the original text."""
+    """The id under which the recall tool returns the original text."""
 
     origin: str | None = None
-    """None for what was said; else why it was invented: ``placeholder``, ``bridge``, ``user``,
+    """None for a recorded message; else why it was invented: ``placeholder``, ``bridge``, ``user``,
     ``summary``, ``recollection``, ``note``."""
 
     role_name: str | None = None
     """The provider's own name for the role: ``developer``, ``function``."""
 
     barrier: bool = False
-    """Whether the provider keeps in here what came before: a ``compaction`` of Anthropic or OpenAI.
-    Nothing before a barrier is sent again, and a barrier is never left out."""
+    """Whether the provider keeps earlier messages in here: a ``compaction`` of Anthropic or OpenAI.
+    Messages before a barrier are not sent again, and a barrier is never left out."""
 
     repairs: str | None = field(default=None, compare=False, repr=False)
-    """What was wrong with the message and had to be read as something else, in words for a person,
+    """The faulty parts of the message that were read as something else, in words for a person,
     such as an id that is a number. The message as it stands would be refused."""
 
     metadata: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
-    """What the caller attached; never sent."""
+    """Data that the caller attached; never sent."""
 
     action: str | None = field(default=None, compare=False, repr=False)
-    """What was done to it: ``truncated``, ``cleared``, ``merged``, ``moved``, ``inserted``, …"""
+    """The change made to it: ``truncated``, ``cleared``, ``merged``, ``moved``, ``inserted``, …"""
 
     reason: str | None = field(default=None, compare=False, repr=False)
     """Why, in words for a person."""
@@ -187,7 +187,7 @@ class ConversationEntry:
 
     @property
     def is_real_user(self) -> bool:
-        """A user entry that was said by the user and says something."""
+        """Whether it is a user entry that the user wrote and that is not blank."""
         return (
             self.role is MessageRole.USER
             and self.origin is None

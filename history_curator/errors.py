@@ -85,7 +85,7 @@ class HistoryValidationError(HistoryCuratorError, ValueError):
 
 
 class BudgetUnsatisfiableError(HistoryCuratorError):
-    """What must be sent does not fit the token budget, whatever is left out.
+    """The messages that must be sent do not fit the token budget.
 
     Attributes:
         needed: tokens of the smallest view that keeps every guarantee.

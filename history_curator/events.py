@@ -96,10 +96,10 @@ def action_totals(
 
 
 class EventBus:
-    """Hands events to whoever subscribed to their type.
+    """Hands events to the handlers that subscribed to their type.
 
-    Handlers run in the publishing thread, in the order they subscribed. One that raises disturbs
-    nobody: the kind of error and where it was raised are logged. Thread-safe.
+    Handlers run in the publishing thread, in the order they subscribed. An error in
+    one stops no other: the kind of error and where it was raised are logged. Thread-safe.
 
     Examples:
         >>> bus, seen = EventBus(), []

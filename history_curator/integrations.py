@@ -53,7 +53,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a model says about itself.
+    """The limits that a model states.
 
     `limit` is the tokens it takes, of the input alone where the answer is `apart`, and `called` what the
     model calls it. `asked` is the ``max_tokens`` of the request, `writes` the tokens it can write.
@@ -76,7 +76,7 @@ def answer_is_apart(provider: str, limit: int) -> bool:
 def _answer_tokens(window: Window) -> tuple[int, str]:
     """Return the tokens to leave for the answer, and why."""
     if window.apart:
-        return 0, "which has room of its own"
+        return 0, "which has tokens of its own"
     if window.asked:
         return window.asked, "the model's own setting"
     if window.writes:
@@ -190,7 +190,7 @@ def rebuild_curator(curator: Curator, **changes: Any) -> Curator:
 class Asked(NamedTuple):
     """The models that may answer, and whether their client sends late system messages in place.
 
-    Nothing is assumed of a model where the names, such as those of fallbacks, differ.
+    No model is assumed where the names, such as those of fallbacks, differ.
     """
 
     models: tuple[str | None, ...] = ()
@@ -222,7 +222,7 @@ RETRIES = 2
 SHRINK = 0.55
 """The most of a refused view that its repetition has: one that is counted 1.7 times fits."""
 _UNEXPECTEDLY_FEW = 0.9
-"""A report of less than this share of the prediction is told to the curation."""
+"""A report of less than this share of the prediction is passed on to the curation."""
 _BELOW_STATED_LIMIT = 0.97
 """How much of the limit that a refusal states is used."""
 _FAR_OFF = 4
@@ -373,7 +373,7 @@ def mark_prefix(
 ) -> list[M]:
     """Return the messages with a mark on the last of the first `end` that can carry one.
 
-    Nothing is marked when that message carries one of the `others` already, nor when they are `most`.
+    No message is marked when that one carries one of the `others` already, nor when they are `most`.
     The mark lasts as long as those behind it, as Anthropic demands. `mark` returns a copy of a
     message, marked for so many seconds; None where it cannot be.
     """

@@ -1,8 +1,8 @@
-"""What is known of one message, by what it says: the only memory a curator has.
+"""The memo: facts about single messages, found by their content; a curator's only memory of them.
 
-A message that says the same is the same to the memo, in whichever conversation, process or copy it
-stands; a message that was edited in place is another one. Forgetting costs time and never changes a
-view. A conversation is nowhere remembered.
+Equal messages are one to the memo, in any conversation, process or copy. A message that was edited
+in place is another one. Forgetting costs time and never changes a
+view. No conversation is remembered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COUNTS = 200_000
 
 
 class EntryFacts:
-    """What is known of one entry, apart from where it stands.
+    """The facts about one entry that do not depend on its place.
 
     Attributes:
         entry: the entry, read from a private copy of its message.
@@ -75,7 +75,8 @@ class EntryFacts:
         self.size_bytes = _BYTES_PER_ENTRY + 4 * size_bytes  # renderings and identifiers included
         self.usage: Usage | None = None
         self.time = entry_time(entry)
-        self.is_plain = entry.source.__class__ is dict and _is_plain(entry.source)
+        is_whole = entry.span is None and entry.source.__class__ is dict
+        self.is_plain = is_whole and _is_plain(entry.source)
         self.tokens = -1
         self.renderings: dict[Hashable, Any] = {}
         self.shown: tuple[Any, Any, Any] | None = None
@@ -173,9 +174,9 @@ class KnownList(NamedTuple):
 
 
 class Memo:
-    """Remembers what is known of messages, as much as fits a number of bytes.
+    """Remembers facts about messages, as many as fit a number of bytes.
 
-    What was not asked for lately is forgotten first. Token counts outlive it.
+    Facts that were not used lately are forgotten first. Token counts outlive it.
 
     Args:
         counter: counts the tokens.
@@ -254,7 +255,7 @@ class Memo:
         return Record(facts, keys=keys, places=range(len(facts)), entries=entries)
 
     def count_entry(self, entry: ConversationEntry) -> int:
-        """Return the tokens of an entry, counted once for whatever says the same."""
+        """Return the tokens of an entry, counted once for all entries with the same content."""
         return self.count(self._facts_of_entry(entry, entry.source))
 
     def intern(self, key: Hashable) -> Hashable:
@@ -270,7 +271,7 @@ class Memo:
     def _find_list(self, messages: Sequence[Any], format: MessageFormat) -> KnownList | None:
         """Return what is known of a list that begins with these very messages, unchanged.
 
-        A shortcut and nothing more: the messages are compared with private copies, by content.
+        Only a shortcut: the messages are compared with private copies, by content.
         """
         if len(messages) < _LONG_LIST:
             return None

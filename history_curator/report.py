@@ -1,4 +1,4 @@
-"""The report: one decision per entry, worked out when somebody looks; and what two views differ in."""
+"""The report: one decision per entry, made when it is read; and the difference of two views."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LeftUnit:
 
 @dataclass(frozen=True, slots=True)
 class ViewDiff:
-    """What changed from one view of a conversation to a later one.
+    """The changes from one view of a conversation to a later one.
 
     Attributes:
         left: the units that are gone, in order.
@@ -92,10 +92,10 @@ class ViewDiff:
 
 
 class CurationReport:
-    """What was sent, what was not, and why.
+    """The messages that were sent, those that were not, and the reasons.
 
-    The numbers are exact. Decisions, and the tokens of what was left out, are worked out on first
-    access, so a report nobody reads costs nothing.
+    The numbers are exact. Decisions, and the tokens of messages left out, are worked out on first
+    access, so an unread report is free.
 
     Attributes:
         tokens: the cost of the view: messages, tools and priming, without the reserve.

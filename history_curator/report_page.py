@@ -20,7 +20,7 @@ from typing import Any
 _PAGES = Path(__file__).parent / "pages"
 # Above this many characters the data is compressed; the browser unpacks it in a few milliseconds.
 _LARGE = 256_000
-# Base 85 takes a sixteenth less room than base 64, but its alphabet has characters HTML reads.
+# Base 85 takes a sixteenth less space than base 64, but its alphabet has characters HTML reads.
 _HARMLESS = str.maketrans("<>&", ",.:")
 
 
@@ -139,7 +139,7 @@ def _asset(name: str) -> str:
 
 
 def _policy(style: str, script: str = "") -> str:
-    """Return a content security policy that lets nothing load, and only the script run."""
+    """Return a content security policy under which only the script runs and no resource loads."""
     style_hash, script_hash = (
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
         for text in (style, script)

@@ -34,7 +34,7 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
     Adding a message stores it, reading `messages` curates the stored ones. While the store is down
     the conversation goes on from memory, and the new messages reach the store when it is back. A
     message without an id is stored as a copy with one, so that it is neither lost nor stored twice.
-    What langchain-redis drops of a message (calls, ids, names) is put back on reading.
+    Fields of a message that langchain-redis drops (calls, ids, names) are put back on reading.
 
     With a `RetentionConfig` older turns are shown as it says. They are stored so as well where rows
     can be edited in place (``SQLChatMessageHistory``); other stores keep everything, unless `rewrite`
@@ -247,7 +247,7 @@ _PACKED = "history_curator_message"
 
 
 def _has_rows(store: Any) -> bool:
-    """Whether a store is laid out like ``SQLChatMessageHistory``, so that rows can be edited."""
+    """Whether a store has the tables of ``SQLChatMessageHistory``, so that rows can be edited."""
     table = getattr(getattr(store, "sql_model_class", None), "__table__", None)
     if table is None or not any(_engines_of(store)):
         return False

@@ -56,7 +56,7 @@ Entries = tuple[ConversationEntry, ...]
 
 
 class LangChainFormat:
-    """Reads `BaseMessage` objects, and whatever LangChain takes in their place.
+    """Reads `BaseMessage` objects, and everything that LangChain takes in their place.
 
     An untouched message comes back as the same object. A touched one keeps its id, name, metadata,
     usage, artifact and every other content block; a changed tool call is changed in ``tool_calls``,
@@ -86,7 +86,7 @@ class LangChainFormat:
         return reader(message, index)
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[BaseMessage]:
-        """Return messages; untouched entries come back as the very objects they came from."""
+        """Return messages; untouched entries come back as the very objects they were read from."""
         out: list[Any] = []
         written = 0
         for position, entry in enumerate(entries):
@@ -212,7 +212,7 @@ def without_removed(messages: Iterable[Any]) -> list[Any]:
 def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     """Return copies of messages that every view keeps, such as few-shot examples.
 
-    A pinned message stays whole and in its place, whatever the budget does to the rest; a pinned
+    A pinned message stays whole and in its place, at any budget; a pinned
     tool call brings its results. The mark is a note for us: no provider is sent it.
 
     Examples:

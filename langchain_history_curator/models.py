@@ -150,7 +150,7 @@ def is_request(given: Any) -> bool:
     return kind not in ("assistant", "ai", "model", "AIMessageChunk", "system")
 
 
-# The chat model inside whatever stands around it.
+# The chat model inside its wrappers.
 
 
 def unwrap(model: Any) -> Any:

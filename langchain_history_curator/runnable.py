@@ -109,7 +109,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     """Whether to mark the end of the stable prefix for the provider's cache (Anthropic)."""
 
     budget: str | None = None
-    """Where `max_tokens` came from, in words, when it was read from a model."""
+    """The source of `max_tokens`, in words, when it was read from a model."""
 
     bus: Any = Field(default=None, exclude=True)
     """An `EventBus` that receives `HistoryCurated`."""
@@ -250,7 +250,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         return super().model_copy(update=update, deep=deep)
 
     def curate(self, given: Any) -> Curation:
-        """Return the whole outcome, report included, for whatever `invoke` takes."""
+        """Return the whole outcome, report included; takes the same input as `invoke`."""
         messages = messages_of(given)
         return self._curator_for(messages).curate(messages, **self._arguments(given))
 

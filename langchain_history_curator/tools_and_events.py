@@ -254,7 +254,7 @@ def mark_cache(
 ) -> list[BaseMessage]:
     """Return the messages with an Anthropic cache breakpoint at the end of the prefix.
 
-    The marked message is a copy. Nothing is marked when the message at the end is marked already, or
+    The marked message is a copy. No message is marked when the one at the end is marked already, or
     when messages, `tools` and a `system` message sent apart carry `limit` breakpoints. `end` is how
     many leading messages are stable; all of them when not given.
 

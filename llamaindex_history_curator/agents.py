@@ -167,7 +167,7 @@ class CuratedFunctionAgent(CuratedAgent, FunctionAgent):
         objects: what ``"@name"`` options of the config stand for.
 
     Raises:
-        ConfigurationError: for an argument or a provider nobody knows.
+        ConfigurationError: for an unknown argument or provider.
 
     Examples:
         >>> from llama_index.core.llms import MockLLM

@@ -277,7 +277,7 @@ def _sync_store_calls(store: BaseChatStore, key: str) -> dict[str, Any]:
 
 def _async_store_calls(store: AsyncDBChatStore, key: str, prune: Prune | None) -> dict[str, Any]:
     calls: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
-        # Archived messages were said as well: a record written by `Memory` is read whole.
+        # Archived messages belong to the record: one written by `Memory` is read whole.
         "load": lambda: store.get_messages(key, status=None),
         "append": lambda messages: store.add_messages(key, list(messages)),
         "replace": lambda messages: store.set_messages(key, list(messages)),

@@ -67,7 +67,7 @@ class View(list[ChatMessage]):
         self._model = model
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return list, (list(self),)  # a copy is messages, not somebody's view
+        return list, (list(self),)  # a copy is messages, not a view
 
     def observe(self, answer: Any) -> None:
         """Take the reported usage: a `ChatResponse`, or the usage of any provider."""
@@ -101,7 +101,7 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
     """Wraps an LLM so that every chat, with or without tools, is sent as a curated view.
 
     Answers, streams and errors of the wrapped LLM pass through untouched, structured answers are
-    asked for its own way, and whatever else it has, such as its ``model``, is there. The usage a
+    asked for its own way, and its other attributes, such as ``model``, are there. The usage a
     chat reports is noted, and the next view is counted from there. A chat that the provider refuses
     as too long is repeated with a smaller view, at most twice.
 

@@ -218,7 +218,7 @@ class CuratedMemory(RecordMemory):
                 f"reserve is {self.reserve}, which leaves nothing of {self.token_limit} tokens. "
                 "Fix: a smaller reserve, or a larger token_limit."
             )
-        # Off the budget, because a reserve of one call would cut every view anew.
+        # Off the budget, because a reserve of one call would move the cutoff of every view.
         curator = self.curator
         if self.reserve:
             curator = rebuild_curator(curator, max_tokens=self.token_limit - self.reserve)

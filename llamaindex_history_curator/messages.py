@@ -64,7 +64,7 @@ _TEXTS = frozenset((str,))
 class LlamaIndexFormat:
     """Reads `ChatMessage` objects into entries and writes entries back.
 
-    Reading never changes a message. An untouched entry is written as the message it came from;
+    Reading never changes a message. An untouched entry is written as the message it was read from;
     an edited one as a copy in which every block, field and keyword that was not edited survives.
     A tool call encoded both as a block and in ``additional_kwargs`` is one call, and an edit
     reaches both. A message with ``additional_kwargs={"pinned": True}`` is pinned: every view

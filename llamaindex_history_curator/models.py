@@ -63,7 +63,7 @@ _FIXES = {
     "memory_blocks": "put fixed texts into the system message, and pass "
     "managers=[SummarizingManager(…)] or retrieve=True for what left the view.",
 }
-"""What to do instead of passing arguments of LlamaIndex's memories that have no equal."""
+"""Fixes for arguments of LlamaIndex's memories that have no equal."""
 _serial = numbers(1)
 
 
@@ -248,7 +248,7 @@ def check_alone(owner: str, **given: Any) -> None:
 
 
 def check_keywords(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse keyword arguments nobody knows, naming the closest one or the replacement."""
+    """Refuse unknown keyword arguments, naming the closest one or the replacement."""
     check_names(owner, given, set(known), _FIXES)
 
 

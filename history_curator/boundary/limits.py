@@ -73,7 +73,7 @@ class HistoryLimits(BaseModel):
         hard_user_chars, hard_assistant_chars: longer messages are refused. Twice the limit above
             unless set.
         max_total_chars: the oldest messages are left out until the rest is this small.
-        min_messages: so many of the latest messages are kept whatever their total size.
+        min_messages: so many of the latest messages stay at any total size.
         max_payload_bytes, warn_payload_bytes: larger requests are refused, or earn a warning.
         alternate: whether `sanitize_history` makes user and assistant take turns.
         strip_content: whether white space around a message is removed.
@@ -117,7 +117,7 @@ class HistoryLimits(BaseModel):
 
     @classmethod
     def user_first(cls, **changes: Any) -> HistoryLimits:
-        """User messages are kept, answers are cut to 150 characters; nothing is refused."""
+        """User messages stay, answers are shortened to 150 characters; no message is refused."""
         return cls.preset("user_first", **changes)
 
     @classmethod
@@ -170,7 +170,7 @@ class HistoryLimits(BaseModel):
         return self.hard_user_chars if role == "user" else self.hard_assistant_chars
 
     def shorten(self, role: str, content: str) -> str:
-        """Return the text cut to its role's limit with the indicator, or the text itself."""
+        """Return the text shortened to its role's limit with the indicator, or the text itself."""
         limit = self.soft_limit(role)
         if limit is None or len(content) <= limit:
             return content

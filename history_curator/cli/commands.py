@@ -33,8 +33,8 @@ from history_curator.lab import (
     replay,
 )
 from history_curator.lab.conversations import name_in_errors, read_file, write_text
-from history_curator.lab.replay import progress_bar
 from history_curator.lab.results import Table, count_of
+from history_curator.lab.run_replay import progress_bar
 from history_curator.report import CurationReport
 from history_curator.rules import check_conversation
 from history_curator.tokens import count_tokens, get_counter
@@ -64,7 +64,7 @@ Full = Annotated[bool, typer.Option("--full", help="Everything: every column, ev
 
 app = typer.Typer(
     name="history-curator",
-    help="Keep the whole conversation; send the model a view that fits.",
+    help="Keep the full history; send the model a view that fits.",
     epilog="Exit codes: 0 done, 1 violations found (check), 2 input or settings cannot be used.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -145,7 +145,7 @@ def curate(
     config: Config = None,
     output: Output = None,
 ) -> None:
-    """Write the view of every conversation in FILE, in the format it came in."""
+    """Write the view of every conversation in FILE, in the format of FILE."""
     source = read_file(file)
     curator = _build_curator(max_tokens, provider, counter, config)
     views = []
@@ -166,7 +166,7 @@ def check(
     provider: Provider = None,
     history: Annotated[bool, typer.Option(help="It may end on an answer.")] = False,
 ) -> None:
-    """List what PROVIDER would refuse; exit code 1 when there is anything."""
+    """List the messages that PROVIDER would refuse; exit code 1 when there are any."""
     conversations, name = load_conversations(*files), provider or "core"
     table = RichTable(title=f"Refused by {name}", title_justify="left", header_style="bold")
     for head in ("conversation", "message", "rule", "what is wrong"):
@@ -205,7 +205,7 @@ def explain(
     which: Which = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Say what happens to each message of a conversation and why."""
+    """Print the decision for each message of a conversation, with the reason."""
     found = _curate_one(file, which, max_tokens, provider, counter, config)
     sys.stdout.write((found.to_json(indent=2) if as_json else found.explain()) + "\n")
 
@@ -354,10 +354,10 @@ def prune(
     as_json: AsJson = False,
     in_place: Annotated[bool, typer.Option("--in-place", help="Overwrite the file.")] = False,
 ) -> None:
-    """Say what the retention rules would remove from what is stored; with --apply, do it.
+    """Say what the retention rules would remove from a store; with --apply, remove it.
 
-    Tool details of older turns go. Without --apply nothing is written. With it, a database is
-    cleaned where it is, and what is left of a file goes to standard output or --output; the file
+    Tool details of older turns go. Without --apply it is a dry run. With it, a database is
+    cleaned where it is. The rest of a pruned file goes to standard output or --output; the file
     itself is overwritten only with --in-place.
     """
     from history_curator.record.prune import prune_store
@@ -415,7 +415,7 @@ def doctor(
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:
-    """Say what recorded sessions cost and on what, where the cache was lost, and what if."""
+    """Report the costs of recorded sessions, where the cache was lost, and what other policies cost."""
     _check_folders(html, output)
     found = diagnose(
         paths,

@@ -102,7 +102,7 @@ def run_demo(max_tokens: int, output: Path | None = None, *, full: bool = False)
     views = page.data["policies"][0]["views"]
     compactions = [str(number) for number, view in enumerate(views, 1) if view["compacted"]]
     where = f"compacts at call {', '.join(compactions)}" if compactions else "never compacts"
-    screen.print(f"\nThe curator {where}; between compactions nothing sent changes.")
+    screen.print(f"\nThe curator {where}; between compactions it only adds messages.")
     if output is None:
         output = Path(tempfile.mkdtemp(prefix="history-curator-")) / "demo.html"
     more = "" if full else " --full prints every decision."

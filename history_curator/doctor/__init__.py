@@ -1,6 +1,6 @@
 """The doctor: what recorded sessions cost, where caches were lost, what else could have been done.
 
-Reads logs people already have; sends nothing anywhere.
+Reads logs that people already have, and opens no connection.
 """
 
 from __future__ import annotations

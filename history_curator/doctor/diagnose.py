@@ -159,7 +159,7 @@ class Diagnosis:
         )
 
     def accuracy(self) -> str:
-        """Return how near the simulator and the prediction came to the reports."""
+        """Return how near the simulator and the prediction are to the reports."""
         found = []
         if self.usage["cache_read"]:
             share = self.simulated_read / self.usage["cache_read"]
@@ -234,7 +234,7 @@ def diagnose(
     progress: Progress | None = None,
     executor: Any = None,
 ) -> Diagnosis:
-    """Read logs and say what was spent, on what, and what was lost; nothing is sent anywhere.
+    """Read logs and report costs, their causes and lost caches; no data leaves the machine.
 
     Args:
         paths: Claude Code logs, JSON lines of requests with usage, LangSmith runs or OpenTelemetry

@@ -130,7 +130,7 @@ class DictFormat(TypedBlocks, MappingFormat):
     def _write_results(
         self, entries: Sequence[ConversationEntry], last: list[Any]
     ) -> dict[str, Any]:
-        """Write results as one user message, with the fields of the message they all came from."""
+        """Write results as one user message, with the fields of the message they all stood in."""
         source = entries[0].source
         fields: dict[str, Any] = {}
         if speaks_anthropic(source) and all(entry.source is source for entry in entries):

@@ -34,8 +34,8 @@ class MessageFormat(Protocol):
     """How messages of one kind become entries and come back.
 
     A message may become several entries (an Anthropic user message with two tool results and a
-    text is three), marked by `ConversationEntry.span`. Reading never changes the message. What had
-    to be read as something else than it is, is named in `ConversationEntry.repairs`.
+    text is three), marked by `ConversationEntry.span`. Reading never changes the message. Faulty
+    parts that were read as something else are named in `ConversationEntry.repairs`.
 
     A format may have a method ``gather(messages)``: it returns a conversation with the messages
     that only make sense together as one `MessageGroup` (the very list where there are none), and
@@ -52,7 +52,7 @@ class MessageFormat(Protocol):
         """
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
-        """Return messages; untouched entries come back as the very objects they came from.
+        """Return messages; untouched entries come back as the very objects they were read from.
 
         An edited entry is written as a patch of its source, and shares nothing mutable with it.
         """
@@ -206,7 +206,7 @@ class Reading:
 
     @property
     def note(self) -> str | None:
-        """What was repaired, in words for a person."""
+        """The repairs, in words for a person."""
         return "; ".join(dict.fromkeys(self.repairs)) or None
 
     def note_repair(self, what: str) -> None:

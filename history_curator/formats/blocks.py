@@ -334,10 +334,13 @@ def speaks_anthropic(message: Any) -> bool:
     content = message.get("content") if isinstance(message, Mapping) else None
     if not isinstance(content, (list, tuple)):
         return False
-    kinds = {type_of(block) for block in content}
-    if not _OWN.isdisjoint(kinds) or any(kind.endswith("_tool_result") for kind in kinds):
-        return True
-    return not _REASONING.isdisjoint(kinds) and not message.get("tool_calls")
+    has_reasoning = False
+    for block in content:
+        kind = type_of(block)
+        if kind in _OWN or kind.endswith("_tool_result"):
+            return True
+        has_reasoning = has_reasoning or kind in _REASONING
+    return has_reasoning and not message.get("tool_calls")
 
 
 def image_size(block: Mapping[str, Any]) -> tuple[int | None, int | None]:

@@ -1,6 +1,6 @@
 """The lab: replay recorded conversations under several policies, offline, and compare.
 
-Prices, rules and counters are the library's own; nothing is sent anywhere.
+Prices, rules and counters are the library's own; no request is sent.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from history_curator.lab.policies import (
     PolicyUnavailableError,
     peer_names,
 )
-from history_curator.lab.replay import SessionPage, replay
 from history_curator.lab.results import PolicyResult, ReplayResults, plot_frontier
+from history_curator.lab.run_replay import SessionPage, replay
 
 __all__ = [
     "CuratorPolicy",

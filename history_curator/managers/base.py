@@ -31,7 +31,7 @@ class CurationContext:
     Attributes:
         counter: counts tokens exactly as the budget does.
         max_tokens: tokens left for messages (tools, reserve and priming taken off), or None.
-        session: the `HistorySession`, or whatever the caller passed.
+        session: the `HistorySession`, or the object that the caller passed.
         preserve_system: system entries are never left out.
         preserve_last_n: the last n entries are never left out.
         tail: ``"request"`` when the view is about to be sent, else ``"history"``.

@@ -48,8 +48,8 @@ class RelevanceManager:
     next call; the selection depends on the history alone.
 
     A question that is not among the entries yet (``Curator.curate(…, query=…)``) finds its parts
-    too: they end the view. With ``tail="history"`` and no such question nothing is brought back
-    for one that is answered. When a scorer fails, BM25 takes its place, with a warning.
+    too: they end the view. With ``tail="history"`` and no such question, an answered
+    question brings no parts back. When a scorer fails, BM25 takes its place, with a warning.
 
     Where tools are in use (a call in every tenth entry or more) the recap serves better, and the
     entries are handed on as they are, unless `share` is given.
@@ -162,7 +162,7 @@ class RelevanceManager:
         assert plan.question is not None
         cutoff = plan.window.cutoff
         query = build_query(entries, plan.question, plan.said)
-        # Nothing said after the question changes what it finds.
+        # Messages after the question do not change its matches.
         scores, warning = score_entries(entries[: max(plan.question, cutoff)], query, self.scorer)
         if warning:
             context.warn(warning)

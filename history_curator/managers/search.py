@@ -20,7 +20,7 @@ REPLY = 0.7
 DENSITY = 0.4
 """How much length weighs against a text: 0 not at all, 1 takes relevance per character."""
 LONGEST_WORD = 64
-"""Longer runs of word characters (base64, hashes of blobs) say nothing a question would ask."""
+"""Longer runs of word characters (base64, hashes of blobs) match no question."""
 MEMO_CHARS = 8_000_000
 """Characters of terms that a scorer remembers at most."""
 
@@ -191,7 +191,7 @@ def name_speaker(entry: ConversationEntry) -> str:
     """Return who speaks: the given name, the tool, or the role.
 
     Characters that do not belong in a name become question marks, so that no name ends a label,
-    and nobody has a role for a name.
+    and a name cannot pose as a role.
     """
     if entry.role is MessageRole.TOOL:
         return f"result of {_ODD.sub('?', entry.tool_name[:80])}" if entry.tool_name else "result"
@@ -215,7 +215,7 @@ _SUSPECT = re.compile(rf"[\[<{_LINE_ENDS}]|r[0-9a-f]{{16}}", re.IGNORECASE)
 
 
 def match_openings(names: Sequence[str] = ()) -> re.Pattern[str]:
-    """Return a pattern of lines that read like the start of another quote, by anybody's name."""
+    """Return a pattern of lines that read like the start of another quote, by any name."""
     roles = "system|developer|user|human|assistant|ai|tool|result(?: of [^\\s:]+)?"
     known = "|".join([roles, *sorted(set(map(re.escape, names)))])
     return re.compile(

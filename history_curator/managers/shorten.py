@@ -88,7 +88,7 @@ class ToolResultTruncator:
 
 @dataclass(frozen=True, slots=True)
 class RoleTruncator:
-    """Shortens text by who said it; None leaves a role alone, and system text is never cut.
+    """Shortens text by who said it; None leaves a role alone, and system text is never shortened.
 
     A shortened text, its marker included, is within the limit, so it is never shortened twice.
 

@@ -70,10 +70,10 @@ def keeping_summaries(cache: MutableMapping[str, str] | None) -> Iterator[None]:
 class SummarizingManager(SteppedManager):
     """Replaces the part before the cutoff by a summary, written by a model of your choice.
 
-    The model is called only when the history does not fit; everything that is cut reaches it, in
-    chunks where needed; each part is summarised once, so the summary and everything after it stay
-    byte for byte the same until the next compaction. When the model fails, the budget cuts the
-    entries, and the report carries a warning: the conversation never stops on a summary.
+    The model is called only when the history does not fit. It reads everything before the cutoff, in
+    chunks where needed. Each part is summarised once, so the summary and everything after it stay
+    byte for byte the same until the next compaction. When the model fails, the budget alone decides,
+    and the report carries a warning: the conversation never stops on a summary.
 
     Args:
         summarizer: a function from text to text, sync or async, a LangChain chat model or
@@ -140,7 +140,7 @@ class SummarizingManager(SteppedManager):
             raise
         except Exception as error:  # noqa: BLE001 - anything a model may raise
             failure = f"The summary failed ({type(error).__name__})"
-            context.warn(f"{failure}; older entries are cut without one.")
+            context.warn(f"{failure}; older entries are dropped without one.")
             logger.warning("%s: %s", self.summarizer.name, failure)
             return entries
         for unit in cut:

@@ -114,7 +114,7 @@ def prune_store(
     """Apply retention to what a store already holds, or say what that would do.
 
     The store changes only if `apply` is set, each conversation in one transaction. Preserved turns
-    and everything said in words stay; messages added meanwhile are not touched. Running it again
+    and all message text stay; messages added meanwhile are not touched. Running it again
     changes nothing.
 
     Args:

@@ -1,6 +1,6 @@
 """`Recall`: read the original of an entry that left the view, by handle, lines, or query.
 
-Every line that was said starts with ``> `` in an answer, so a line that does not is ours, whatever
+Every line of a message starts with ``> `` in an answer, so a line that does not is ours, whatever
 the quoted text holds.
 """
 
@@ -78,11 +78,11 @@ class RecallRequest(BaseModel):
 
 
 class Recall:
-    r"""Answers the recall tool from one conversation's record, and from nothing else.
+    r"""Answers the recall tool from one conversation's record alone.
 
     Guaranteed: an answer never holds more than `max_tokens` tokens, a text from outside this
     record, or the system prompt, and a handle that belongs to no entry of it gets a plain refusal.
-    Every line that was said starts with ``> ``. Any number of threads may ask.
+    Every line of a message starts with ``> ``. Any number of threads may ask.
 
     Args:
         record: the recorded messages or entries, or a callable that returns them, which is asked

@@ -35,8 +35,8 @@ def apply_retention(
     a preserved turn are returned as they are. In older turns ``full`` changes nothing, ``trimmed``
     reduces every result to ``{name, status}`` and every call to its id and name, and ``none``
     leaves the words: words beside a call join the answer that follows them. Where no answer
-    follows, or user messages would stand side by side, an exchange is kept trimmed. What satisfied
-    a provider's rules satisfies them afterwards, and applying it again changes nothing.
+    follows, or user messages would stand side by side, an exchange is kept trimmed. Messages that satisfied
+    a provider's rules satisfy them afterwards, and applying it again changes nothing.
 
     `whole` is False when these are only the latest entries of a longer conversation; results whose
     call is not among them are then left alone.
@@ -58,7 +58,7 @@ def build_context(
     """Return the latest `max_loaded_messages` entries, older turns without their tool details.
 
     System and pinned entries are always kept. No result is left without its call, however late it
-    came. With `prune_tools_for_llm` off only the limit applies.
+    arrived. With `prune_tools_for_llm` off only the limit applies.
     """
     loaded = _latest_entries(entries, config.max_loaded_messages)
     start = preserved_from(loaded, config)

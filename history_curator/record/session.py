@@ -43,7 +43,7 @@ class ReducerContext(NamedTuple):
 class HistorySession:
     """The full record of a conversation, for audit, replay and recall.
 
-    Entries are only ever added, whatever the model was shown. Each gets the evaluation it belongs
+    Entries are only ever added, independent of the views. Each gets the evaluation it belongs
     to, its position within it and the time; `ConversationRecorded` is published for each. As JSON
     a session keeps the messages as they were given, every field of them, in their own format.
     Thread-safe.

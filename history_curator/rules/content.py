@@ -1,4 +1,4 @@
-"""P10 to P12: nothing blank, malformed or unencodable; images where they are allowed."""
+"""P10 to P12: no blank, malformed or unencodable text; images where they are allowed."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def _mend_text(text: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class ImagesFit(Rule):
-    """Media stand where the wire format has room for them, and images are few and small enough.
+    """Media stand where the wire format allows them, and images are few and small enough.
 
     OpenAI refuses images outside the user role; Bedrock takes 20 of 8000 px; Anthropic 100 of
     8000 px, but of 2000 px beside more than 20, so that the 21st makes an old large one fatal.

@@ -317,7 +317,7 @@ def get_profile(
             model of Anthropic: dicts under ``model``, LangChain in ``response_metadata``.
 
     Raises:
-        ConfigurationError: for a name or mode nobody knows.
+        ConfigurationError: for an unknown name or mode.
 
     Examples:
         >>> get_profile("mistral")

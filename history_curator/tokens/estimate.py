@@ -85,7 +85,7 @@ class UsageAnchor:
         if counted <= 0 or reported <= 0:
             return self
         if not self.explains(counted, reported):
-            # Within a factor of two another version of the model answered; beyond, a prompt came.
+            # Within a factor of two another version of the model answered; beyond it, a hidden prompt was added.
             change = reported / max(1, self.predict(counted))
             ratio = self.ratio * change if 0.5 <= change <= 2 else self.ratio
             return UsageAnchor(counted, reported, ratio)

@@ -309,4 +309,4 @@ def takes_later_system(model: str) -> bool:
 
 
 def _bare_name(name: str) -> str:
-    return _AROUND.sub("", _AROUND.sub("", name.strip().lower())).replace(".", "-")
+    return _AROUND.sub("", _AROUND.sub("", name.strip().lower()[:400])).replace(".", "-")

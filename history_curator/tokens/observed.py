@@ -1,7 +1,7 @@
-"""What a curator was told about requests it built: usage reports and pauses, by what was sent.
+"""Usage reports and pauses that a curator was told about, by the messages that were sent.
 
-A report belongs to the messages that were sent, not to a conversation: it is found again by the very
-messages, whoever sends them. So the same messages and the same reports give the same view.
+A report belongs to the messages that were sent, not to a conversation: it is found again by these
+messages, in any conversation. So the same messages and the same reports give the same view.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _LEAST_RATIO, _MOST_RATIO = 0.4, 2.5
 
 
 class Request(NamedTuple):
-    """A request that was built, and what is known of how the provider counted it.
+    """A request that was built, with the usage report for it, if there is one.
 
     Attributes:
         counted: its tokens as we count them, tools and priming included.
-        usual: tokens for messages that its cutoff was laid for.
+        usual: tokens for messages that its cutoff was chosen for.
         available: tokens for messages that it was given.
         anchor: the last usage report before it, or for it once there is one.
-        doubted: the last report carried by a message, where it may be about somebody else's request.
+        doubted: the last report carried by a message, where it may be about another agent's request.
         is_reported: whether a report for this very request was looked at.
         is_cold: whether the provider's cache had gone cold when it was built.
     """
@@ -88,7 +88,7 @@ class ObservedRequests:
         return self.add(name, request)
 
     def read_report(self, name: int, request: Request, reported: int, limit: int) -> Request:
-        """Take in a report that a message carries: it may be about somebody else's request.
+        """Take in a report that a message carries: it may be about another agent's request.
 
         A report within the limit that is a surprise is believed once the next one goes on from it.
         """

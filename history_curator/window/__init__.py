@@ -29,7 +29,7 @@ NO_RULES = ProviderProfile("none", ())
 
 
 class FittedView(NamedTuple):
-    """What a budget leaves of some entries.
+    """The entries that fit a budget.
 
     Attributes:
         entries: the entries that are left, in order.

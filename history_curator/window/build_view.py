@@ -1,8 +1,8 @@
 """Put a view together, apply the provider's rules, and prove the budget.
 
-The cutoff is laid for the usual budget. A reserve, or a budget for one call, may leave less: while
-the usual view fits all the same nothing changes; otherwise this one view is cut where a smaller budget
-cuts, and the next one is not.
+The cutoff is chosen for the usual budget. A reserve, or a budget for one call, may leave less. While
+the usual view still fits, it is sent. Otherwise this one view gets the cutoff of a smaller budget,
+and the next one does not.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from history_curator.window.sizes import UnitSizes
 Tail = Literal["request", "history"]
 
 STEP = 0.02
-"""What is available is rounded down to this share of the budget, so that a date in the system prompt
-moves nothing."""
+"""The available tokens are rounded down to this share of the budget, so that a date in the system
+prompt does not move the cutoff."""
 
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """How views are built, whatever the conversation.
+    """How views are built, in every conversation.
 
     Attributes:
         profile: whose rules hold.
-        budget: the budget that the cutoff is laid for; None for no budget.
+        budget: the budget that the cutoff is chosen for; None for no budget.
         compact_to: how full a compaction leaves the view.
-        recap: whether a note tells what left.
+        recap: whether a note lists removed messages.
         recall_tool: whether placeholders and the recap name handles; a text is the tool's name.
         preserve_last_n: the last n entries are never left out.
     """
@@ -161,7 +161,7 @@ class ViewBuilder:
         """Return the view that fits; None where only a fallback can.
 
         Args:
-            usual: tokens for all messages by the settings. The cutoff is laid for these.
+            usual: tokens for all messages by the settings. The cutoff is chosen for these.
             limit: tokens for all messages this time. Where they are fewer, this one view is shorter.
         """
         self.usual = self._round_down(usual - self.heading.tokens)
@@ -318,7 +318,7 @@ class ViewBuilder:
         """Whether a view does not simply go on from that of the request before.
 
         That request was made before the newest answer, in a budget like this one. Since then the
-        cutoff moved, a result changed an older exchange, or a system entry came that moves in front.
+        cutoff moved, a result changed an older exchange, or a system entry that moves in front was added.
         """
         pairing = self.pairing
         answer = pairing.newest_answer

@@ -52,7 +52,7 @@ class Cutoff(NamedTuple):
 
 
 class WindowState(NamedTuple):
-    """What the view comes to after some units arrived.
+    """The cutoff and the size of the view after some units arrived.
 
     Attributes:
         end: how many units arrived.
@@ -83,7 +83,7 @@ class WindowState(NamedTuple):
 def find_cutoff(
     sizes: UnitSizes, available: int, compact_to: float, budget: int
 ) -> tuple[WindowState, WindowState]:
-    """Return what the units come to, and what they came to for the request before this one.
+    """Return the state of the view now, and its state for the request before this one.
 
     Args:
         sizes: what the units cost.
@@ -137,7 +137,7 @@ def _restart_points(sizes: UnitSizes, begin: int, distance: int) -> set[int]:
 def _restart(
     sizes: UnitSizes, state: WindowState, available: int, compact_to: float
 ) -> WindowState:
-    """Return the state that a compaction at the newest unit leaves, whatever was shown before."""
+    """Return the state that a compaction at the newest unit leaves, independent of the earlier view."""
     newest = state.end - 1
     size = sizes.arrival(newest)
     target = int(available * compact_to)
@@ -199,12 +199,12 @@ def _compact(  # noqa: PLR0917
     def size_in_front(cutoff: int) -> int:
         turn = bisect_left(users, cutoff)
         is_question = turn < len(users) and users[turn] == cutoff
-        last_pin = bisect_left(pinned, cutoff) if pinned else 0
+        last_pin = max(first_pin, bisect_left(pinned, cutoff)) if pinned else 0
         key = (turn, is_question, last_pin)
         size = fronts.get(key)
         if size is None or barrier:
-            pins = pinned[first_pin:last_pin]
-            size = sum(map(size_of, pins)) + sum(map(size_of, list_questions(cutoff)))
+            size = sizes.count_pinned(first_pin, last_pin, reasoning_from) if pinned else 0
+            size += sum(map(size_of, list_questions(cutoff)))
             fronts[key] = size
         return size
 
@@ -242,7 +242,7 @@ def _kept_questions(
 ) -> list[int]:
     """Return the first user entry, and the one in whose turn the cutoff falls, where they are small.
 
-    The latest one of all stays whatever its size.
+    The latest one of all stays at any size.
     """
     users, most = sizes.pairing.users, available * KEPT_QUESTION_SHARE
     first = bisect_left(users, barrier)
@@ -267,7 +267,7 @@ def _start_of_running_turn(pairing: Pairing, position: int) -> int:
 
 
 def _first_preserved(sizes: UnitSizes, position: int) -> int:
-    """Return the first unit of the last entries that are never cut off, whatever follows them."""
+    """Return the first unit of the last entries that always stay, even as more units follow."""
     if not sizes.preserve_last_n:
         return position
     units = sizes.pairing.units

@@ -1,8 +1,8 @@
-"""What is tried when a compaction is not enough: the newest exchange alone is too large.
+"""The fallback when a compaction is not enough: the newest exchange alone is too large.
 
-It is shrunk: behind the kept questions and the recap, then behind nothing but what must stay, then with
-that as placeholders. What does not fit then is refused; where the provider's own count is predicted
-and not certain, the least there is is sent when it most likely fits.
+It is shrunk in three steps: behind the kept questions and the recap, then behind only the entries that
+must stay, then with those as placeholders. If it still does not fit, the call is refused. Where the
+provider's count is only predicted, the smallest view is sent when it most likely fits.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Identifiers: the names, paths and ids an agent may need again after their source left the view.
 
-What an agent looks up again is rarely prose; it is a path, an order number, a flag it used
+Agents rarely look up prose again. They look up a path, an order number or a flag they used
 before. A line per identifier keeps dozens of exchanges usable for the price of one.
 """
 

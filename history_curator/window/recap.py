@@ -113,7 +113,7 @@ class Recap:
     def write(self, cutoff: Cutoff) -> ConversationEntry | None:
         """Return the recap of the units before a cutoff, but for those that stay.
 
-        It is written once for what is said in those units, and remembered with the newest of them.
+        It is written once for the content of those units, and remembered with the newest of them.
         """
         units, first = self._units, self._first_unit(cutoff.unit)
         until = max(cutoff.recap_until, cutoff.unit)
@@ -282,7 +282,7 @@ def _text_of(unit: Unit) -> str:
 
 
 def _describe_unit(unit: Unit) -> str:
-    """Return what was said or done in a unit."""
+    """Return one line about the messages or calls of a unit."""
     head = unit.head
     text = head.content or ""
     if unit.kind == "user":

@@ -100,7 +100,7 @@ class Renderer:
         return self._remember("bare", unit, render)
 
     def clear(self, unit: Unit) -> Rendering:
-        """Return the unit with results as placeholders and long arguments cut, if that is shorter."""
+        """Return the unit with results as placeholders and long arguments shortened, if that is smaller."""
         full = self.render_full(unit)
         if unit.kind != "exchange":
             return full
@@ -262,7 +262,7 @@ def clear_result(
 
 
 def shorten_arguments(call: ToolCall) -> ToolCall:
-    """Return the call with long string arguments cut; still a JSON object."""
+    """Return the call with long string arguments shortened; still a JSON object."""
     if len(call.arguments) <= LONG_ARGUMENT:
         return call
     arguments = parse_object(call.arguments)

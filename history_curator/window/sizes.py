@@ -1,4 +1,4 @@
-"""What the units of a record cost, each worked out when somebody asks."""
+"""The tokens of the units of a record, each worked out on first use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class UnitSizes:
         renderer: renders units.
         recap: sizes the recap; None for no recap.
         cold: units before whose arrival the provider's cache went cold.
-        preserve_last_n: so many newest entries are never cut off.
+        preserve_last_n: so many newest entries always stay.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class UnitSizes:
         self._recap = recap
         self._full = [-1] * len(pairing.units)
         self._without_reasoning = [-1] * len(pairing.units)
+        self._pinned_full, self._pinned_bare = [0], [0]  # of so many pinned units
         hoists = renderer.profile.hoists
         self._system = [] if hoists else [index for index, _ in pairing.system]
 
@@ -65,7 +66,7 @@ class UnitSizes:
         return size
 
     def arrival(self, position: int) -> int:
-        """Return the tokens of a unit, with the system entries that came right before it."""
+        """Return the tokens of a unit, with the system entries right before it."""
         return self.full(position) + self.late_system(position - 1, position)
 
     def late_system(self, first: int, last: int) -> int:
@@ -76,6 +77,19 @@ class UnitSizes:
         low, high = bisect_left(system, units[first].start), bisect_left(system, units[last].start)
         facts, count = self._renderer.record.facts, self._renderer.memo.count
         return sum([count(facts[index]) for index in system[low:high]])
+
+    def count_pinned(self, first: int, last: int, reasoning_from: int) -> int:
+        """Return the tokens of the pinned units from one up to another, counted among them."""
+        pins = self.pairing.pinned
+        middle = max(first, min(last, bisect_left(pins, reasoning_from)))
+        while len(self._pinned_full) <= last:
+            unit = pins[len(self._pinned_full) - 1]
+            self._pinned_full.append(self._pinned_full[-1] + self.full(unit))
+        while len(self._pinned_bare) <= middle:
+            unit = pins[len(self._pinned_bare) - 1]
+            self._pinned_bare.append(self._pinned_bare[-1] + self.without_reasoning(unit))
+        bare = self._pinned_bare[middle] - self._pinned_bare[first] if middle > first else 0
+        return bare + self._pinned_full[last] - self._pinned_full[middle]
 
     def recap(self, cutoff: int, available: int) -> int:
         """Return the tokens to set aside for the recap of the units before a cutoff."""

@@ -193,7 +193,7 @@ def bytes_held(cache_bytes: int) -> int:
 
 
 def test_remembered_messages_stay_below_the_bound() -> None:
-    assert bytes_held(2**19) < bytes_held(2**30) / 2
+    assert bytes_held(2**17) < 0.75 * bytes_held(2**30)
 
 
 def test_messages_decoded_anew_are_neither_read_nor_counted_again() -> None:

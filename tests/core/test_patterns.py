@@ -45,6 +45,7 @@ BOUNDED = {
     "history_curator.tokens.truncate": 2_000,
     "history_curator.window.identifiers._MAIL": 400,
     "history_curator.managers.relevance._GOES_ON": 2_000,
+    "history_curator.tokens.models._AROUND": 400,
 }
 """Patterns that are shown no more than so many characters, by the start of their names."""
 PACKAGES = (history_curator, langchain_history_curator, llamaindex_history_curator)

@@ -69,6 +69,6 @@ def test_what_is_committed_is_clean_and_complete(name: str) -> None:
     assert notebook.cells[0].cell_type == "markdown"
 
 
-def test_the_plots_are_there() -> None:
+def test_the_plot_is_there() -> None:
     images = [o for o in outputs(read("04_compare_policies")) if "image/png" in o.get("data", {})]
-    assert len(images) == 3
+    assert images

@@ -28,7 +28,7 @@ from history_curator.lab import (
     sample_conversation,
 )
 from history_curator.lab.policies import as_policies
-from history_curator.lab.replay import Measurement
+from history_curator.lab.run_replay import Measurement
 from history_curator.testing.strategies import conversations
 from history_curator.tokens import get_counter
 from tests.support.data import load

@@ -1,6 +1,6 @@
 """Replay recorded conversations call by call under several policies, and the page of a session.
 
-Nothing is sent.
+No request is sent.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def replay_calls(
     calls: Iterable[int],
     profile: ProviderProfile | None,
 ) -> Iterator[ReplayedCall]:
-    """Make these calls again under a policy, one after the other; nothing is sent."""
+    """Make these calls again under a policy, one after the other; no request is sent."""
     view, max_tokens = policy.start(record, counter), policy.max_tokens
     overhead = counter.priming + record.hidden
     overhead += counter.count_tools(record.tools) if record.tools else 0
@@ -105,7 +105,7 @@ def _count_repeated(before: Sequence[ConversationEntry], sent: Sequence[Conversa
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What every conversation is measured by; it travels to the workers."""
+    """The measures of every conversation; they travel to the workers."""
 
     policies: Mapping[str, Policy]
     counter: TokenCounter
