@@ -202,23 +202,6 @@ class ConversationEntry:
         )
 
 
-def new_entry(
-    role: MessageRole,
-    content: str | None,
-    sequence: int,
-    source: Any,
-    *,
-    seldom: Mapping[str, Any] | None = None,
-    **fields: Any,
-) -> ConversationEntry:
-    """Return the entry of a message that was read."""
-    return ConversationEntry(
-        role, content, sequence=sequence, source=source, **fields, **(seldom or {})
-    )
-
-
-new_call = ToolCall
-
 RECALL_TOOL_NAME = "recall"
 """The name of the tool, and the one placeholders mention, where no other is given."""
 
@@ -330,16 +313,6 @@ _BREAKS = re.compile(r"[\s\x00-\x1f\x7f\x85\u2028\u2029]+")
 _INDENT = "> "
 
 
-def looks_like_ours(text: str) -> bool:
-    """Whether a text holds something that reads like a mark or a handle of ours.
-
-    Examples:
-        >>> looks_like_ours("[cleared: 12 characters]"), looks_like_ours("[12, 13]")
-        (True, False)
-    """
-    return _OURS.search(text) is not None
-
-
 def neutralise(text: str) -> str:
     r"""Return a text in which nothing reads like a mark or a handle of ours.
 
@@ -349,7 +322,7 @@ def neutralise(text: str) -> str:
     """
     if "[" not in text and "<" not in text and _MAYBE_HANDLE.search(text) is None:
         return text  # nothing that could be ours
-    return _OURS.sub(_marked, text)
+    return _OURS.sub(_mark_quoted, text)
 
 
 def one_line(text: str) -> str:
@@ -371,7 +344,7 @@ def quote(text: str) -> str:
     return "\n".join(_INDENT + line for line in neutralise(text).splitlines() or [""])
 
 
-def _marked(found: re.Match[str]) -> str:
+def _mark_quoted(found: re.Match[str]) -> str:
     opening = found[0]
     return "[quoted: " if opening.startswith("[") else opening + "quoted:"
 

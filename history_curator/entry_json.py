@@ -86,23 +86,23 @@ def _tuple(items: Any, kind: Any) -> Any:
     return None if items is None else tuple(kind(**item) for item in items)
 
 
-def encoded(value: Any) -> Any:
+def encode_value(value: Any) -> Any:
     """Return plain data with bytes made safe for JSON."""
     if isinstance(value, Mapping):
-        return {str(key): encoded(item) for key, item in value.items()}
+        return {str(key): encode_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [encoded(item) for item in value]
+        return [encode_value(item) for item in value]
     if isinstance(value, (bytes, bytearray)):
         return {BYTES: base64.b64encode(value).decode("ascii")}
     return value
 
 
-def decoded(value: Any) -> Any:
-    """Return plain data with the bytes that `encoded` hid in it."""
+def decode_value(value: Any) -> Any:
+    """Return plain data with the bytes that `encode_value` hid in it."""
     if isinstance(value, Mapping):
         if value.keys() == {BYTES}:
             return base64.b64decode(value[BYTES])
-        return {key: decoded(item) for key, item in value.items()}
+        return {key: decode_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [decoded(item) for item in value]
+        return [decode_value(item) for item in value]
     return value

@@ -10,7 +10,7 @@ from typing import Any
 _NAME = re.compile(r"[\w.:/+-]{1,40}", re.ASCII)
 
 
-def named(value: object) -> str:
+def name_value(value: object) -> str:
     """Return a value for an error where it is a name, and only its kind where it may be prose."""
     if value is None or isinstance(value, (bool, int, float)):
         return repr(value)

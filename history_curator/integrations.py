@@ -180,7 +180,7 @@ def as_managers(given: Any) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, Sequence) else (given,)
 
 
-def rebuilt(curator: Curator, **changes: Any) -> Curator:
+def rebuild_curator(curator: Curator, **changes: Any) -> Curator:
     """Return a curator with the managers and options of another, and these changes."""
     names = (name for name in CuratorOptions.__annotations__ if hasattr(curator, name))
     options = {name: getattr(curator, name) for name in names}

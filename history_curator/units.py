@@ -61,13 +61,8 @@ class Unit:
 
     @property
     def results(self) -> tuple[ConversationEntry | None, ...]:
-        """One result or None per call of the head."""
+        """The result of each call of the head, in call order; None for a call that still waits."""
         return tuple([self._record[at] if at >= 0 else None for at in self.indexes[1:]])
-
-    @property
-    def waiting(self) -> tuple[int, ...]:
-        """Places of the calls that have no result yet."""
-        return tuple([place for place, index in enumerate(self.indexes[1:]) if index < 0])
 
     def __repr__(self) -> str:
         return f"<Unit {self.kind} at {self.start}>"

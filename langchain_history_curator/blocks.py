@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage
 
-from history_curator.entries import ContentPart, ConversationEntry, Reasoning, ToolCall, new_call
+from history_curator.entries import ContentPart, ConversationEntry, Reasoning, ToolCall
 from history_curator.formats import arguments_text, parse_object, read_part, update_text, write_part
 from history_curator.formats.blocks import Slots, restore_order
 
@@ -117,18 +117,18 @@ def read_calls(
         parsed = None if text is None else parse_object(text)
         if text is None or (parsed != arguments and not (chunks and parsed is None)):
             text = arguments_text(arguments)
-        read = new_call(call_id, call["name"] or "", text)
+        read = ToolCall(call_id, call["name"] or "", text)
         if signatures and call_id in signatures:
             read = replace(read, extra={"signature": signatures[call_id]})
         calls.append(read)
     calls += [
-        new_call(call["id"] or "", call["name"] or "", call["args"] or "")
+        ToolCall(call["id"] or "", call["name"] or "", call["args"] or "")
         for call in fields["invalid_tool_calls"]
     ]
     legacy = extra.get("function_call") if extra and not calls else None
     if isinstance(legacy, dict):
         text = arguments_text(legacy.get("arguments") or "{}")
-        calls.append(new_call("", str(legacy.get("name") or ""), text))
+        calls.append(ToolCall("", str(legacy.get("name") or ""), text))
     if in_blocks:
         known = {call.id for call in calls}
         calls += [call for call in in_blocks if call.id not in known]

@@ -23,8 +23,8 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 
-from history_curator.entries import ConversationEntry, MessageRole, new_entry
-from history_curator.errors import ConversionError, a_type, named
+from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.errors import ConversionError, a_type, name_value
 from history_curator.formats import (
     ROLES,
     DictFormat,
@@ -154,7 +154,6 @@ class LangChainFormat:
 
 
 FORMAT = LangChainFormat()
-DIALECT = FORMAT  # alias until all rooms have landed
 
 # Rows of tables and files: the core finds these functions by the entry point of this package.
 
@@ -187,7 +186,7 @@ def _convert(given: Any) -> BaseMessage:
 def _describe(message: Any) -> str:
     """Return what was given in the place of a message, without its text."""
     if isinstance(message, dict):
-        return f"a dict (it has: {', '.join(map(named, message)) or 'nothing'})"
+        return f"a dict (it has: {', '.join(map(name_value, message)) or 'nothing'})"
     return a_type(message)
 
 
@@ -240,7 +239,7 @@ def _read_plain(role: MessageRole, message: Any, index: int) -> Entries:
     else:
         rest["name"] = name
     pinned = bool(extra) and bool(extra.get("pinned"))
-    return (new_entry(role, sequence=index, source=message, pinned=pinned, **rest),)
+    return (ConversationEntry(role, sequence=index, source=message, pinned=pinned, **rest),)
 
 
 def _read_content(content: Any, index: int) -> dict[str, Any]:
@@ -273,12 +272,16 @@ def _read_human(message: Any, index: int) -> Entries:
         else:
             rest = {**_read_content(run, index), "name": message.name}
         span = (place, len(runs))
-        entries.append(new_entry(role, sequence=index, source=message, span=span, **rest))
+        entries.append(ConversationEntry(role, sequence=index, source=message, span=span, **rest))
     return tuple(entries)
 
 
 def _read_function(message: Any, index: int) -> Entries:
-    return (new_entry(_TOOL, message.text, index, message, tool_name=message.name),)
+    return (
+        ConversationEntry(
+            _TOOL, message.text, sequence=index, source=message, tool_name=message.name
+        ),
+    )
 
 
 def _read_chat(message: ChatMessage, index: int) -> Entries:
@@ -292,7 +295,7 @@ def _read_chat(message: ChatMessage, index: int) -> Entries:
     else:
         spoken = message.role.lower()
         rest["name"] = message.name or ("orchestrator" if spoken == "orchestrator" else None)
-    return (new_entry(role, sequence=index, source=message, **rest),)
+    return (ConversationEntry(role, sequence=index, source=message, **rest),)
 
 
 def _read_ai(message: Any, index: int) -> Entries:
@@ -310,7 +313,9 @@ def _read_ai(message: Any, index: int) -> Entries:
     pinned = bool(extra) and bool(extra.get("pinned"))
     name = fields["name"]
     return (
-        new_entry(_ASSISTANT, sequence=index, source=message, name=name, pinned=pinned, **rest),
+        ConversationEntry(
+            _ASSISTANT, sequence=index, source=message, name=name, pinned=pinned, **rest
+        ),
     )
 
 

@@ -252,7 +252,7 @@ class HistoryCuratorMiddleware(
         events: list[dict[str, Any]] = []
 
         @contextmanager
-        def curating() -> Iterator[Callable[[Curation], None]]:
+        def open_curation() -> Iterator[Callable[[Curation], None]]:
             def announce(curation: Curation) -> None:
                 events.append(event_of(curation, self.name))
                 fill_span(events[-1])
@@ -280,7 +280,7 @@ class HistoryCuratorMiddleware(
             send=send,
             retries=self.retries,
             shrink=self.shrink,
-            curating=curating,
+            curating=open_curation,
             usage=lambda response: response.result[-1] if response.result else "",
         )
 

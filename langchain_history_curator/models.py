@@ -19,7 +19,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from history_curator.config import OPTIONS, SharedOptions, check_names
 from history_curator.curator import Curator
 from history_curator.entries import ConversationEntry
-from history_curator.errors import ConfigurationError, ConversionError, a_type, named
+from history_curator.errors import ConfigurationError, ConversionError, a_type, name_value
 from history_curator.integrations import (
     Asked,
     Budget,
@@ -128,7 +128,7 @@ def messages_of(given: Any) -> list[Any]:
         return messages_of(given.messages)
     if isinstance(given, Iterable) and not isinstance(given, Mapping):
         return without_removed(given)
-    held = f" (it has: {', '.join(map(named, given))})" if isinstance(given, Mapping) else ""
+    held = f" (it has: {', '.join(map(name_value, given))})" if isinstance(given, Mapping) else ""
     raise ConversionError(
         f"{a_type(given)}{held} holds no messages.",
         fix='pass a list of messages, a PromptValue, {"messages": [...]} or a string.',
@@ -168,12 +168,12 @@ def _models_in(model: Any) -> list[Any]:
 def _path_to_model(model: Any) -> list[Any]:
     """Return the runnables around a chat model, from the outside in; the model comes last."""
     path = [model]
-    while len(path) < 16 and (inner := _inside(path[-1])) is not None:
+    while len(path) < 16 and (inner := _unwrap_once(path[-1])) is not None:
         path.append(inner)
     return path
 
 
-def _inside(runnable: Any) -> Any:
+def _unwrap_once(runnable: Any) -> Any:
     if isinstance(runnable, BaseLanguageModel):
         return None
     fields = _fields_of(runnable)

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from history_curator.config import CuratorConfig, RetentionConfig, SharedOptions, check_options
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.integrations import ConfigSource, rebuilt
+from history_curator.integrations import ConfigSource, rebuild_curator
 from history_curator.record.branches import Branches
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from llamaindex_history_curator.chat_store import (
@@ -205,7 +205,7 @@ class CuratedMemory(RecordMemory):
         fields = self.__dict__
         if name == "token_limit":
             check_options({"max_tokens": self.token_limit}, max_tokens=name)
-            fields["curator"] = rebuilt(self.curator, max_tokens=self.token_limit)
+            fields["curator"] = rebuild_curator(self.curator, max_tokens=self.token_limit)
         elif name == "curator":
             fields["token_limit"] = _limit_of(self.curator)
             self._settings = {}
@@ -221,7 +221,7 @@ class CuratedMemory(RecordMemory):
         # Off the budget, because a reserve of one call would move the cutoff of every view.
         curator = self.curator
         if self.reserve:
-            curator = rebuilt(curator, max_tokens=self.token_limit - self.reserve)
+            curator = rebuild_curator(curator, max_tokens=self.token_limit - self.reserve)
         self._view_curator = curator
         self._write = AdapterWriter(curator.profile.name)
 

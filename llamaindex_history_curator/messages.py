@@ -24,9 +24,8 @@ from history_curator.entries import (
     MessageRole,
     Reasoning,
     ToolCall,
-    new_entry,
 )
-from history_curator.errors import ConversionError, named
+from history_curator.errors import ConversionError, name_value
 from history_curator.formats import (
     arguments_text,
     freeze,
@@ -47,7 +46,7 @@ from llamaindex_history_curator.plain_values import (
     set_field,
 )
 
-__all__ = ["DIALECT", "FORMAT", "LlamaIndexFormat", "dump", "from_json", "load", "to_json"]
+__all__ = ["FORMAT", "LlamaIndexFormat", "dump", "from_json", "load", "to_json"]
 
 _ALIASES = {"developer": "system", "chatbot": "assistant", "model": "assistant", "function": "tool"}
 ROLES = {role: MessageRole(_ALIASES.get(role.value, role.value)) for role in LlamaRole}
@@ -96,7 +95,7 @@ class LlamaIndexFormat:
         role = ROLES.get(message.role)
         if role is None:
             raise ConversionError(
-                f"unknown role: {named(message.role)}.",
+                f"unknown role: {name_value(message.role)}.",
                 index=index,
                 field="role",
                 fix=f"use one of {', '.join(known.value for known in ROLES)}.",
@@ -108,11 +107,11 @@ class LlamaIndexFormat:
         is_text = len(blocks) == 1 and type(blocks[0]) is TextBlock
         parts = None if is_text else _read_parts(blocks)
         text = blocks[0].text if is_text else join_text(parts) if parts else message.content
-        entry = new_entry(
+        entry = ConversationEntry(
             role,
             text,
-            index,
-            message,
+            sequence=index,
+            source=message,
             tool_calls=(read_calls(message) or None) if role is MessageRole.ASSISTANT else None,
             tool_call_id=_read_result_id(message) if is_tool else None,
             tool_name=name if is_tool else None,
@@ -162,7 +161,6 @@ class LlamaIndexFormat:
 
 
 FORMAT = LlamaIndexFormat()
-DIALECT = FORMAT  # alias until the registry of formats reads FORMAT
 to_json, from_json = message_to_dict, message_from_dict
 
 

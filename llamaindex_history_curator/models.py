@@ -320,7 +320,7 @@ class AdapterWriter:
                 is_lead = index == 0 and message.role is MessageRole.SYSTEM
                 is_joined = answers[index] == answers[index + 1] and not is_lead
                 if is_joined and message.role is not MessageRole.TOOL:
-                    out[index] = _with(message, blocks=[*message.blocks])
+                    out[index] = _copy_message(message, blocks=[*message.blocks])
         return out
 
     def _write(self, message: ChatMessage) -> ChatMessage:
@@ -347,7 +347,7 @@ class AdapterWriter:
             changed = {key: one for key, one in changed.items() if key not in CALL_KEYS}
         if is_same and role is message.role and changed is keywords:
             return message
-        return _with(message, role=role, blocks=written, additional_kwargs=changed)
+        return _copy_message(message, role=role, blocks=written, additional_kwargs=changed)
 
     def _write_role(self, message: ChatMessage) -> MessageRole:
         role = message.role
@@ -392,7 +392,7 @@ _PLAIN_OF = {
 }
 
 
-def _with(message: ChatMessage, **fields: Any) -> ChatMessage:
+def _copy_message(message: ChatMessage, **fields: Any) -> ChatMessage:
     return message.model_copy(update=fields)
 
 

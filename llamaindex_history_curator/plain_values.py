@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 from sqlalchemy.engine import URL, make_url
 
-from history_curator.entry_json import BYTES, decoded
+from history_curator.entry_json import BYTES, decode_value
 from history_curator.errors import ConfigurationError, ConversionError
 
 _V = TypeVar("_V")
@@ -103,12 +103,12 @@ def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
             f"not a stored message ({error}).", fix="pass what message_to_dict returned."
         ) from error
     # Set afterwards: given to the constructor, a legacy "images" keyword adds its images again.
-    message.additional_kwargs = decoded(data.get("additional_kwargs") or {})
+    message.additional_kwargs = decode_value(data.get("additional_kwargs") or {})
     return message
 
 
 def _read_block(data: Mapping[str, Any]) -> Any:
-    fields = decoded(data)
+    fields = decode_value(data)
     kind = _BLOCKS.get(fields.get("block_type", "text"), TextBlock)
     try:
         return kind(**fields)

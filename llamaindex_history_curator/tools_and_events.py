@@ -55,12 +55,12 @@ class HistoryCuratedEvent(BaseEvent):
     Dispatched once per curation, inside the span of the memory, agent or LLM that curated.
 
     Examples:
-        >>> event = HistoryCuratedEvent(socket="memory", original_count=9, curated_count=4)
-        >>> event.socket, event.curated_count
+        >>> event = HistoryCuratedEvent(integration="memory", original_count=9, curated_count=4)
+        >>> event.integration, event.curated_count
         ('memory', 4)
     """
 
-    socket: str
+    integration: str
     """Where it happened: ``memory``, ``agent`` or ``llm``."""
     original_count: int
     curated_count: int
@@ -95,7 +95,7 @@ def publish(curation: Curation, place: str, *, degraded: bool = False) -> None:
     report, actions = curation.report, actions_of(curation)
     dispatcher.event(
         HistoryCuratedEvent(
-            socket=place,
+            integration=place,
             original_count=report.original_count,
             curated_count=report.curated_count,
             tokens=report.tokens,
@@ -201,9 +201,9 @@ def read_react_steps(messages: Sequence[ChatMessage], steps: Sequence[Any]) -> l
             continue
         call_id, place = f"{_REACT_ID}{number}", offset + number
         call = ToolCallBlock(tool_call_id=call_id, tool_name=_tool_name(action.action))
-        asked, told = out[place - 1], out[place]
-        out[place - 1] = asked.model_copy(update={"blocks": [*asked.blocks, call]})
-        out[place] = told.model_copy(
+        thought, observation = out[place - 1], out[place]
+        out[place - 1] = thought.model_copy(update={"blocks": [*thought.blocks, call]})
+        out[place] = observation.model_copy(
             update={"role": MessageRole.TOOL, "additional_kwargs": {"tool_call_id": call_id}}
         )
     return out

@@ -19,7 +19,7 @@ from history_curator.boundary.validate import (
     read_content,
 )
 from history_curator.entries import one_line
-from history_curator.errors import HistoryValidationError, named
+from history_curator.errors import HistoryValidationError, name_value
 from history_curator.formats import parse_json
 
 HISTORY_FIELDS = ("conversationHistory", "conversation_history", "history", "messages")
@@ -168,7 +168,7 @@ class Sanitizer(Findings):
         role = message.get("role")
         name = role.strip().lower() if isinstance(role, str) else ""
         if name not in self.limits.roles:
-            return f"role {named(role)} is not one of {', '.join(self.limits.roles)}"
+            return f"role {name_value(role)} is not one of {', '.join(self.limits.roles)}"
         content, attachments, malformed = read_content(message)
         if left_out := len(attachments) + malformed:
             self.warn("attachments", f"history[{index}]", f"attachments left out: {left_out}")

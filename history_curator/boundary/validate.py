@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from history_curator.boundary.limits import HistoryLimits
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.errors import HistoryValidationError, named
+from history_curator.errors import HistoryValidationError, name_value
 
 Severity = Literal["low", "medium", "high"]
 
@@ -228,12 +228,14 @@ class HistoryCheck(Findings):
         missing = [f"'{name}'" for name in ("role", "content") if name not in given]
         if missing:
             problem = f"Message at index {index} missing required field {' and '.join(missing)}"
-            known = [named(key).strip("'") for key in given]
+            known = [name_value(key).strip("'") for key in given]
             raise HistoryValidationError(where, problem, known)
         role = given["role"].strip().lower() if isinstance(given["role"], str) else ""
         if role not in self.limits.roles:
             problem = f"Role must be one of {'|'.join(self.limits.roles)}"
-            raise HistoryValidationError(f"{where}.role", f"{problem}, got {named(given['role'])}")
+            raise HistoryValidationError(
+                f"{where}.role", f"{problem}, got {name_value(given['role'])}"
+            )
         text, attachments, malformed = read_content(given)
         if text is None:
             problem, kind = "Content must be text or a list of content blocks", given["content"]
@@ -295,7 +297,7 @@ class HistoryCheck(Findings):
             self.warn("missing_timestamp", where, message)
             return self.now
         if parse_timestamp(given) is None:
-            message = f"Invalid timestamp format {named(given)} - replaced with current time"
+            message = f"Invalid timestamp format {name_value(given)} - replaced with current time"
             self.warn("invalid_timestamp", where, message)
             return self.now
         return str(given)

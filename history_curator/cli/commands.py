@@ -32,7 +32,7 @@ from history_curator.lab import (
     peer_names,
     replay,
 )
-from history_curator.lab.conversations import naming, read_file, write_text
+from history_curator.lab.conversations import name_in_errors, read_file, write_text
 from history_curator.lab.results import Table, count_of
 from history_curator.lab.run_replay import progress_bar
 from history_curator.report import CurationReport
@@ -117,7 +117,7 @@ def _build_policies(
 
 def _name_errors(talk: LabConversation, among: Sequence[Any]) -> AbstractContextManager[None]:
     """Name the conversation in errors when there are several."""
-    return naming(talk.id) if len(among) > 1 else nullcontext()
+    return name_in_errors(talk.id) if len(among) > 1 else nullcontext()
 
 
 def _read_one(file: str, which: int) -> LabConversation:
@@ -315,7 +315,7 @@ def compare(
 def _print_results(results: ReplayResults, *, full: bool) -> None:
     screen, advice = console(), results.recommend()
     table = results.table(full=full).to_rich(
-        title=results.about(), box=SIMPLE_HEAD, pad_edge=True, padding=(0, 1, 0, 0)
+        title=results.describe_run(), box=SIMPLE_HEAD, pad_edge=True, padding=(0, 1, 0, 0)
     )
     screen.print(table)
     legend = RichTable.grid(padding=(0, 1))

@@ -101,7 +101,7 @@ def adapters() -> Mapping[str, EntryPoint]:
     """Return the installed adapters, by the root module of their framework's message classes.
 
     An adapter says so itself, by an entry point of the group ``history_curator.formats``. It names
-    a module with a ``DIALECT``, and with ``to_json``, ``from_json``, ``load`` and ``dump`` for
+    a module with a ``FORMAT``, and with ``to_json``, ``from_json``, ``load`` and ``dump`` for
     messages in files and in tables. It is loaded when one of its messages shows up.
     """
     from importlib.metadata import entry_points
@@ -204,7 +204,7 @@ def find_format(messages: Sequence[Any], provider: str | None = None) -> Message
         return _ENTRIES
     adapter = adapter_of(first)
     if adapter is not None:
-        format: MessageFormat = adapter.load().DIALECT
+        format: MessageFormat = adapter.load().FORMAT
         register_format(kind, format)
         return format
     raise ConversionError(

@@ -71,7 +71,7 @@ class DictFormat(TypedBlocks, MappingFormat):
         is_anthropic = speaks_anthropic(message)
         known = _KEYS if is_anthropic else KNOWN_KEYS
         if is_anthropic and message.get("tool_calls"):
-            reading.repaired("tool_calls: the message keeps its calls as blocks")
+            reading.note_repair("tool_calls: the message keeps its calls as blocks")
         groups = self.split(blocks, role) or [(False, 0, [])]
         entries = []
         for k, (is_result, start, group) in enumerate(groups):
@@ -170,7 +170,7 @@ def _read_result(
 ) -> ConversationEntry:
     reading = Reading(given.index)  # what is repaired in a result is noted on its own entry
     field = f"content[{start}]"
-    block = reading.checked(block, field)
+    block = reading.clean_value(block, field)
     content = block.get("content")
     parts: tuple[ContentPart, ...] | None = None
     if isinstance(content, (list, tuple)):
@@ -178,7 +178,7 @@ def _read_result(
         content = join_text(parts)
     elif content is not None and not isinstance(content, str):
         fix = "make it a string or a list of blocks."
-        raise reading.mistyped("the tool result", content, f"{field}.content", fix)
+        raise reading.type_error("the tool result", content, f"{field}.content", fix)
     call_id = block.get("tool_use_id")
     if call_id is not None:
         call_id = reading.text_of(call_id, f"{field}.tool_use_id", "the call id")

@@ -209,7 +209,7 @@ class Reading:
         """The repairs, in words for a person."""
         return "; ".join(dict.fromkeys(self.repairs)) or None
 
-    def repaired(self, what: str) -> None:
+    def note_repair(self, what: str) -> None:
         """Remember that something was read as something else than it is."""
         self.repairs.append(what)
 
@@ -217,7 +217,7 @@ class Reading:
         """Return an error that names the message and the field."""
         return ConversionError(problem, index=self.index, field=field, fix=fix)
 
-    def mistyped(self, what: str, value: Any, field: str, fix: str) -> ConversionError:
+    def type_error(self, what: str, value: Any, field: str, fix: str) -> ConversionError:
         """Return the error for a value of a type that cannot stand where it does."""
         return self.error(f"{what} is {a_type(value)}.", field, fix)
 
@@ -228,17 +228,17 @@ class Reading:
         if value is None:
             return ""
         if isinstance(value, (str, int, float)):
-            self.repaired(f"{field}: {what} was {a_type(value)}")
+            self.note_repair(f"{field}: {what} was {a_type(value)}")
             return str(value)
-        raise self.mistyped(what, value, field, "make it a string.")
+        raise self.type_error(what, value, field, "make it a string.")
 
     def object_of(self, value: Any, field: str) -> Mapping[str, Any]:
         """Return a value that has to be an object, such as the body of a block."""
         if isinstance(value, Mapping):
             return value
-        raise self.mistyped("it", value, field, "make it an object, or leave it out.")
+        raise self.type_error("it", value, field, "make it an object, or leave it out.")
 
-    def checked(self, value: Any, field: str) -> Any:
+    def clean_value(self, value: Any, field: str) -> Any:
         """Return a value that JSON can carry, and bytes: the very value where nothing is wrong.
 
         NaN and the infinities become null; keys, and values of other types, become text.
@@ -250,14 +250,14 @@ class Reading:
             return value
         clean = _as_json(value, 0, self.index, field)
         if clean is not value:
-            self.repaired(f"{field}: a value or a key that JSON has no words for")
+            self.note_repair(f"{field}: a value or a key that JSON has no words for")
         return clean
 
     def arguments(self, value: Any, field: str) -> str:
         """Return arguments that should have been JSON text as such."""
         if value.__class__ is not str:
-            self.repaired(f"{field}: the arguments were {_kind(value)}, not text")
-            return arguments_text(self.checked(value, field))
+            self.note_repair(f"{field}: the arguments were {_kind(value)}, not text")
+            return arguments_text(self.clean_value(value, field))
         if "NaN" not in value and "Infinity" not in value:
             return value
         constants: list[str] = []
@@ -267,21 +267,21 @@ class Reading:
             return value
         if not constants:
             return value
-        self.repaired(f"{field}: NaN or Infinity, which JSON has no words for")
+        self.note_repair(f"{field}: NaN or Infinity, which JSON has no words for")
         return arguments_text(parsed)
 
     def object_text(self, value: Any, field: str) -> str:
         """Return the text of arguments that should have been an object."""
         if not isinstance(value, Mapping):
-            self.repaired(f"{field}: the arguments were {_kind(value)}, not an object")
+            self.note_repair(f"{field}: the arguments were {_kind(value)}, not an object")
             if isinstance(value, str) and (parsed := parse_object(value)) is not None:
                 value = parsed
-        return arguments_text(self.checked(value, field))
+        return arguments_text(self.clean_value(value, field))
 
     def free_text(self, value: Any, field: str) -> str:
         """Return the arguments of a tool that takes free text: an object that holds it."""
         if not isinstance(value, str):
-            self.repaired(f"{field}: the input was not text")
+            self.note_repair(f"{field}: the input was not text")
             value = "" if value is None else arguments_text(value)
         return json.dumps({"input": value}, ensure_ascii=False)
 

@@ -82,11 +82,11 @@ class BedrockFormat(BlockFormat):
         if call_id is not None:
             call_id = reading.text_of(call_id, f"{field}.toolUseId", "the call id")
         if given is None or isinstance(given, str):
-            reading.repaired(f"{field}.content: not a list of blocks")
+            reading.note_repair(f"{field}.content: not a list of blocks")
             given = [{"text": given}] if given else []
         if not isinstance(given, (list, tuple)):
             fix = 'make it a list, such as [{"text": …}].'
-            raise reading.mistyped("the tool result", given, f"{field}.content", fix)
+            raise reading.type_error("the tool result", given, f"{field}.content", fix)
         parts = tuple(
             self.read_part(
                 self.read_block(item, reading, f"content[{n}]"), reading, f"{field}.content"
@@ -95,7 +95,7 @@ class BedrockFormat(BlockFormat):
         )
         status = body.get("status")
         if status not in (None, "success", "error"):
-            reading.repaired(f"{field}.status: neither success nor error")
+            reading.note_repair(f"{field}.status: neither success nor error")
         return {
             "content": join_text(parts),
             "parts": parts,

@@ -55,30 +55,30 @@ def read_part(
     if isinstance(block, str):
         if reading is None:
             return ContentPart("text", block, block)
-        reading.repaired(f"{field}: a bare text among the blocks")
+        reading.note_repair(f"{field}: a bare text among the blocks")
         return ContentPart("text", block, {"type": "text", "text": block})
     if not isinstance(block, Mapping):
         fix = 'use {"type": "text", "text": …} blocks or a plain string.'
-        raise (reading or Reading(index)).mistyped("a content block", block, field, fix)
+        raise (reading or Reading(index)).type_error("a content block", block, field, fix)
     if reading is not None:
-        block = reading.checked(block, field)
+        block = reading.clean_value(block, field)
         if not isinstance(block.get("type"), str):
             kind = next((name for name in untyped if name in block), None)
             if kind is None:
                 fix = 'add one, such as "type": "text".'
                 raise reading.error("a content block has no type.", field, fix)
-            reading.repaired(f"{field}: a block without a type")
+            reading.note_repair(f"{field}: a block without a type")
             block = {"type": kind, **{key: block[key] for key in block if key != "type"}}
         if not isinstance(block.get("annotations", ()), (list, tuple)):
             fix = "make it a list, or leave it out."
-            raise reading.mistyped("it", block["annotations"], f"{field}.annotations", fix)
+            raise reading.type_error("it", block["annotations"], f"{field}.annotations", fix)
     kind = type_of(block)
     if kind in _TEXT or (not kind and isinstance(block.get("text"), str)):
         text = block.get("text", block.get("refusal"))
         if text is not None and not isinstance(text, str):
             fix = "make it a string."
             where = f"{field}.text"
-            raise (reading or Reading(index)).mistyped("the text of a block", text, where, fix)
+            raise (reading or Reading(index)).type_error("the text of a block", text, where, fix)
         return ContentPart("text", text or "", block)
     known = _KINDS.get(kind, "other")
     return ContentPart(known, None, block, *(image_size(block) if known == "image" else ()))
@@ -232,7 +232,7 @@ class TypedBlocks:
 
     def read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
         """Read a `tool_use` block."""
-        block = reading.checked(block, field)
+        block = reading.clean_value(block, field)
         extra = {key: block[key] for key in block if key not in ("type", "id", "name", "input")}
         return ToolCall(
             reading.text_of(block.get("id"), f"{field}.id", "the call id"),
@@ -247,8 +247,8 @@ class TypedBlocks:
         key = "data" if kind == "redacted_thinking" else "thinking"
         if kind != "reasoning" and not isinstance(block.get(key), (str, list)):
             fix = "leave the block out, or pass it on as it came."
-            raise reading.mistyped("it", block.get(key), f"{field}.{key}", fix)
-        return read_thinking(reading.checked(block, field))
+            raise reading.type_error("it", block.get(key), f"{field}.{key}", fix)
+        return read_thinking(reading.clean_value(block, field))
 
     def read_part(self, block: Any, reading: Reading, field: str) -> ContentPart:
         """Read anything else."""

@@ -14,7 +14,7 @@ from history_curator.entries import (
     Reasoning,
     ToolCall,
 )
-from history_curator.errors import named
+from history_curator.errors import name_value
 from history_curator.formats.base import (
     MappingFormat,
     Reading,
@@ -79,10 +79,10 @@ class BlockFormat(TypedBlocks, MappingFormat):
         given = message.get("role", self.default_role)
         role = self.roles.get(given) if isinstance(given, str) else None
         if role is None:
-            problem = f"unknown role: {named(given)}." if given else "the message has no role."
+            problem = f"unknown role: {name_value(given)}." if given else "the message has no role."
             raise reading.error(problem, "role", f"use one of {', '.join(self.roles)}.")
         extra = {key: value for key, value in message.items() if key not in ("role", self.key)}
-        Reading(reading.index).checked(extra, "metadata")  # for its depth: it is not sent
+        Reading(reading.index).clean_value(extra, "metadata")  # for its depth: it is not sent
         entries: list[dict[str, Any]] = []
         for is_result, start, blocks in self.split(self.read_blocks(message, reading), role):
             if is_result:
@@ -109,22 +109,22 @@ class BlockFormat(TypedBlocks, MappingFormat):
         """Return the blocks of a message, as JSON can carry them."""
         given = message.get(self.key)
         if isinstance(given, str):
-            reading.repaired(f"{self.key}: a bare text instead of a list of blocks")
+            reading.note_repair(f"{self.key}: a bare text instead of a list of blocks")
             return [{"text": given}]
         if not isinstance(given, (list, tuple)):
             fix = 'make it a list of blocks, such as [{"text": …}].'
-            raise reading.mistyped(self.key, given, self.key, fix)
+            raise reading.type_error(self.key, given, self.key, fix)
         return [self.read_block(each, reading, f"{self.key}[{n}]") for n, each in enumerate(given)]
 
     def read_block(self, block: Any, reading: Reading, field: str) -> Any:
         """Return a block as a mapping that JSON can carry."""
         if not isinstance(block, Mapping):
-            raise reading.mistyped("a block", block, field, 'use {"text": …} or another block.')
-        block = reading.checked(block, field)
+            raise reading.type_error("a block", block, field, 'use {"text": …} or another block.')
+        block = reading.clean_value(block, field)
         text = block.get("text", "")
         if not isinstance(text, (str, type(None))):
             fix = "make it a string."
-            raise reading.mistyped("the text of a block", text, f"{field}.text", fix)
+            raise reading.type_error("the text of a block", text, f"{field}.text", fix)
         return block
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:

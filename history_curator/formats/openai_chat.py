@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
-from history_curator.errors import named
+from history_curator.errors import name_value
 from history_curator.formats.base import Reading, as_mapping
 from history_curator.formats.blocks import TypedBlocks, read_thinking, update_text, write_part
 from history_curator.formats.json_text import free_input
@@ -25,7 +25,7 @@ ROLES: dict[str, MessageRole] = {
 _ROLE_NAMES = {"developer", "function"}
 """Roles that providers know beside our four."""
 _REASONING_KEYS = ("reasoning_content", "reasoning", "thinking_blocks")
-_BESIDE: dict[str, type | tuple[type, ...]] = {
+_OTHER_FIELDS: dict[str, type | tuple[type, ...]] = {
     "refusal": str,
     "audio": Mapping,
     "annotations": (list, tuple),
@@ -37,9 +37,12 @@ _BESIDE: dict[str, type | tuple[type, ...]] = {
     "status": str,
     "is_error": bool,
 }
-"""Fields that may stand beside the content, and their types; with another type they are metadata."""
+"""Fields that a provider takes beside the plain ones, each with its type: add a new field here.
+
+A field that is not listed, or of another type, is read as metadata, and the rules do not send it.
+"""
 _PLAIN_KEYS = frozenset(("role", "content", "name", "tool_call_id", "tool_calls"))
-KNOWN_KEYS = _PLAIN_KEYS | {"function_call"} | _BESIDE.keys()
+KNOWN_KEYS = _PLAIN_KEYS | {"function_call"} | _OTHER_FIELDS.keys()
 """Everything a provider is known to take; other keys are carried as `metadata`."""
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 _PLAIN_ROLES = {role.value: role for role in MessageRole}
@@ -103,10 +106,10 @@ def read_role(message: Mapping[str, Any], reading: Reading) -> MessageRole:
     role = ROLES.get(plain) if plain is not None else None
     if role is None:
         fix = f"use one of {', '.join(ROLES)}."
-        raise reading.error(f"unknown role: {named(given)}.", "role", fix)
+        raise reading.error(f"unknown role: {name_value(given)}.", "role", fix)
     is_answer = plain == "function" and message.get("tool_call_id") is not None
     if is_answer or plain != given or plain not in (*_PLAIN_ROLES, *_ROLE_NAMES):
-        reading.repaired(f"role: {given!r} is read as {role.value}")
+        reading.note_repair(f"role: {given!r} is read as {role.value}")
     return role
 
 
@@ -117,7 +120,7 @@ def read_message(
     content = message.get("content")
     if content is not None and not isinstance(content, str):
         fix = "make it a string (json.dumps for data), a list of blocks, or None."
-        raise reading.mistyped("content", content, "content", fix)
+        raise reading.type_error("content", content, "content", fix)
     if "content" not in message and role in (MessageRole.USER, MessageRole.SYSTEM):
         fix = "add the text, or leave the message out."
         raise reading.error(f"a {role} message has no content.", "content", fix)
@@ -144,7 +147,7 @@ def build_entry(
     given, status, call_id = message.get("role"), None, None
     name = message.get("name") if "name" in known else None
     if name is not None and not isinstance(name, str):
-        raise reading.mistyped("name", name, "name", "make it a string.")
+        raise reading.type_error("name", name, "name", "make it a string.")
     if role is _ASSISTANT:
         if message.get("tool_calls") or "function_call" in message:
             ids = {call.id for call in tool_calls or () if call.id}
@@ -161,10 +164,10 @@ def build_entry(
             call_id = reading.text_of(call_id, "tool_call_id", "the call id")
         if message.get("is_error") is True:
             status = "error"
-    for key in _BESIDE.keys() & message.keys():
-        reading.checked(message[key], key)
+    for key in _OTHER_FIELDS.keys() & message.keys():
+        reading.clean_value(message[key], key)
     extra = {key: value for key, value in message.items() if not _is_known(key, value, known)}
-    Reading(reading.index).checked(extra, "metadata")  # for its depth: it is not sent
+    Reading(reading.index).clean_value(extra, "metadata")  # for its depth: it is not sent
     has_role_name = given in _ROLE_NAMES and not (given == "function" and call_id is not None)
     return ConversationEntry(
         role,
@@ -188,14 +191,16 @@ def build_entry(
 
 
 def _is_known(key: str, value: Any, known: frozenset[str]) -> bool:
-    return key in known and (key not in _BESIDE or value is None or isinstance(value, _BESIDE[key]))
+    return key in known and (
+        key not in _OTHER_FIELDS or value is None or isinstance(value, _OTHER_FIELDS[key])
+    )
 
 
 def mend_fields(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message whose fields beside the content are as they can be sent."""
     reading = Reading(0)
     return {
-        key: reading.checked(value, key) if key in _BESIDE else value
+        key: reading.clean_value(value, key) if key in _OTHER_FIELDS else value
         for key, value in message.items()
     }
 
@@ -211,7 +216,7 @@ def _read_reasoning(message: Mapping[str, Any]) -> tuple[Reasoning, ...]:
 def _read_calls(message: Mapping[str, Any], reading: Reading) -> list[ToolCall]:
     listed = message.get("tool_calls") or ()
     if not isinstance(listed, (list, tuple)):
-        raise reading.mistyped("tool_calls", listed, "tool_calls", "make it a list of calls.")
+        raise reading.type_error("tool_calls", listed, "tool_calls", "make it a list of calls.")
     calls = [_read_call(call, f"tool_calls[{n}]", reading) for n, call in enumerate(listed)]
     legacy = message.get("function_call")
     if isinstance(legacy, Mapping):
@@ -224,12 +229,12 @@ def _read_calls(message: Mapping[str, Any], reading: Reading) -> list[ToolCall]:
 def _read_call(call: Any, field: str, reading: Reading) -> ToolCall:
     if not isinstance(call, Mapping):
         fix = 'use {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.'
-        raise reading.mistyped("the call", call, field, fix)
-    call = reading.checked(call, field)
+        raise reading.type_error("the call", call, field, fix)
+    call = reading.clean_value(call, field)
     kind = "custom" if call.get("type") == "custom" else "function"
     body = call.get(kind)
     if call.get("type") != kind or not isinstance(body, Mapping):
-        reading.repaired(f"{field}: the call had no type that is known, or no {kind}")
+        reading.note_repair(f"{field}: the call had no type that is known, or no {kind}")
     body = body if isinstance(body, Mapping) else call
     call_id = reading.text_of(call.get("id"), f"{field}.id", "the call id")
     name = reading.text_of(body.get("name"), f"{field}.{kind}.name", "the name of the tool")

@@ -8,7 +8,7 @@ from itertools import groupby, takewhile
 from typing import Any
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
-from history_curator.errors import named
+from history_curator.errors import name_value
 from history_curator.formats.base import (
     MappingFormat,
     MessageGroup,
@@ -83,14 +83,14 @@ class ResponsesFormat(MappingFormat):
         if not isinstance(items[0], Mapping):
             fix = "pass items of a Responses input; one list holds one kind of message."
             raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
-        items = [reading.checked(item, type_of(item) or "item") for item in items]
+        items = [reading.clean_value(item, type_of(item) or "item") for item in items]
         if _is_of_answer(items[0]) or type_of(items[0]) == "compaction":
             return (_read_answer(message, items, reading),)
         item, kind = items[0], type_of(items[0])
         if kind in _OUTPUTS:
             return (_read_output(message, item, reading),)
         if "role" not in item:
-            problem = f"an item of an unknown type: {named(item.get('type'))}."
+            problem = f"an item of an unknown type: {name_value(item.get('type'))}."
             raise reading.error(problem, "type", "use an item of Responses, or add a role.")
         role = read_role(item, reading)
         if role is _TOOL:
@@ -139,7 +139,7 @@ def _read_content(
     if isinstance(given, str):
         return given, None
     if not isinstance(given, (list, tuple)):
-        raise reading.mistyped(field, given, field, "make it a string or a list of blocks.")
+        raise reading.type_error(field, given, field, "make it a string or a list of blocks.")
     parts = tuple(
         read_part(block, reading.index, f"{field}[{n}]", reading, ())
         for n, block in enumerate(given)
@@ -158,7 +158,7 @@ def _write_block(part: ContentPart, kind: str) -> Any:
 
 
 def _write_input(entry: ConversationEntry) -> dict[str, Any]:
-    source = Reading(0).checked(as_mapping(entry.root.source), "item")
+    source = Reading(0).clean_value(as_mapping(entry.root.source), "item")
     message = {key: source[key] for key in source if is_sent(key, entry, _MESSAGE_KEYS)}
     message["role"] = entry.role_name if entry.role_name == "developer" else entry.role.value
     message["content"] = entry.content or ""
@@ -261,7 +261,7 @@ def _read_output(source: Any, item: Mapping[str, Any], reading: Reading) -> Conv
 
 def _write_output(entry: ConversationEntry, call: ToolCall | None) -> dict[str, Any]:
     """Return the item of a result, of the kind of its call."""
-    source = Reading(0).checked(as_mapping(entry.root.source), "item")
+    source = Reading(0).clean_value(as_mapping(entry.root.source), "item")
     kind = type_of(source) if call is None else f"{_kind_of(call)}_output"
     kind = kind if kind in _OUTPUTS else "function_call_output"
     is_own = type_of(source) == kind
@@ -321,11 +321,13 @@ def _read_reasoning(item: Mapping[str, Any], reading: Reading) -> Reasoning:
         blocks = item.get(key) or ()
         if not isinstance(blocks, (list, tuple)):
             fix = "make it a list, or leave it out."
-            raise reading.mistyped("it", blocks, f"reasoning.{key}", fix)
+            raise reading.type_error("it", blocks, f"reasoning.{key}", fix)
         texts += [reading.object_of(each, f"reasoning.{key}").get("text") for each in blocks]
     encrypted = item.get("encrypted_content")
     if encrypted is not None and not isinstance(encrypted, str):
-        raise reading.mistyped("it", encrypted, "reasoning.encrypted_content", "make it a string.")
+        raise reading.type_error(
+            "it", encrypted, "reasoning.encrypted_content", "make it a string."
+        )
     text = "\n".join(each for each in texts if isinstance(each, str)) or None
     return Reasoning(text, encrypted, item, encrypted=encrypted is not None)
 
@@ -350,7 +352,7 @@ def _order_answer(
     recorded: Slots = []
     homes: list[int] = []
     for n, item in enumerate(items):
-        slots = _read_item(Reading(0).checked(item, "item"), Reading(0))
+        slots = _read_item(Reading(0).clean_value(item, "item"), Reading(0))
         recorded += slots
         homes += [n] * len(slots)
     ordered = restore_order(entry, recorded, entry.tool_calls or (), entry.reasoning or ())
@@ -359,7 +361,7 @@ def _order_answer(
 
 def _write_answer(entry: ConversationEntry) -> list[Any]:
     """Return the items of an edited answer."""
-    items = [Reading(0).checked(item, "item") for item in _items_of(entry)]
+    items = [Reading(0).clean_value(item, "item") for item in _items_of(entry)]
     anonymous = _is_anonymous(entry, items)
     messages = [n for n, item in enumerate(items) if "role" in item]
     out: list[Any] = []

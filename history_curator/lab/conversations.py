@@ -73,7 +73,7 @@ class LabConversation:
         Raises:
             ConversionError: naming the conversation, the message and the field.
         """
-        with naming(self.id):
+        with name_in_errors(self.id):
             entries = read_entries(self.messages)
         own = bool(self.messages) and isinstance(self.messages[0], ConversationEntry)
         homes = tuple(range(len(entries)) if own else (entry.sequence for entry in entries))
@@ -306,7 +306,7 @@ def write_text(text: str, path: Path | None) -> None:
 
 
 @contextmanager
-def naming(name: str) -> Iterator[None]:
+def name_in_errors(name: str) -> Iterator[None]:
     """Put the name of a conversation into the library's errors."""
     try:
         yield

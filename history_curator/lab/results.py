@@ -268,7 +268,7 @@ class ReplayResults:
         """Return the meaning of each heading, units included."""
         return {head: _COLUMNS[head][0] for head in self.columns(full=full)[1:]}
 
-    def about(self) -> str:
+    def describe_run(self) -> str:
         """Return what was replayed and how, in one line."""
         talks = count_of(len(next(iter(self.tallies.values()), ())), "conversation")
         return f"{self.pricing} prices, {self.provider} rules, {talks} in {self.seconds:.1f} s"
@@ -317,7 +317,7 @@ class ReplayResults:
         """Write one self-contained page with the recommendation, the table and its legend."""
         grey = "Grey rows: a request was invalid, over the budget or not made."
         values = {
-            "heading": f"Use {self.recommend()}", "subline": self.about(),
+            "heading": f"Use {self.recommend()}", "subline": self.describe_run(),
             "tables": [self.table(full=True)], "legend": self.legend(full=True),
             "notes": [grey, *self.notes()],
         }  # fmt: skip

@@ -71,8 +71,9 @@ __all__ = [
 _factories: dict[str, Callable[..., Any]] = {
     snake_case(name): globals()[name]
     for name in __all__
-    if name.endswith(("Manager", "Truncator", "Clearer")) and name != "HistoryManager"
+    if hasattr(globals().get(name), "curate") and name != "HistoryManager"
 }
+"""Every class above with a ``curate``, by its name in configurations."""
 _NESTED = ("inner", "manager", "managers")
 """Options that hold managers."""
 

@@ -19,7 +19,7 @@ from history_curator.formats import entry_to_provider_message, provider_message_
 from history_curator.memo import Memo
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from history_curator.tokens import TokenCounter, get_counter
-from history_curator.units import Unit, pair
+from history_curator.units import pair
 
 Entries = Sequence[ConversationEntry]
 
@@ -177,20 +177,12 @@ def _list_required(
         yield from (entry for entry in record if entry.role is MessageRole.SYSTEM)
     if pins or any(entry.pinned for entry in record):
         for unit in pair(record):
-            members = [unit.head, *(result for result in list_results(unit) if result is not None)]
+            members = [unit.head, *(result for result in unit.results if result is not None)]
             if any(entry.pinned or id(entry.root) in pins for entry in members):
                 yield from (pins.get(id(entry.root), entry) for entry in members)
     yield from [entry for entry in record if entry.is_real_user][-1:]
     if context.preserve_last_n:
         yield from record[-context.preserve_last_n :]
-
-
-def list_results(unit: Unit) -> list[ConversationEntry | None]:
-    """Return the result of each call of a unit, None for one that is still awaited."""
-    results: list[ConversationEntry | None] = [*unit.entries[1:]]
-    for slot in unit.waiting:
-        results[slot] = None
-    return results
 
 
 def run_manager(manager: Any, entries: Entries, context: CurationContext) -> Steps[Entries]:

@@ -142,7 +142,11 @@ class RelevanceManager:
         if not said:
             newest = range(len(entries) - 1, -1, -1)
             question = next((index for index in newest if entries[index].is_real_user), None)
-            if question is not None and question < window.cutoff and question not in window.kept:
+            if (
+                question is not None
+                and question < window.cutoff
+                and question not in window.kept_entries
+            ):
                 question = None
             if context.tail == "history" and is_answered(entries[-1:]):
                 question = None
@@ -167,7 +171,7 @@ class RelevanceManager:
         best = [max(scores[start:end]) for start, end in pairwise(starts)]
         sizes = [sum(len(entry.content or "") for entry in unit.entries) for unit in gone]
         ranked = rank_positions(best, sizes)
-        order = [index for index in ranked if gone[index].start not in plan.window.kept]
+        order = [index for index in ranked if gone[index].start not in plan.window.kept_entries]
         count = context.counter.count
         frame = ConversationEntry(MessageRole.USER, _write_recollection(units, []))
         available = plan.available - context.counter.count_entry(frame)

@@ -14,7 +14,6 @@ from history_curator.managers.base import (
     Entries,
     check_choice,
     check_count,
-    list_results,
 )
 from history_curator.units import Unit, pair
 from history_curator.window import FittedView, fit_entries
@@ -72,7 +71,7 @@ def _find_newest(units: Sequence[Unit], size: int) -> set[int]:
     """Return the identities of the entries of the last units that fit."""
     found: set[int] = set()
     for unit in reversed(units):
-        members = {id(entry.root) for entry in (unit.head, *list_results(unit)) if entry}
+        members = {id(entry.root) for entry in (unit.head, *unit.results) if entry}
         if size <= 0 or (found and len(found) + len(members) > size):
             break
         found |= members
@@ -199,7 +198,7 @@ class TurnRetentionManager:
             id(result.root)
             for unit in pair(entries)
             if unit.start < start
-            for result in list_results(unit)
+            for result in unit.results
             if result is not None
         }
         view = []

@@ -12,7 +12,6 @@ from history_curator.managers.base import (
     Entries,
     check_choice,
     check_count,
-    list_results,
 )
 from history_curator.tokens import Keep, shorten, shorten_tokens
 from history_curator.units import pair
@@ -166,7 +165,7 @@ class ToolResultClearer:
         answered = [
             (unit.head, slot, result)
             for unit in pair(entries)
-            for slot, result in enumerate(list_results(unit))
+            for slot, result in enumerate(unit.results)
             if result is not None
             and not result.pinned
             and result.tool_name not in self.exclude_tools
@@ -218,7 +217,7 @@ class DuplicateResultManager:
         seen: set[tuple[str, str, str]] = set()
         for unit in reversed(pair(entries)):
             calls = unit.head.tool_calls or ()
-            for call, result in zip(reversed(calls), reversed(list_results(unit)), strict=True):
+            for call, result in zip(reversed(calls), reversed(unit.results), strict=True):
                 if result is None or result.has_media:
                     continue
                 key = (call.name, call.arguments, result.content or "")

@@ -129,7 +129,7 @@ class SummarizingManager(SteppedManager):
         if window.compacted or did_fit:
             context.note_compaction(self)
         gone = [unit for unit in pair(entries) if unit.start < window.cutoff]
-        cut = [unit for unit in gone if unit.start not in window.kept]
+        cut = [unit for unit in gone if unit.start not in window.kept_entries]
         if not cut:
             return window.entries
         # Kept questions are summarised too, so that a summary goes on from the one before it.
@@ -147,7 +147,7 @@ class SummarizingManager(SteppedManager):
             for entry in unit.entries:
                 context.explain(entry, "summarised")
         # The summary stands at the cutoff, or before the question that is answered right there.
-        is_answer = gone[-1].kind == "user" and gone[-1].start in window.kept
+        is_answer = gone[-1].kind == "user" and gone[-1].start in window.kept_entries
         before = gone[-1].head if is_answer else entries[window.cutoff]
         view = list(window.entries)
         text = f"{SUMMARY_HEAD}\n{neutralise(summary)}"

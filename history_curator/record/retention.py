@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from history_curator.config import RetentionConfig
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.formats import MessageFormat, parse_object, read_entries
+from history_curator.managers import is_answered, start_of_turns
 from history_curator.record.outbox import WriteBehind
 from history_curator.run_steps import Call, Steps
 from history_curator.units import pair
@@ -74,11 +75,7 @@ def preserved_from(entries: Sequence[ConversationEntry], config: RetentionConfig
     Without `preserve_tools_for_latest_turns` that is where the turn still being answered starts,
     because a model cannot continue an exchange whose calls were taken away.
     """
-    turns = _preserved_turns(config) or (0 if _is_answered(entries) else 1)
-    starts = [index for index, entry in enumerate(entries) if entry.is_real_user]
-    if not turns:
-        return len(entries)
-    return starts[-turns] if turns <= len(starts) else 0
+    return start_of_turns(entries, _preserved_turns(config))
 
 
 def latest_turns(
@@ -154,7 +151,7 @@ class Retention:
         if self._in_place:
             done = yield Call(buffer.edit, buffer.aedit, (aged,))
         else:
-            change = partial(self.retained, aged=aged)
+            change = partial(self.reduce_stored, aged=aged)
             done = yield Call(buffer.rewrite, buffer.arewrite, (change,))
         self._is_behind = not done
         return aged if done else 0
@@ -170,7 +167,7 @@ class Retention:
             entries = retained
         return self._format.write(build_context(entries, self._config))
 
-    def retained(self, stored: Sequence[Any], aged: int | None) -> list[Any] | None:
+    def reduce_stored(self, stored: Sequence[Any], aged: int | None) -> list[Any] | None:
         """Return what a store keeps of its messages, or None when that is all of them."""
         if aged is None:
             entries, older = entries_of(self._format, stored), 0
@@ -187,7 +184,7 @@ class Retention:
         """Return how many turns grow old when these messages are added."""
         entries = entries_of(self._format, messages)
         turns = sum(entry.is_real_user for entry in entries)
-        if not turns and not _preserved_turns(self._config) and entries and _is_answered(entries):
+        if not turns and not _preserved_turns(self._config) and entries and is_answered(entries):
             return 1
         return turns
 
@@ -274,14 +271,6 @@ class OlderTurns:
 
 def _preserved_turns(config: RetentionConfig) -> int:
     return config.preserve_turns if config.preserve_tools_for_latest_turns else 0
-
-
-def _is_answered(entries: Sequence[ConversationEntry]) -> bool:
-    """Whether the last turn ended with an answer in words."""
-    for entry in reversed(entries):
-        if entry.role is not MessageRole.SYSTEM:
-            return entry.role is MessageRole.ASSISTANT and not entry.tool_calls
-    return True
 
 
 def _latest_entries(

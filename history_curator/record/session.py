@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 from uuid import UUID, uuid4
 
 from history_curator.entries import ConversationEntry
-from history_curator.entry_json import decoded, encoded, entry_from_dict, entry_to_dict
+from history_curator.entry_json import decode_value, encode_value, entry_from_dict, entry_to_dict
 from history_curator.errors import ConfigurationError, ConversionError, a_type
 from history_curator.events import ConversationRecorded, EventBus
 from history_curator.formats import (
@@ -139,7 +139,7 @@ class HistorySession:
         indexes: dict[int, int] = {}
         items = []
         for entry in self.entries:
-            item = encoded(entry_to_dict(entry))
+            item = encode_value(entry_to_dict(entry))
             source = entry.source
             if source is not None and id(source) not in indexes:
                 dumped = _dump_message(source)
@@ -281,9 +281,9 @@ def _common_format(sources: Sequence[Any]) -> MessageFormat | None:
 
 def _dump_message(source: Any) -> dict[str, Any] | None:
     if isinstance(source, MessageGroup):
-        return {"format": "gathered", "data": encoded(list(source))}
+        return {"format": "gathered", "data": encode_value(list(source))}
     if isinstance(source, Mapping):
-        return {"format": "dicts", "data": encoded(dict(source))}
+        return {"format": "dicts", "data": encode_value(dict(source))}
     adapter = adapter_of(source)
     if adapter is None:
         return None
@@ -293,9 +293,9 @@ def _dump_message(source: Any) -> dict[str, Any] | None:
 def _load_message(message: Mapping[str, Any]) -> Any:
     kind, data = message["format"], message["data"]
     if kind == "dicts":
-        return decoded(data)
+        return decode_value(data)
     if kind == "gathered":
-        return MessageGroup(map(decoded, data))
+        return MessageGroup(map(decode_value, data))
     try:
         adapter = next(one for one in adapters().values() if _package_of(one) == kind).load()
     except (StopIteration, ImportError) as error:
@@ -313,7 +313,7 @@ def _package_of(adapter: Any) -> str:
 def _load_entry(
     data: Mapping[str, Any], sources: Sequence[Any], common: MessageFormat | None
 ) -> ConversationEntry:
-    item = decoded(data)
+    item = decode_value(data)
     entry = entry_from_dict(item)
     if "message" not in item:
         return entry

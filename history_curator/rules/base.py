@@ -24,7 +24,7 @@ class Violation:
 
     Attributes:
         index: position of the culprit in the conversation; None when something is missing.
-        rule: code of the rule, ``P1`` to ``P13``.
+        rule: code of the rule, such as ``P6``; ``docs/providers.md`` lists them.
         message: the problem, in words for a person.
         error: the answer of a provider, where known.
     """
@@ -39,7 +39,7 @@ class Rule:
     """One demand of a provider: a subclass overrides `check_entry` or `check_view`, and `repair`.
 
     Attributes:
-        code: ``P1`` to ``P13``.
+        code: such as ``P6``; rules about one subject share it. ``docs/providers.md`` lists them.
         requests_only: a history that the caller appends to need not follow the rule.
         within_units: `check_view` can judge one unit (an exchange or a single entry) alone.
         errors: the answer of a provider to each kind of violation.

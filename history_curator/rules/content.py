@@ -109,9 +109,9 @@ class MessagesAreWellFormed(Rule):
     (`text_with_calls`); only OpenAI knows the role `developer`. No client can encode half a
     character, a lone surrogate.
 
-    Repair: the key is left out; a call listed twice is listed once; too many calls become two
-    entries; text that may not stand beside calls comes first on its own; half a character becomes
-    U+FFFD; the role developer becomes system.
+    Repair: the key is left out; a call listed twice is listed once; more than 128 calls become
+    several entries; text that may not stand beside calls comes first on its own; half a character
+    becomes U+FFFD; the role developer becomes system.
     """
 
     code = "P11"

@@ -217,8 +217,9 @@ _DEFAULTS: dict[type[Rule], Rule | None] = {
     SomeUserSpeaks: SomeUserSpeaks(),
     RequestEndsOnUserOrTool: RequestEndsOnUserOrTool(),
 }
-"""Rules that hold where a provider has no other of the kind, and the order of repair.
+"""Rules that hold where a provider has no other of the class; None where it then has none.
 
+Their order is the order of repair, so every class has a line: one without would repair last.
 One round of repairs is enough in this order: fields, then structure, then both ends.
 """
 
@@ -281,7 +282,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
         RolesAlternate(users=False, assistants=False),
     ),
 }
-"""The rules a provider has of its own; of two rules of a kind the later one holds."""
+"""The rules a provider has of its own; of two rules of a class the later one holds."""
 
 _FAMILIES: dict[str, Family] = {
     "openai": "openai",

@@ -22,7 +22,7 @@ from history_curator.tokens.truncate import MAX_CHARS, split_for_tokenizer
 _MESSAGE, _NAME, _CALL = 4, 1, 3
 # The longest id a provider documents; the framing of a call covers it.
 _LONG_ID = 64
-_BESIDE_TEXT = frozenset(("refusal", "annotations", "audio"))
+_COUNTED_FIELDS = frozenset(("refusal", "annotations", "audio"))
 
 Count = Callable[[str], int]
 
@@ -138,8 +138,8 @@ class MessageCounter:
             total += count(entry.tool_call_id)
         if entry.reasoning:
             total += sum(map(self._count_reasoning, entry.reasoning))
-        if entry.source.__class__ is dict and not _BESIDE_TEXT.isdisjoint(entry.source):
-            total += self._count_beside_text(entry)
+        if entry.source.__class__ is dict and not _COUNTED_FIELDS.isdisjoint(entry.source):
+            total += self._count_other_fields(entry)
         tokens = math.ceil(total * self.factor)
         return tokens if entry.parts is None else tokens + sum(map(self._count_part, entry.parts))
 
@@ -159,7 +159,7 @@ class MessageCounter:
         # Opaque base64: four characters carry three bytes, about three quarters of a token.
         return len(to_text(raw)) * 3 // 16
 
-    def _count_beside_text(self, entry: ConversationEntry) -> int:
+    def _count_other_fields(self, entry: ConversationEntry) -> int:
         source, texts = entry.source, []
         refusal, audio, notes = map(source.get, ("refusal", "audio", "annotations"))
         if isinstance(refusal, str) and refusal != entry.root.content:

@@ -12,7 +12,6 @@ from history_curator.tokens import TokenCounter
 from history_curator.window.build_view import STEP, Tail, View, ViewBuilder, WindowOptions
 from history_curator.window.cutoff import COMPACT_TO
 from history_curator.window.fallback import shrink_newest
-from history_curator.window.rendering import clear_result
 
 __all__ = [
     "COMPACT_TO",
@@ -22,7 +21,6 @@ __all__ = [
     "View",
     "ViewBuilder",
     "WindowOptions",
-    "clear_result",
     "fit_entries",
     "fit_view",
 ]
@@ -36,13 +34,13 @@ class FittedView(NamedTuple):
     Attributes:
         entries: the entries that are left, in order.
         cutoff: position in the given entries of the first one behind the cutoff; 0 when all is shown.
-        kept: positions of those before it that stay.
+        kept_entries: positions of those before it that stay.
         compacted: whether it does not simply go on from that of the request before.
     """
 
     entries: list[ConversationEntry]
     cutoff: int
-    kept: tuple[int, ...]
+    kept_entries: tuple[int, ...]
     compacted: bool
 
 
@@ -103,4 +101,4 @@ def fit_entries(
     )
     builder = ViewBuilder(memo.read_entries(entries), memo, options, tail)
     view = fit_view(builder, max_tokens, max_tokens)
-    return FittedView(view.entries, view.cutoff, view.kept, view.compacted)
+    return FittedView(view.entries, view.cutoff, view.kept_entries, view.compacted)

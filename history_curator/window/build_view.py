@@ -61,7 +61,7 @@ class View:
         tokens: their exact count, without tools, reserve and priming.
         stable_entries: how many leading entries the next view repeats, unless it compacts.
         cutoff: position in the record of the first entry behind the cutoff; 0 when all is shown.
-        kept: positions in the record of entries before the cutoff that stay.
+        kept_entries: positions in the record of entries before the cutoff that stay.
         compacted: whether this view does not simply go on from that of the request before.
         fitted: the entries before the provider's rules looked at them as a whole.
         is_smaller: whether it is shorter than the usual budget leaves it.
@@ -71,7 +71,7 @@ class View:
     tokens: int
     stable_entries: int
     cutoff: int = 0
-    kept: tuple[int, ...] = ()
+    kept_entries: tuple[int, ...] = ()
     compacted: bool = False
     fitted: Sequence[ConversationEntry] = ()
     is_smaller: bool = False
@@ -180,7 +180,7 @@ class ViewBuilder:
             found.tokens,
             stable,
             units[cutoff.unit].start if cutoff.unit else 0,
-            tuple([index for at in cutoff.kept for index in units[at].indexes if index >= 0]),
+            tuple([index for at in cutoff.kept_units for index in units[at].indexes if index >= 0]),
             self._is_compacted(found),
             found.flat,
             found.is_smaller,
@@ -242,16 +242,16 @@ class ViewBuilder:
     def pieces(self, state: WindowState) -> list[Piece]:
         """Return what is shown: system entries, kept questions, recap, and units in order."""
         cutoff, units = state.cutoff, self.pairing.units
-        kept = [self._shown(at, cutoff) for at in cutoff.kept]
+        kept_pieces = [self._build_piece(at, cutoff) for at in cutoff.kept_units]
         if self.recap is not None and cutoff.recap_tokens:
             note = self.recap.write(cutoff)
             if note is not None:
-                kept.append(self.piece_of((note,)))
-        shown = [self._shown(at, cutoff) for at in range(cutoff.unit, state.end)]
+                kept_pieces.append(self.piece_of((note,)))
+        shown = [self._build_piece(at, cutoff) for at in range(cutoff.unit, state.end)]
         system = self.pairing.system
         if self.profile.hoists or not units or not system or system[-1][0] < units[0].start:
-            return [self.heading, *kept, *shown]
-        return self._place_late_system(kept, shown, cutoff.unit, state.end)
+            return [self.heading, *kept_pieces, *shown]
+        return self._place_late_system(kept_pieces, shown, cutoff.unit, state.end)
 
     def piece_of(self, entries: tuple[ConversationEntry, ...]) -> Piece:
         """Return entries of ours as a piece, after the rules that hold in a unit by itself."""
@@ -374,7 +374,7 @@ class ViewBuilder:
         return max(0, end)
 
     def _place_late_system(
-        self, kept: list[Piece], shown: list[Piece], cutoff: int, end: int
+        self, kept_pieces: list[Piece], shown: list[Piece], cutoff: int, end: int
     ) -> list[Piece]:
         """Put system entries between units where they stood; those before the cutoff in front."""
         units, record = self.pairing.units, self.record
@@ -383,14 +383,14 @@ class ViewBuilder:
         late = [index for index, _ in self.pairing.system if units[0].start < index < stop]
         front = [self.piece_of((record.entry_at(at),)) for at in late if at < start]
         waiting = [at for at in late if at > start][::-1]
-        out = [self.heading, *front, *kept]
+        out = [self.heading, *front, *kept_pieces]
         for unit, piece in zip(units[cutoff:end], shown, strict=True):
             while waiting and waiting[-1] < unit.start:
                 out.append(self.piece_of((record.entry_at(waiting.pop()),)))
             out.append(piece)
         return [*out, *[self.piece_of((record.entry_at(at),)) for at in reversed(waiting)]]
 
-    def _shown(self, position: int, cutoff: Cutoff) -> Piece:
+    def _build_piece(self, position: int, cutoff: Cutoff) -> Piece:
         unit, renderer = self.pairing.units[position], self.renderer
         if position < cutoff.reasoning_from:
             return self.unit_piece(renderer.render_without_reasoning(unit), unit)

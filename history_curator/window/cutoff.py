@@ -37,7 +37,7 @@ class Cutoff(NamedTuple):
 
     Attributes:
         unit: position of the first unit behind the cutoff.
-        kept: positions of the units before it that stay.
+        kept_units: positions of the units before it that stay.
         recap_tokens: tokens set aside for the recap.
         recap_until: position behind the last unit that the recap knows to be shown.
         reasoning_from: position of the first unit that is shown with its reasoning: reasoning is
@@ -45,7 +45,7 @@ class Cutoff(NamedTuple):
     """
 
     unit: int = 0
-    kept: tuple[int, ...] = ()
+    kept_units: tuple[int, ...] = ()
     recap_tokens: int = 0
     recap_until: int = 0
     reasoning_from: int = 0
@@ -189,9 +189,9 @@ def _compact(  # noqa: PLR0917
     def size_of(unit: int) -> int:
         return sizes.without_reasoning(unit) if unit < reasoning_from else sizes.full(unit)
 
-    def questions(cutoff: int) -> list[int]:
-        kept = _kept_questions(sizes, cutoff, position, barrier, available)
-        return [unit for unit in kept if unit not in pinned] if pinned else kept
+    def list_questions(cutoff: int) -> list[int]:
+        questions = _kept_questions(sizes, cutoff, position, barrier, available)
+        return [unit for unit in questions if unit not in pinned] if pinned else questions
 
     users = pairing.users
     fronts: dict[tuple[int, bool, int], int] = {}
@@ -203,8 +203,8 @@ def _compact(  # noqa: PLR0917
         key = (turn, is_question, last_pin)
         size = fronts.get(key)
         if size is None or barrier:
-            size = sizes.pinned(first_pin, last_pin, reasoning_from) if pinned else 0
-            size += sum(map(size_of, questions(cutoff)))
+            size = sizes.count_pinned(first_pin, last_pin, reasoning_from) if pinned else 0
+            size += sum(map(size_of, list_questions(cutoff)))
             fronts[key] = size
         return size
 
@@ -228,12 +228,12 @@ def _compact(  # noqa: PLR0917
             tail += size_of(cutoff)
             front = earlier_front
         recap = recap_of(cutoff)
-    kept = pinned[first_pin : bisect_left(pinned, cutoff)]
-    for unit in questions(cutoff):
-        insort(kept, unit)
-    if len(kept) == cutoff - barrier:
+    kept_units = pinned[first_pin : bisect_left(pinned, cutoff)]
+    for unit in list_questions(cutoff):
+        insort(kept_units, unit)
+    if len(kept_units) == cutoff - barrier:
         recap = 0  # everything stayed
-    found = Cutoff(cutoff, tuple(kept), recap, position, reasoning_from)
+    found = Cutoff(cutoff, tuple(kept_units), recap, position, reasoning_from)
     return found, tail + recap + fixed - newest + front
 
 
@@ -246,16 +246,16 @@ def _kept_questions(
     """
     users, most = sizes.pairing.users, available * KEPT_QUESTION_SHARE
     first = bisect_left(users, barrier)
-    kept = [barrier] if barrier and barrier < cutoff else []
+    questions = [barrier] if barrier and barrier < cutoff else []
     if first >= len(users) or users[first] >= cutoff:
-        return kept
+        return questions
     governing, latest = bisect_left(users, cutoff) - 1, bisect_right(users, position) - 1
     if first == latest or sizes.full(users[first]) <= most:
-        kept.append(users[first])
+        questions.append(users[first])
     in_turn = governing > first and users[governing + 1 : governing + 2] != [cutoff]
     if in_turn and (governing == latest or sizes.full(users[governing]) <= most):
-        kept.append(users[governing])
-    return kept
+        questions.append(users[governing])
+    return questions
 
 
 def _start_of_running_turn(pairing: Pairing, position: int) -> int:

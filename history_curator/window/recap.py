@@ -126,7 +126,7 @@ class Recap:
             self._recall_tool,
             cutoff.recap_tokens,
             cutoff.unit - first,
-            tuple([unit - first for unit in cutoff.kept]),
+            tuple([unit - first for unit in cutoff.kept_units]),
             units[cutoff.unit].start,
             *facts[units[first].start : end],
             *[facts[index] for index in self._pairing.late_results],
@@ -167,9 +167,9 @@ class Recap:
         return first if offset <= 0 else bisect_left(self._offsets, offset, first, cutoff)
 
     def _write(self, cutoff: Cutoff, first: int, until: int) -> ConversationEntry | None:
-        units, stay = self._units, set(cutoff.kept)
+        units, stay = self._units, set(cutoff.kept_units)
         gone = [unit for at, unit in enumerate(units[first : cutoff.unit], first) if at not in stay]
-        shown = [*[units[at] for at in cutoff.kept], *units[cutoff.unit : until]]
+        shown = [*[units[at] for at in cutoff.kept_units], *units[cutoff.unit : until]]
         if not gone:
             return None
         has_tools = any(unit.kind == "exchange" for unit in gone)
@@ -228,10 +228,10 @@ class Recap:
     def _compose(
         self, cutoff: Cutoff, lines: Sequence[str], names: Sequence[str]
     ) -> ConversationEntry:
-        units, stay = self._units, set(cutoff.kept)
+        units, stay = self._units, set(cutoff.kept_units)
         first = next(at for at in range(cutoff.unit) if at not in stay)
         start, end = units[first].start, units[cutoff.unit].start
-        shown = sum(len(units[at].entries) for at in cutoff.kept if first < at < cutoff.unit)
+        shown = sum(len(units[at].entries) for at in cutoff.kept_units if first < at < cutoff.unit)
         handle = None
         if self._recall_tool:
             removed = [facts.entry for facts in self._record.facts[start:end]]

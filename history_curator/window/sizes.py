@@ -78,7 +78,7 @@ class UnitSizes:
         facts, count = self._renderer.record.facts, self._renderer.memo.count
         return sum([count(facts[index]) for index in system[low:high]])
 
-    def pinned(self, first: int, last: int, reasoning_from: int) -> int:
+    def count_pinned(self, first: int, last: int, reasoning_from: int) -> int:
         """Return the tokens of the pinned units from one up to another, counted among them."""
         pins = self.pairing.pinned
         middle = max(first, min(last, bisect_left(pins, reasoning_from)))

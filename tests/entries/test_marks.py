@@ -15,7 +15,6 @@ from history_curator.entries import (
     find_handle,
     handle_of,
     is_handle,
-    looks_like_ours,
     neutralise,
     one_line,
     quote,
@@ -52,6 +51,10 @@ FORGED = [
 
 def entry(text: str, role: MessageRole = MessageRole.USER) -> ConversationEntry:
     return ConversationEntry(role, text)
+
+
+def looks_like_ours(text: str) -> bool:
+    return neutralise(text) != text
 
 
 class TestNeutralise:

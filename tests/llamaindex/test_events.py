@@ -61,7 +61,7 @@ class TestHandler:
     def test_one_event_per_view_with_flat_fields(self, keeper: Keeper) -> None:
         view = long_memory().get()
         (event,) = keeper.kept
-        assert event.socket == "memory"
+        assert event.integration == "memory"
         assert (event.original_count, event.curated_count) == (63, len(view))
         assert event.dropped_count == 63 - len(view) + event.inserted_count
         assert event.cleared_count + event.truncated_count > 0
@@ -104,7 +104,7 @@ class TestHandler:
         )
         agent = CuratedFunctionAgent(llm=llm, tools=[look], token_limit=5_000)
         await agent.run("go")
-        events = [event for event in keeper.kept if event.socket == "agent"]
+        events = [event for event in keeper.kept if event.integration == "agent"]
         assert len(events) == len(llm.sent) == 4
         assert all(event.span_id for event in events)
 
@@ -140,7 +140,7 @@ class TestOpenTelemetry:
         attributes = dict(found[0][1].attributes)
         assert attributes["original_count"] == 63
         assert attributes["max_tokens"] == 600
-        assert attributes["socket"] == "memory"
+        assert attributes["integration"] == "memory"
 
 
 def look() -> str:
