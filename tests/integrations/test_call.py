@@ -106,11 +106,11 @@ def test_a_second_refusal_takes_more_than_the_first_one_said() -> None:
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.95, 1.0, 1.5])
-def test_something_else_than_was_foretold_is_noted(factor: float) -> None:
+def test_a_count_that_was_not_foretold_is_observed(factor: float) -> None:
     curator = Curator(max_tokens=1_000)
     usage = {"prompt_tokens": int(curator.curate(SAID).tokens * factor)}
     run_sync(call_of(1_000, [], curator=curator, usage=lambda _: usage).body())
-    assert bool(len(curator._observed)) == (factor in (0.5, 1.5))
+    assert (curator.calibration is not None) == (factor in (0.5, 1.5))
 
 
 async def test_at_most_so_many_times() -> None:
