@@ -6,9 +6,8 @@ a tool exchange, follows the provider's rules, and changes its prefix as rarely 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from history_curator._lazy import lazily
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from history_curator.boundary import (
@@ -94,70 +93,49 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each public name lives. Modules are imported on first use, so that importing the package
-# stays light.
-_HOMES = {
-    "BudgetUnsatisfiableError": "errors",
-    "ComposedManager": "managers",
-    "ConfigurationError": "errors",
-    "ConversationEntry": "entries",
-    "ConversationRecorded": "record",
-    "ConversationRunner": "record",
-    "ConversionError": "errors",
-    "Curation": "curator",
-    "CurationContext": "managers",
-    "CurationReport": "report",
-    "Curator": "curator",
-    "CuratorConfig": "config",
-    "Decision": "report",
-    "DuplicateResultManager": "managers",
-    "EventBus": "record",
-    "HeuristicCounter": "tokens",
-    "HistoryCurated": "record",
-    "HistoryCuratorError": "errors",
-    "HistoryLimits": "boundary",
-    "HistoryManager": "managers",
-    "HistorySession": "record",
-    "HistoryValidationError": "errors",
-    "HistoryWarning": "boundary",
-    "MessageRole": "entries",
-    "ObservableManager": "managers",
-    "PassthroughManager": "managers",
-    "PinManager": "managers",
-    "ProviderProfile": "rules",
-    "ReasoningBoundError": "rules",
-    "Recall": "record.recall",
-    "RelevanceManager": "managers",
-    "RetentionConfig": "config",
-    "RoleTruncator": "managers",
-    "SlidingWindowManager": "managers",
-    "SummarizingManager": "managers",
-    "TiktokenCounter": "tokens",
-    "TokenBudgetManager": "managers",
-    "TokenCounter": "tokens",
-    "ToolCall": "entries",
-    "ToolResultClearer": "managers",
-    "ToolResultTruncator": "managers",
-    "TurnRetentionManager": "managers",
-    "ValidatedHistory": "boundary",
-    "Violation": "rules",
-    "check_conversation": "rules",
-    "count_tokens": "tokens",
-    "entry_to_provider_message": "formats",
-    "format_history": "boundary",
-    "get_evaluation_history": "record",
-    "get_profile": "rules",
-    "provider_message_to_entry": "formats",
-    "repair_conversation": "rules",
-    "sanitize_history": "boundary",
-    "select_all": "record",
-    "select_where": "record",
-    "validate_history": "boundary",
+_NAMES = {
+    "boundary": (
+        "HistoryLimits HistoryWarning ValidatedHistory format_history sanitize_history "
+        "validate_history"
+    ),
+    "config": "CuratorConfig RetentionConfig",
+    "curator": "Curation Curator",
+    "entries": "ConversationEntry MessageRole ToolCall",
+    "errors": (
+        "BudgetUnsatisfiableError ConfigurationError ConversionError HistoryCuratorError "
+        "HistoryValidationError"
+    ),
+    "formats": "entry_to_provider_message provider_message_to_entry",
+    "managers": (
+        "ComposedManager CurationContext DuplicateResultManager HistoryManager "
+        "ObservableManager PassthroughManager PinManager RelevanceManager RoleTruncator "
+        "SlidingWindowManager SummarizingManager TokenBudgetManager ToolResultClearer "
+        "ToolResultTruncator TurnRetentionManager"
+    ),
+    "record": (
+        "ConversationRecorded ConversationRunner EventBus HistoryCurated HistorySession "
+        "get_evaluation_history select_all select_where"
+    ),
+    "record.recall": "Recall",
+    "report": "CurationReport Decision",
+    "rules": (
+        "ProviderProfile ReasoningBoundError Violation check_conversation get_profile "
+        "repair_conversation"
+    ),
+    "tokens": "HeuristicCounter TiktokenCounter TokenCounter count_tokens",
 }
+"""The public names of each module, which is imported when one of them is first used."""
+
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - derived, so that a name cannot be listed twice
 
-__getattr__ = lazily(__name__, _HOMES)
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value
 
 
 def __dir__() -> list[str]:

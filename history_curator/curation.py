@@ -1,13 +1,57 @@
-"""`Curation`: the outcome of one curation."""
+"""One curation: its options, the call at work, and `Curation`, its outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from history_curator.call_budget import Budget
 from history_curator.entries import ConversationEntry
+from history_curator.formats import MessageFormat
+from history_curator.managers.base import Step
+from history_curator.memo import Record
 from history_curator.report import CurationReport
+from history_curator.window import Tail
+
+
+class CallOptions(NamedTuple):
+    """The arguments of `Curator.curate` beside the messages."""
+
+    tools: Sequence[Mapping[str, Any]] | None
+    reserve: int
+    tail: Tail | None
+    session: Any
+    max_tokens: int | None
+    format: MessageFormat | None
+    query: str | None
+    key: Hashable
+    idle: float | None
+
+
+@dataclass
+class Call:
+    """One call at work.
+
+    Attributes:
+        given: the messages as they are read and written.
+        record: all of them; `curated` is what the managers left of it.
+        budget: the tokens of the call; None without a budget.
+        overhead: tokens of tools and priming.
+        compactions: managers whose view does not go on from the request before.
+    """
+
+    options: CallOptions
+    format: MessageFormat
+    given: Sequence[Any]
+    record: Record
+    curated: Record
+    tail: Tail
+    budget: Budget | None
+    overhead: int
+    warnings: list[str] = field(default_factory=list)
+    compactions: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from history_curator.call_budget import Budget, CallBudgets
-from history_curator.config import CuratorConfig, CuratorOptions, check_options
-from history_curator.curation import Curation
+from history_curator.call_budget import CallBudgets
+from history_curator.config import CuratorConfig, check_options
+from history_curator.curation import Call, CallOptions, Curation
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.events import EventBus, HistoryCurated
@@ -39,43 +38,29 @@ __all__ = ["Curation", "Curator"]
 logger = logging.getLogger("history_curator")
 
 
-class CallOptions(NamedTuple):
-    """The arguments of `Curator.curate` beside the messages."""
-
-    tools: Sequence[Mapping[str, Any]] | None
-    reserve: int
-    tail: Tail | None
-    session: Any
-    max_tokens: int | None
-    format: MessageFormat | None
-    query: str | None
-    key: Hashable
-    idle: float | None
+ConfigSource = CuratorConfig | Mapping[str, Any] | str | Path
+"""A configuration, a mapping, or the path of a file."""
 
 
-@dataclass
-class Call:
-    """One call at work.
+def load_settings(
+    config: ConfigSource | None,
+    objects: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the settings that a configuration names, with its managers built; overrides win.
 
-    Attributes:
-        record: the conversation.
-        options: the arguments of the call.
-        tail: whether the view is about to be sent.
-        budget: the tokens of the call; None without a budget.
-        overhead: tokens of tools and priming.
-        warnings: shown by the report.
-        compactions: managers whose view does not go on from the request before.
-        steps: the result of each manager.
+    Examples:
+        >>> load_settings({"max_tokens": 800, "provider": "openai"}, overrides={"max_tokens": 9})
+        {'max_tokens': 9, 'provider': 'openai'}
     """
-
-    record: Record
-    options: CallOptions
-    tail: Tail
-    budget: Budget | None
-    overhead: int
-    warnings: list[str] = field(default_factory=list)
-    compactions: list[str] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    given = dict(overrides or {})
+    if config is None:
+        return given
+    loaded = CuratorConfig.load(config)
+    settings = {name: getattr(loaded, name) for name in loaded.model_fields_set - {"retention"}}
+    if "managers" in settings and "managers" not in given:
+        settings["managers"] = build_managers(loaded.managers, objects)
+    return {**settings, **given}
 
 
 class Curator:
@@ -181,7 +166,7 @@ class Curator:
     @classmethod
     def from_config(
         cls,
-        config: CuratorConfig | Mapping[str, Any] | str | Path,
+        config: ConfigSource,
         *,
         objects: Mapping[str, Any] | None = None,
         **overrides: Any,
@@ -193,13 +178,8 @@ class Curator:
             objects: the objects behind ``"@name"`` options, such as a summarizer.
             overrides: arguments of `Curator` that win over the configuration.
         """
-        loaded = CuratorConfig.load(config)
-        options = {
-            name: getattr(loaded, name)
-            for name in CuratorOptions.__annotations__
-            if hasattr(loaded, name)
-        }
-        return cls(*build_managers(loaded.managers, objects), **{**options, **overrides})
+        settings = load_settings(config, objects, overrides)
+        return cls(*settings.pop("managers", ()), **settings)
 
     def curate(
         self,
@@ -240,7 +220,10 @@ class Curator:
             ConversionError: when a message cannot be read.
         """
         options = CallOptions(tools, reserve, tail, session, max_tokens, format, query, key, idle)
-        return run_sync(self._curate(messages, options))
+        call = self._start_call(messages, options)
+        if self.managers:
+            run_sync(self._run_managers(call))
+        return self._finish_call(call)
 
     async def acurate(
         self,
@@ -258,40 +241,16 @@ class Curator:
     ) -> Curation:
         """Like `curate`, for managers that call a model."""
         options = CallOptions(tools, reserve, tail, session, max_tokens, format, query, key, idle)
-        return await run_async(self._curate(messages, options))
+        call = self._start_call(messages, options)
+        if self.managers:
+            await run_async(self._run_managers(call))
+        return self._finish_call(call)
 
-    def _curate(self, messages: Sequence[Any], options: CallOptions) -> Steps[Curation]:
-        checked = ("tail", "max_tokens", "reserve", "idle", "key")
-        check_options({name: getattr(options, name) for name in checked})
+    def _start_call(self, messages: Sequence[Any], options: CallOptions) -> Call:
+        """Read the messages and work out the budget."""
+        check_options(options._asdict())
         format = options.format or find_format(messages, self.profile.name)
         given = group_response_items(messages if type(messages) is list else list(messages), format)
-        call = self._read(given, format, options)
-        curated = record = call.record
-        if self.managers:
-            entries = record.entries()
-            context = self._context(call, entries)
-            remaining, call.steps = yield from apply_managers(self.managers, entries, context)
-            if remaining is not entries and list(map(id, remaining)) != list(map(id, entries)):
-                curated = self._memo.read_entries(remaining, record)
-        is_cold = self._budgets.is_cold(options.idle)
-        builder = ViewBuilder(
-            curated,
-            self._memo,
-            self._window_options(self._usual_limit(options)),
-            call.tail,
-            edited=curated is not record,
-            previous=None if call.budget is None else call.budget.last,
-            cold_units=partial(self._budgets.cold_units, curated, is_cold=is_cold),
-        )
-        view = self._fit(builder, call)
-        report = partial(self._explain, call, view, builder.pairing)
-        shown = given if self.mode == "shadow" else format.write(view.entries)
-        curation = self._conclude(call, view, ungroup_items(shown), report, is_cold=is_cold)
-        self._publish(curation, options.session)
-        return curation
-
-    def _read(self, given: Sequence[Any], format: MessageFormat, options: CallOptions) -> Call:
-        """Return the call with its record and its budget."""
         record = self._memo.read(given, format)
         tools = self.counter.count_tools(options.tools) if options.tools else 0
         overhead, budget = self.counter.priming + tools, None
@@ -299,7 +258,46 @@ class Curator:
         usual = self._usual_limit(options)
         if limit is not None and usual is not None:
             budget = self._budgets.plan(record, limit, usual, overhead, options.reserve)
-        return Call(record, options, options.tail or _guess_tail(record), budget, overhead)
+        tail = options.tail or _guess_tail(record)
+        return Call(options, format, given, record, record, tail, budget, overhead)
+
+    def _run_managers(self, call: Call) -> Steps[None]:
+        entries = call.record.entries()
+        context = self._context(call, entries)
+        remaining, call.steps = yield from apply_managers(self.managers, entries, context)
+        if remaining is not entries and list(map(id, remaining)) != list(map(id, entries)):
+            call.curated = self._memo.read_entries(remaining, call.record)
+
+    def _finish_call(self, call: Call) -> Curation:
+        """Build the view, write it in the format it was given in, and report it."""
+        is_cold = self._budgets.is_cold(call.options.idle)
+        builder = ViewBuilder(
+            call.curated,
+            self._memo,
+            self._window_options(self._usual_limit(call.options)),
+            call.tail,
+            edited=call.curated is not call.record,
+            previous=None if call.budget is None else call.budget.last,
+            cold_units=partial(self._budgets.find_cold_units, call.curated, is_cold=is_cold),
+        )
+        view = self._fit(builder, call)
+        report = partial(self._explain, call, view, builder.pairing)
+        shown = call.given if self.mode == "shadow" else call.format.write(view.entries)
+        entries: Sequence[ConversationEntry] = view.entries
+        counted, budget = view.tokens + call.overhead, call.budget
+        known: list[Any] = [report]
+        if self.mode == "shadow":
+            known = [report()]
+            entries, counted = call.record.entries(), known[0].tokens_before + call.overhead
+        tokens, error, observe = counted, None, None
+        if budget is not None:
+            observe = self._budgets.remember(call.record, budget, view, counted, is_cold=is_cold)
+            if budget.anchor is not None:
+                tokens = budget.anchor.predict(counted)
+                error = budget.anchor.upper_bound(counted) - tokens
+        curation = Curation(ungroup_items(shown), entries, tokens, known, error, observe)
+        self._publish(curation, call.options.session)
+        return curation
 
     def _usual_limit(self, options: CallOptions) -> int | None:
         """Return the limit that the cutoff is chosen for; a smaller one for one call does not move it."""
@@ -358,31 +356,6 @@ class Curator:
             raise refusal
         call.warnings.append(str(refusal))
         return builder.build_unlimited()
-
-    def _conclude(
-        self,
-        call: Call,
-        view: View,
-        messages: list[Any],
-        report: Callable[[], CurationReport],
-        *,
-        is_cold: bool,
-    ) -> Curation:
-        """Return the outcome, and remember the request where usage reports or pauses are known."""
-        built: list[Any] = [report]
-        entries: Sequence[ConversationEntry] = view.entries
-        counted, budget = view.tokens + call.overhead, call.budget
-        if self.mode == "shadow":
-            built[0] = report()
-            entries, counted = call.record.entries(), built[0].tokens_before + call.overhead
-        if budget is None:
-            return Curation(messages, entries, counted, built)
-        observe = self._budgets.remember(call.record, budget, view, counted, is_cold=is_cold)
-        if budget.anchor is None:
-            return Curation(messages, entries, counted, built, None, observe)
-        tokens = budget.anchor.predict(counted)
-        error = budget.anchor.upper_bound(counted) - tokens
-        return Curation(messages, entries, tokens, built, error, observe)
 
     def _explain(self, call: Call, view: View, pairing: Pairing) -> CurationReport:
         steps = [*call.steps, Step("rules", view.entries, {})]

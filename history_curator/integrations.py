@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from history_curator.caching import Mark, find_cache_rules, place_marks, plan_of
-from history_curator.config import CuratorConfig, CuratorOptions
+from history_curator.config import CuratorOptions
+from history_curator.curator import ConfigSource as ConfigSource  # noqa: PLC0414 - for adapters
 from history_curator.curator import Curation, Curator
+from history_curator.curator import load_settings as load_settings  # noqa: PLC0414 - for adapters
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.managers import build_managers
 from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
 from history_curator.run_steps import Call, Steps
 from history_curator.tokens import read_usage, window_margin
@@ -143,34 +143,6 @@ def share_of(budget: Budget, share: float) -> Budget:
 
 
 # The settings of a curator.
-
-ConfigSource = CuratorConfig | Mapping[str, Any] | str | Path
-"""A configuration, a mapping, or the path of a file."""
-
-
-def load_settings(
-    config: ConfigSource | None,
-    objects: Mapping[str, Any] | None = None,
-    overrides: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Return the settings that a configuration names, with its managers built; overrides win.
-
-    Examples:
-        >>> load_settings({"max_tokens": 800, "provider": "openai"}, overrides={"max_tokens": 9})
-        {'max_tokens': 9, 'provider': 'openai'}
-    """
-    given = dict(overrides or {})
-    if config is None:
-        return given
-    loaded = CuratorConfig.load(config)
-    settings = {
-        name: getattr(loaded, name)
-        for name in CuratorConfig.model_fields
-        if name in loaded.model_fields_set and name != "retention"
-    }
-    if "managers" in settings and "managers" not in given:
-        settings["managers"] = build_managers(loaded.managers, objects)
-    return {**settings, **given}
 
 
 def as_managers(given: Any) -> tuple[Any, ...]:

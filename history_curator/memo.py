@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
@@ -18,7 +18,6 @@ from history_curator.errors import ConversionError
 from history_curator.formats import MessageFormat, freeze
 from history_curator.tokens import TokenCounter
 from history_curator.tokens.estimate import entry_time
-from history_curator.tokens.observed import name_prefixes
 from history_curator.tokens.usage import Usage, read_usage
 
 MEMO_BYTES = 64 * 2**20
@@ -115,8 +114,8 @@ class Record:
 
     @cached_property
     def names(self) -> list[int]:
-        """A number for the first messages up to each one."""
-        return name_prefixes(self.keys)
+        """A number for the first messages up to each one, from what each message says."""
+        return list(accumulate(map(hash, self.keys), lambda name, key: hash((name, key))))
 
     def entry_at(self, index: int) -> ConversationEntry:
         """Return the entry at a position, bound to the message it was read from."""

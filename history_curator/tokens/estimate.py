@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from history_curator.entries import ConversationEntry
 
@@ -110,6 +110,28 @@ class UsageAnchor:
     def from_dict(cls, data: Mapping[str, Any]) -> UsageAnchor:
         """Return the anchor whose `to_dict` gave this data."""
         return cls(int(data["counted"]), int(data["reported"]), float(data["ratio"]))
+
+
+class Request(NamedTuple):
+    """A request that was built, with the usage report for it, if there is one.
+
+    Attributes:
+        counted: its tokens as we count them, tools and priming included.
+        usual: tokens for messages that its cutoff was chosen for.
+        available: tokens for messages that it was given.
+        anchor: the last usage report before it, or for it once there is one.
+        doubted: the last report carried by a message, where it may be about another agent's request.
+        is_reported: whether a report for this very request was looked at.
+        is_cold: whether the provider's cache had gone cold when it was built.
+    """
+
+    counted: int
+    usual: int
+    available: int
+    anchor: UsageAnchor | None = None
+    doubted: UsageAnchor | None = None
+    is_reported: bool = False
+    is_cold: bool = False
 
 
 def available_tokens(

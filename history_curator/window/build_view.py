@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from history_curator.entries import ConversationEntry
 from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile
-from history_curator.tokens.observed import Request
+from history_curator.tokens.estimate import Request
 from history_curator.units import Pairing, Unit
 from history_curator.window.cutoff import COMPACT_TO, Cutoff, WindowState, find_cutoff
 from history_curator.window.recap import Recap

@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ORDER = (
-    "errors", "run_steps", "_lazy", "entries", "entry_json", "config", "formats", "tokens", "events",
+    "errors", "run_steps", "entries", "entry_json", "config", "formats", "tokens", "events",
     "units", "memo", "rules", "window", "managers", "caching", "decisions",
-    "report_page", "report", "curation", "call_budget", "curator", "record", "recall", "boundary", "integrations", "testing", "lab", "doctor", "cli",
+    "report_page", "report", "call_budget", "curation", "curator", "record", "recall", "boundary", "integrations", "testing", "lab", "doctor", "cli",
 )  # fmt: skip
 """The rooms of the core, each of which may import those before it."""
 MOST_LINES = 450
