@@ -21,14 +21,27 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-THIN = ROOT / "packaging" / "llama-index-memory-history-curator"
-THIN_USE = """
+PACKAGING = ROOT / "packaging"
+# The thin package of each extra, and how it is used.
+THIN: dict[str, tuple[str, str]] = {
+    "agents": (
+        "langchain-history-curator",
+        """
+from langchain_history_curator import HistoryCuratorMiddleware
+HistoryCuratorMiddleware(max_tokens=500)
+""",
+    ),
+    "llamaindex": (
+        "llama-index-memory-history-curator",
+        """
 from llama_index.core.llms import ChatMessage
 from llama_index.memory.history_curator import CuratedMemory
 memory = CuratedMemory.from_defaults(token_limit=500)
 memory.put(ChatMessage("hi"))
 assert len(memory.get()) == 1
-"""
+""",
+    ),
+}
 
 TALK = [
     {"role": "user", "content": "hi"},
@@ -147,19 +160,19 @@ def use_extra(extra: str, wheel: Path, home: Path) -> None:
     python, desk = home / "bin" / "python", home / "desk"
     install(python, f"{wheel}[{extra}]" if extra else str(wheel), cwd=desk)
     run(python, "-W", "error::DeprecationWarning:history_curator", "-c", code, cwd=desk)
-    if extra == "llamaindex":
-        try_thin(python, home)
+    if extra in THIN:
+        try_thin(*THIN[extra], python, home)
     for arguments, wanted in commands:
         given = [each.replace("{cwd}", str(desk)) for each in arguments]
         run(home / "bin" / "history-curator", *given, cwd=desk, code=wanted)
 
 
-def try_thin(python: Path, home: Path) -> None:
-    """Build the thin package under LlamaIndex's namespace, and use its wheel beside ours."""
-    run(sys.executable, "-m", "build", "--outdir", home / "thin", THIN, cwd=home)
+def try_thin(name: str, use: str, python: Path, home: Path) -> None:
+    """Build the package that a framework's users look for, and use its wheel beside ours."""
+    run(sys.executable, "-m", "build", "--outdir", home / "thin", PACKAGING / name, cwd=home)
     (wheel,) = (home / "thin").glob("*.whl")
     install(python, str(wheel), cwd=home)
-    run(python, "-c", THIN_USE, cwd=home / "desk")
+    run(python, "-c", use, cwd=home / "desk")
 
 
 def try_source(source: Path, folder: Path) -> None:
