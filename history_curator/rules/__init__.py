@@ -8,7 +8,8 @@ from typing import Any
 
 from history_curator.formats import MessageFormat, find_format, read_placed, ungroup_items
 from history_curator.rules.base import Rule, Violation
-from history_curator.rules.profiles import PROVIDERS, ProviderProfile, Tail, get_profile
+from history_curator.rules.plain import Tail
+from history_curator.rules.profiles import PROVIDERS, ProviderProfile, get_profile
 from history_curator.rules.reasoning import ReasoningBoundError, ReasoningMode
 
 __all__ = [

@@ -20,6 +20,7 @@ from history_curator.rules.base import (
     is_blank,
     join_part_texts,
 )
+from history_curator.rules.plain import is_unencodable
 
 EMPTY = "(empty)"
 _MAX_CALLS = 128
@@ -241,10 +242,10 @@ def _is_call_block(part: ContentPart) -> bool:
 def _has_lone_surrogates(entry: ConversationEntry) -> bool:
     """Return whether a text, an author, arguments or an unsigned thought cannot be encoded."""
     return (
-        _is_unencodable(entry.content)
-        or _is_unencodable(entry.name)
-        or any(_is_unencodable(call.arguments) for call in entry.tool_calls or ())
-        or any(each.raw is None and _is_unencodable(each.text) for each in entry.reasoning or ())
+        is_unencodable(entry.content)
+        or is_unencodable(entry.name)
+        or any(is_unencodable(call.arguments) for call in entry.tool_calls or ())
+        or any(each.raw is None and is_unencodable(each.text) for each in entry.reasoning or ())
     )
 
 
@@ -266,19 +267,9 @@ def _without_lone_surrogates(entry: ConversationEntry) -> ConversationEntry:
     )
 
 
-def _is_unencodable(text: str | None) -> bool:
-    if text is None or text.isascii():
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
 def _mend_text(text: str | None) -> str | None:
     """Return a text with U+FFFD for each half; two halves that belong together become one."""
-    if text is None or not _is_unencodable(text):
+    if text is None or not is_unencodable(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

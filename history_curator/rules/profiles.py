@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import Any
 
 from history_curator.config import check_options
 from history_curator.entries import ConversationEntry
@@ -20,6 +20,7 @@ from history_curator.rules.base import (
     sort_by_index,
 )
 from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
+from history_curator.rules.plain import Tail, is_plain_text, is_plain_view
 from history_curator.rules.reasoning import (
     Family,
     ItemsAreUnique,
@@ -50,8 +51,6 @@ from history_curator.rules.tool_fields import (
 )
 from history_curator.rules.tool_pairing import ResultsFollowTheirCalls, ServerToolsStayWhole
 from history_curator.tokens.models import takes_later_system
-
-Tail = Literal["request", "history"]
 
 
 class ProviderProfile:
@@ -90,6 +89,8 @@ class ProviderProfile:
         self._bound = next((rule for rule in rules if isinstance(rule, ReasoningStaysBound)), None)
         self.reasoning: ReasoningMode = self._bound.mode if self._bound else "keep"
         self.strips = self.reasoning != "keep"
+        # Rules of one's own may object to what is plain.
+        self._is_known = all(type(rule) in _DEFAULTS for rule in rules)
         self._entry_checks = [
             rule.check_entry for rule in rules if type(rule).check_entry is not Rule.check_entry
         ]
@@ -105,10 +106,29 @@ class ProviderProfile:
 
     def is_entry_valid(self, entry: ConversationEntry) -> bool:
         """Return whether no rule objects to an entry alone."""
+        if self._is_known and is_plain_text(entry):
+            return True
         return not any(check(entry) for check in self._entry_checks)
+
+    def is_plain(
+        self,
+        entries: Entries,
+        tail: Tail = "request",
+        *,
+        is_valid: Callable[[ConversationEntry], bool] | None = None,
+    ) -> bool:
+        """Return whether no rule can object to a view, as is cheap to see; others may be in order."""
+        if not self._is_known:
+            return False
+        is_valid = is_valid or self.is_entry_valid
+        merges_users = any(rule.users for rule in self._joints)
+        bridges = any(rule.bridges for rule in self._joints)
+        return is_plain_view(entries, tail, is_valid, merges_users=merges_users, bridges=bridges)
 
     def repair_unit(self, entries: tuple[ConversationEntry, ...]) -> tuple[ConversationEntry, ...]:
         """Return a unit after the rules that can judge it alone; the very tuple when it is valid."""
+        if self._is_known and len(entries) == 1 and is_plain_text(entries[0]):
+            return entries
         return tuple(repair_entries(self.rules, entries, self.is_entry_valid, in_unit=True))
 
     def repair(
@@ -133,9 +153,12 @@ class ProviderProfile:
             ReasoningBoundError: with ``reasoning="refuse"``, when reasoning follows an edit.
         """
         given = entries if isinstance(entries, list) else list(entries)
-        rules = self._select_rules(tail, earlier=earlier)
-        current = repair_entries(rules, given, is_valid or self.is_entry_valid)
-        repaired = current if isinstance(current, list) else list(current)
+        is_valid = is_valid or self.is_entry_valid
+        repaired = given
+        if not self.is_plain(given, tail, is_valid=is_valid):
+            rules = self._select_rules(tail, earlier=earlier)
+            current = repair_entries(rules, given, is_valid)
+            repaired = current if isinstance(current, list) else list(current)
         if edited or repaired is not given:
             since = 0 if edited else _find_first_change(given, repaired)
             return self.settle_reasoning(repaired, since, edited=edited)

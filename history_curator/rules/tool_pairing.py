@@ -22,6 +22,7 @@ from history_curator.rules.base import (
     copy_repaired,
     join_part_texts,
 )
+from history_curator.rules.plain import fits_call
 from history_curator.units import Pairing, flatten
 
 _MOVED = "moved", "a result has to follow its call at once, in call order"
@@ -87,7 +88,7 @@ class ResultsFollowTheirCalls(Rule):
                 found.append((index, "orphan", message))
             elif seen[given] > wanted[given]:
                 found.append((index, "duplicate", f"a second result for the call {given!r}"))
-            elif not _fits_call(by_id[given], result):
+            elif not fits_call(by_id[given], result):
                 message = f"the result of {given!r} is in another format than its call"
                 found.append((index, "format", message))
         for name, times in wanted.items():
@@ -130,13 +131,9 @@ def _are_answered(calls: Sequence[ToolCall], results: Entries) -> bool:
     for call, result in zip(calls, results, strict=True):
         if result.tool_call_id != call.id:
             return False
-        if (call.extra is not None or result.span is not None) and not _fits_call(call, result):
+        if not fits_call(call, result):
             return False
     return True
-
-
-def _fits_call(call: ToolCall, result: ConversationEntry) -> bool:
-    return is_answered_in_kind(call, result) and fit_call(call, result) is call
 
 
 def _convert_calls(head: ConversationEntry, results: Entries) -> ConversationEntry:
