@@ -263,20 +263,18 @@ def _engines_of(store: Any) -> tuple[Any, Any]:
 def _row_editors(store: Any, retention: RetentionConfig) -> dict[str, Any]:
     """Return the functions that apply retention to the rows of a store, for sync and async code.
 
-    Each takes how many turns grew old (None looks at all), and returns whether anything changed.
+    Each returns whether anything changed.
     """
     engine, async_engine = _engines_of(store)
     table, session = store.sql_model_class.__table__, store.session_id
 
-    def edit(aged: int | None) -> bool:
+    def edit() -> bool:
         with engine.begin() as connection:
-            return prune_connection(connection, table, session, retention, aged)
+            return prune_connection(connection, table, session, retention)
 
-    async def aedit(aged: int | None) -> bool:
+    async def aedit() -> bool:
         async with async_engine.begin() as connection:
-            changed: bool = await connection.run_sync(
-                prune_connection, table, session, retention, aged
-            )
+            changed: bool = await connection.run_sync(prune_connection, table, session, retention)
         return changed
 
     return {"edit": edit if engine else None, "aedit": aedit if async_engine else None}

@@ -27,7 +27,7 @@ from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.plain_values import copy_value, message_to_dict
 
 ChatStore = BaseChatStore | AsyncDBChatStore
-Prune = Callable[[int | None], Coroutine[Any, Any, bool]]
+Prune = Callable[[], Coroutine[Any, Any, bool]]
 R = TypeVar("R")
 
 _ID = "history_curator_id"
@@ -295,11 +295,11 @@ def _make_pruner(store: ChatStore, key: str, retention: RetentionConfig) -> Prun
     if not isinstance(store, SQLAlchemyChatStore):
         return None
 
-    async def prune(aged: int | None) -> bool:
+    async def prune() -> bool:
         sessions, table = await store._initialize()
         async with sessions() as session:
             connection = await session.connection()
-            changed: bool = await connection.run_sync(prune_connection, table, key, retention, aged)
+            changed: bool = await connection.run_sync(prune_connection, table, key, retention)
             await session.commit()
         return changed
 

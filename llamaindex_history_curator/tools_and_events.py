@@ -29,6 +29,7 @@ from llama_index_instrumentation.base.event import BaseEvent
 from history_curator.caching import Mark, ttl_of
 from history_curator.curator import Curation
 from history_curator.entries import ConversationEntry
+from history_curator.formats import read_entries
 from history_curator.integrations import actions_of, mark_prefix, mark_view
 from history_curator.record.recall import (
     RECALL_DESCRIPTION,
@@ -36,7 +37,6 @@ from history_curator.record.recall import (
     Recall,
     RecallRequest,
 )
-from history_curator.record.retention import entries_of
 from llamaindex_history_curator.chat_store import ChatStore, open_conversation
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import RESULTS, AdapterWriter, takes_cache_points
@@ -288,7 +288,7 @@ def recall_tool(
         steps = await ctx.store.get(reasoning_key, default=[])
         texts = [ChatMessage(role="assistant", content=step.get_content()) for step in steps]
         messages += read_react_steps(texts, steps)
-        return await Recall(entries_of(FORMAT, messages), **options).acall(handle, lines, query)
+        return await Recall(read_entries(messages, FORMAT), **options).acall(handle, lines, query)
 
     # LlamaIndex finds the parameter that wants the context by its type, not by the type's name.
     recall.__annotations__["ctx"] = Context
@@ -306,9 +306,9 @@ def _bind_record(record: Record, key: str, options: dict[str, Any]) -> Recall:
 
     async def aload() -> list[ConversationEntry]:
         messages = aread()
-        return entries_of(FORMAT, await messages if isawaitable(messages) else messages)
+        return read_entries(await messages if isawaitable(messages) else messages, FORMAT)
 
-    return Recall(lambda: entries_of(FORMAT, read()), arecord=aload, **options)
+    return Recall(lambda: read_entries(read(), FORMAT), arecord=aload, **options)
 
 
 async def _read_all(memory: BaseMemory) -> list[ChatMessage]:

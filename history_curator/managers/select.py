@@ -161,15 +161,13 @@ def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]
     return older_tokens + sum(map(context.count_entry, entries[start:])) <= context.max_tokens, True
 
 
-_REASON = "tool details of an older turn"
-
-
 @dataclass(frozen=True, slots=True)
 class TurnRetentionManager:
     """Keeps the latest turns with all tool details, and of older ones the text alone, or nothing.
 
     A turn is a user entry and everything up to the next one. The turn that is still being answered
-    is always kept in full. System and pinned entries stay.
+    and every exchange that reaches into a preserved turn, or still waits for a result, are kept in
+    full. System and pinned entries stay.
 
     Args:
         preserve_turns: how many of the latest turns are kept verbatim.
@@ -191,38 +189,51 @@ class TurnRetentionManager:
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         start = start_of_turns(entries, self.preserve_turns)
-        if not start:
-            return list(entries)
-        # Results that arrived in a preserved turn for a call of an older one go with the call.
-        late = {
-            id(result.root)
-            for unit in pair(entries)
-            if unit.start < start
-            for result in unit.results
-            if result is not None
-        }
-        view = []
-        for position, entry in enumerate(entries):
-            is_old = position < start or id(entry.root) in late
-            reduced = self._reduce(entry) if is_old else entry
-            if reduced is None:
-                reason = _REASON if self.older == "text" else "older than the preserved turns"
+        if self.older == "text":
+            view, reason = keep_words(entries, start), _OLDER
+        else:
+            older, reason = find_reducible(entries, start), "older than the preserved turns"
+            view = [entry for index, entry in enumerate(entries) if index not in older]
+        shown = {id(entry.root) for entry in view}
+        for entry in entries[:start]:
+            if id(entry.root) not in shown:
                 context.explain(entry, reason)
-            else:
-                view.append(reduced)
         return view
 
-    def _reduce(self, entry: ConversationEntry) -> ConversationEntry | None:
-        if entry.role is MessageRole.SYSTEM or entry.pinned:
-            return entry
-        if self.older == "exclude" or entry.role is MessageRole.TOOL:
-            return None
-        if not entry.tool_calls:
-            return entry
-        if not (entry.content and not entry.content.isspace()) and not entry.has_media:
-            return None
-        # Thinking is bound to the calls that follow it, so it goes with them.
-        return entry.evolve(tool_calls=None, reasoning=None, action="cleared", reason=_REASON)
+
+_OLDER = "tool details of an older turn"
+
+
+def find_reducible(entries: Entries, start: int) -> set[int]:
+    """Return the positions before `start` of entries that may be reduced or left out.
+
+    Not among them: system and pinned entries, and exchanges that hold a pinned one, wait for a
+    result, or have one at `start` or later.
+    """
+    found = {
+        index
+        for index, entry in enumerate(entries[:start])
+        if entry.role is not MessageRole.SYSTEM and not entry.pinned
+    }
+    for unit in pair(entries) if found else ():
+        if not found.issuperset(unit.indexes):
+            found.difference_update(unit.indexes)
+    return found
+
+
+def keep_words(entries: Entries, start: int) -> list[ConversationEntry]:
+    """Return the entries, those before `start` without calls, results and reasoning."""
+    reducible = find_reducible(entries, start)
+    view = []
+    for index, entry in enumerate(entries):
+        is_tool_detail = entry.role is MessageRole.TOOL or bool(entry.tool_calls)
+        if index not in reducible or not is_tool_detail:
+            view.append(entry)
+        elif entry.tool_calls and (entry.has_media or (entry.content or "").strip()):
+            # Thinking is bound to the calls that follow it, so it goes with them.
+            words = {"tool_calls": None, "reasoning": None}
+            view.append(entry.evolve(**words, action="cleared", reason=_OLDER))
+    return view
 
 
 def start_of_turns(entries: Entries, turns: int) -> int:

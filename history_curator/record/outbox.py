@@ -126,13 +126,13 @@ class WriteBehind(Generic[T]):
         """Replace what is stored; see `rewrite`."""
         return await self._arun(self._rewrite(change))
 
-    def edit(self, argument: Any = None) -> bool:
+    def edit(self) -> bool:
         """Let the store edit what it holds. False when it cannot be reached, or something waits."""
-        return self._run(self._ask_store("edit", argument)) is not None
+        return self._run(self._ask_store("edit")) is not None
 
-    async def aedit(self, argument: Any = None) -> bool:
+    async def aedit(self) -> bool:
         """Let the store edit what it holds; see `edit`."""
-        return await self._arun(self._ask_store("edit", argument)) is not None
+        return await self._arun(self._ask_store("edit")) is not None
 
     def clear(self) -> bool:
         """Forget everything. A store that is down is cleared when it comes back."""

@@ -8,21 +8,17 @@ from __future__ import annotations
 import importlib
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from history_curator.config import RetentionConfig
-from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.formats import adapters, find_format, parse_json
-from history_curator.record.retention import apply_retention, latest_turns
+from history_curator.record.retention import apply_retention
 
 logger = logging.getLogger("history_curator.retention")
-
-PAGE_ROWS = 32
-"""Rows read at a time where only the end of a conversation matters."""
 
 _SYNC_DRIVERS = {
     "sqlite+aiosqlite": "sqlite",
@@ -45,15 +41,6 @@ LAYOUTS = (
     Layout("LangChain", "session_id", "message", ("id",), "langchain_core"),
     Layout("LlamaIndex", "key", "data", ("timestamp", "id"), "llama_index"),
 )
-
-
-class StoredRow(NamedTuple):
-    """One row: its key, its message as stored and as text, and the entries read from it."""
-
-    key: Any
-    payload: Any
-    text: str
-    entries: Sequence[ConversationEntry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +101,7 @@ def prune_store(
     """Apply retention to what a store already holds, or say what that would do.
 
     The store changes only if `apply` is set, each conversation in one transaction. Preserved turns
-    and all message text stay; messages added meanwhile are not touched. Running it again
-    changes nothing.
+    and all message text stay, and so do messages added meanwhile. Running it again changes nothing.
 
     Args:
         url: an SQLAlchemy URL, such as ``sqlite:///chat.db``; async drivers are accepted.
@@ -128,12 +114,11 @@ def prune_store(
     try:
         sa = importlib.import_module("sqlalchemy")
     except ImportError as error:
-        raise ConfigurationError(
-            "Pruning needs SQLAlchemy. Fix: pip install sqlalchemy."
-        ) from error
-    engine, tables = _open(sa, url)
+        fix = "Fix: pip install sqlalchemy."
+        raise ConfigurationError(f"Pruning needs SQLAlchemy. {fix}") from error
+    engine, tables = _open_store(sa, url)
     decisions: list[PruneDecision] = []
-    rows: list[StoredRow] = []
+    sizes: list[int] = []
     try:
         found, layout = _find_table(tables, table)
         sessions = _find_sessions(sa, engine, found.c[layout.session], session_id)
@@ -146,7 +131,7 @@ def prune_store(
                     f"The store failed ({type(error).__name__}) at conversation {session!r}, which "
                     "is as it was. Fix: see that it can be written to, and run it again."
                 ) from error
-            rows += read
+            sizes += read
             decisions += changes
     finally:
         engine.dispose()
@@ -156,8 +141,8 @@ def prune_store(
         layout=layout.name,
         dry_run=not apply,
         sessions=len(sessions),
-        rows=len(rows),
-        characters=sum(len(row.text) for row in rows),
+        rows=len(sizes),
+        characters=sum(sizes),
         decisions=tuple(decisions),
     )
     logger.info("%s", report.explain().splitlines()[0])
@@ -165,114 +150,58 @@ def prune_store(
 
 
 def prune_connection(
-    connection: Any, table: Any, session_id: Any, retention: RetentionConfig, aged: int | None
+    connection: Any, table: Any, session_id: Any, retention: RetentionConfig
 ) -> bool:
-    """Apply retention to one conversation in an open transaction; return whether it changed.
-
-    `aged` is how many turns grew old since the last time: only those and the preserved turns are
-    read. None looks at all of them.
-    """
-    return bool(_prune(connection, table, session_id, retention, aged)[1])
+    """Apply retention to one conversation in an open transaction; return whether it changed."""
+    return bool(_prune(connection, table, session_id, retention, apply=True)[1])
 
 
 def _prune(
-    connection: Any,
-    table: Any,
-    session: Any,
-    config: RetentionConfig,
-    aged: int | None = None,
-    *,
-    apply: bool = True,
-) -> tuple[list[StoredRow], list[PruneDecision]]:
+    connection: Any, table: Any, session: Any, config: RetentionConfig, *, apply: bool
+) -> tuple[list[int], list[PruneDecision]]:
+    """Return the size of every row of a conversation, and the decisions about some of them."""
     layout = _layout_of(table) or LAYOUTS[0]
     try:
         adapter = adapters()[layout.module].load()
     except (ImportError, KeyError) as error:
         fix = f"pip install 'history-curator[{layout.name.lower()}]'"
         raise ConfigurationError(f"Its messages need {layout.name}. Fix: {fix}.") from error
-    order = [table.c[name].desc() for name in layout.order]
+    order = [table.c[name] for name in layout.order]
     query = table.select().where(table.c[layout.session] == session).order_by(*order)
-    newest_first = _read_rows(connection, query, layout, adapter, pages=aged is not None)
-    if aged is None:
-        rows = list(newest_first)[::-1]
-    else:
-        latest = latest_turns(newest_first, lambda row: row.entries, config, aged)
-        rows = [row for row, _ in latest]
-    entries = [entry for row in rows for entry in row.entries]
-    stored = {id(one.root): one for one in apply_retention(entries, config, whole=aged is None)}
+    rows = []
+    for row in connection.execute(query.with_for_update()).mappings():
+        payload = row[layout.payload]
+        text = payload if isinstance(payload, str) else json.dumps(payload)
+        try:
+            entries = find_format([message := adapter.load(parse_json(text))]).read(message, 0)
+        except Exception:  # noqa: BLE001 - a row of somebody else's, which is left alone
+            entries = ()
+        if len(entries) > 1:  # several results in one message stay, and their calls with them
+            entries = tuple(replace(entry, pinned=True) for entry in entries)
+        rows.append((row["id"], payload, text, entries))
+    given = [entry for *_, entries in rows for entry in entries]
+    stored = {id(one.root): one for one in apply_retention(given, config)}
     decisions = []
-    for row in rows:
-        after = [stored[id(entry)] for entry in row.entries if id(entry) in stored]
-        if list(map(id, after)) == list(map(id, row.entries)):
+    for key, payload, text, entries in rows:
+        left = [stored[id(entry)] for entry in entries if id(entry) in stored]
+        if list(map(id, left)) == list(map(id, entries)):
             continue
-        action, text, change = "removed", "", table.delete()
-        if after:
-            data = _edit_data(row, after, adapter)
-            action, text = "trimmed", json.dumps(data)
-            payload = text if isinstance(row.payload, str) else data
-            change = table.update().values({layout.payload: payload})
+        action, new, change = "removed", "", table.delete()
+        if left:
+            message = find_format([left[0].source]).write(left)[0]
+            data = {**parse_json(text), **adapter.dump(message)}
+            action, new = "trimmed", json.dumps(data)
+            change = table.update().values(
+                {layout.payload: new if isinstance(payload, str) else data}
+            )
         if apply:
-            connection.execute(change.where(table.c.id == row.key))
-        role, sizes = str(row.entries[0].role), (len(row.text), len(text))
-        decisions.append(PruneDecision(str(session), row.key, role, action, *sizes))
-    return rows, decisions
+            connection.execute(change.where(table.c.id == key))
+        role = str(entries[0].role)
+        decisions.append(PruneDecision(str(session), key, role, action, len(text), len(new)))
+    return [len(text) for _, _, text, _ in rows], decisions
 
 
-def _read_rows(
-    connection: Any, query: Any, layout: Layout, adapter: Any, *, pages: bool
-) -> Iterator[StoredRow]:
-    """Read rows, a few at a time where not all may be needed."""
-    offset, size = 0, PAGE_ROWS
-    while True:
-        page = query.limit(size).offset(offset) if pages else query
-        found = connection.execute(page.with_for_update()).mappings().fetchall()
-        for row in found:
-            payload = row[layout.payload]
-            text = payload if isinstance(payload, str) else json.dumps(payload)
-            try:
-                message = adapter.load(parse_json(text))
-                entries = find_format([message]).read(message, 0)
-            except Exception:  # noqa: BLE001 - a row of somebody else's, which is left alone
-                entries = ()
-            yield StoredRow(row["id"], payload, text, entries)
-        if not pages or len(found) < size:
-            return
-        offset, size = offset + size, 2 * size
-
-
-def _edit_data(row: StoredRow, after: Sequence[ConversationEntry], adapter: Any) -> Any:
-    """Return the data of a row with these entries in it."""
-    data = parse_json(row.text)
-    if len(row.entries) == 1:
-        message = find_format([row.entries[0].source]).write(after)[0]
-        return {**data, **adapter.dump(message)}
-    # Several results in one message: each is edited where it is.
-    left = {one.tool_call_id: one for one in after}
-    texts: dict[str | None, str | None] = {}
-    for entry in row.entries:
-        edited = left.get(entry.tool_call_id)
-        if edited is not entry:
-            texts[entry.tool_call_id] = None if edited is None else edited.content
-    return _edit_results(data, texts)
-
-
-def _edit_results(data: Any, texts: Mapping[str | None, str | None]) -> Any:
-    """Return a message's data with these texts as results; None takes a result out."""
-    if isinstance(data, dict):
-        return {key: _edit_results(value, texts) for key, value in data.items()}
-    if not isinstance(data, list):
-        return data
-    edited = []
-    for item in data:
-        call_id = str(item.get("tool_use_id")) if isinstance(item, dict) else None
-        if call_id not in texts:
-            edited.append(_edit_results(item, texts))
-        elif texts[call_id] is not None:
-            edited.append({**item, "content": texts[call_id]})
-    return edited
-
-
-def _open(sa: Any, url: str) -> tuple[Any, Mapping[str, Any]]:
+def _open_store(sa: Any, url: str) -> tuple[Any, Mapping[str, Any]]:
     """Return a store and its tables by name."""
     scheme, separator, rest = url.partition("://")
     try:
@@ -285,9 +214,8 @@ def _open(sa: Any, url: str) -> tuple[Any, Mapping[str, Any]]:
             raise ConfigurationError(f"There is no store at {path}. Fix: check the URL.")
         schema.reflect(engine)
     except (sa.exc.SQLAlchemyError, ImportError) as error:
-        raise ConfigurationError(
-            f"The store cannot be opened: {error}. Fix: use a URL such as sqlite:///chat.db."
-        ) from error
+        fix = "Fix: use a URL such as sqlite:///chat.db."
+        raise ConfigurationError(f"The store cannot be opened: {error}. {fix}") from error
     return engine, schema.tables
 
 
@@ -315,7 +243,6 @@ def _find_sessions(sa: Any, engine: Any, column: Any, session_id: str | None) ->
     chosen = [one for one in found if session_id is None or str(one) == session_id]
     if session_id is not None and not chosen:
         known = ", ".join(map(str, found[:10]))
-        raise ConfigurationError(
-            f"There is no conversation {session_id!r}. Fix: use one of {known}."
-        )
+        fix = f"Fix: use one of {known}."
+        raise ConfigurationError(f"There is no conversation {session_id!r}. {fix}")
     return chosen

@@ -265,10 +265,11 @@ class TestTurnRetentionManager:
             (
                 1,
                 [user("one"), call("c1"), user("two"), result("c1", "late"), assistant("a")],
-                ["one", "two", "a"],
+                ["one", None, "two", "late", "a"],
             ),
+            (1, [user("one"), call("c1"), user("two"), assistant("a")], ["one", None, "two", "a"]),
         ],
-        ids=["being answered", "answered", "a late result"],
+        ids=["being answered", "answered", "a late result", "no result yet"],
     )
     def test_only_a_turn_that_is_over_is_reduced(
         self, turns: int, said: list[Message], expected: list[str | None]

@@ -98,47 +98,27 @@ class TestLangChain:
         report = prune_store(f"sqlite:///{langchain_store}", config=NONE)
         assert dump(langchain_store) == before
         assert (report.dry_run, report.sessions, report.rows) == (True, 2, 32)
-        assert Counter(one.action for one in report.decisions) == {"trimmed": 4, "removed": 8}
+        assert Counter(one.action for one in report.decisions) == {"trimmed": 4, "removed": 4}
         lines = report.explain().splitlines()
-        assert "32 messages of 2 conversations; 4 would be trimmed, 8 removed" in lines[0]
+        assert "32 messages of 2 conversations; 4 would be trimmed, 4 removed" in lines[0]
         for line, name in zip(lines[1:], ("ann", "bob"), strict=True):
-            assert line.startswith(f"  {name}: 2 would be trimmed, 4 removed, ")
+            assert line.startswith(f"  {name}: 2 would be trimmed, 2 removed, ")
         assert report.to_dict()["decisions"][0]["session_id"] == "ann"
 
-    def test_results_inside_a_user_message_are_edited_where_they_are(self, tmp_path: Path) -> None:
+    def test_results_that_share_a_user_message_stay_with_their_calls(self, tmp_path: Path) -> None:
         stores = pytest.importorskip("langchain_community.chat_message_histories")
         messages = pytest.importorskip("langchain_core.messages")
         url = f"sqlite:///{tmp_path / 'blocks.db'}"
         history = stores.SQLChatMessageHistory("ann", connection=url)
-        hint = {"type": "text", "text": "by the way"}
-        for turn in range(4):
-            calls = [f"c{turn}", f"d{turn}"]
-            uses = [{"type": "tool_use", "id": c, "name": "find", "input": {"q": 1}} for c in calls]
-            found = [{"type": "tool_result", "tool_use_id": c, "content": BULK} for c in calls]
-            history.add_messages(
-                [
-                    messages.HumanMessage(f"question {turn}"),
-                    messages.AIMessage(
-                        uses,
-                        tool_calls=[{"name": "find", "args": {"q": 1}, "id": c} for c in calls],
-                    ),
-                    messages.HumanMessage([*found, *([] if turn else [hint])]),
-                    messages.AIMessage(f"answer {turn}"),
-                ]
-            )
-        prune_store(url, config=TRIM, apply=True)
-        stored = history.messages
-        assert len(stored) == 16
-        for block in stored[2].content[:2]:
-            assert json.loads(block["content"]) == {"name": "find", "status": "success"}
-        assert stored[2].content[2] == hint
-        assert stored[14].content[0]["content"] == BULK
-        prune_store(url, config=NONE, apply=True)
-        # Between the first question and the hint, two messages of the user, something stays.
-        assert history.messages[:4] == stored[:4]
-        assert [one.text for one in history.messages[4:6]] == ["question 1", "answer 1"]
-        assert BULK in str(history.messages[-2].content)
-        assert prune_store(url, config=NONE).decisions == ()
+        calls = [{"name": "find", "args": {"q": 1}, "id": call_id} for call_id in "ab"]
+        found = [
+            {"type": "tool_result", "tool_use_id": one["id"], "content": BULK} for one in calls
+        ]
+        said = [messages.AIMessage("", tool_calls=calls), messages.HumanMessage(found)]
+        said = [messages.HumanMessage("question"), *said, messages.AIMessage("answer")]
+        history.add_messages([*said, *map(messages.HumanMessage, "xyz")])
+        for config in (TRIM, NONE):
+            assert prune_store(url, config=config, apply=True).decisions == ()
 
     def test_trimmed(self, langchain_store: Path) -> None:
         report = prune_store(f"sqlite:///{langchain_store}", config=TRIM, apply=True)
@@ -159,10 +139,10 @@ class TestLangChain:
         messages = stores.SQLChatMessageHistory(
             "ann", connection=f"sqlite:///{langchain_store}"
         ).messages
-        assert [message.type for message in messages[:4]] == ["human", "ai"] * 2
-        assert messages[1].text == "looking\n\nanswer 0"
+        assert [message.type for message in messages[:6]] == ["human", "ai", "ai"] * 2
+        assert [message.text for message in messages[1:3]] == ["looking", "answer 0"]
         assert messages[1].tool_calls == []
-        assert [message.type for message in messages[4:]] == ["human", "ai", "tool", "ai"] * 2
+        assert [message.type for message in messages[6:]] == ["human", "ai", "tool", "ai"] * 2
 
     def test_one_conversation(self, langchain_store: Path) -> None:
         before = dump(langchain_store)
@@ -191,21 +171,15 @@ class TestLangChain:
         assert dump(langchain_store) == before
 
 
-def test_an_open_transaction_prunes_the_turns_that_aged(langchain_store: Path) -> None:
+def test_an_open_transaction_prunes_one_conversation(langchain_store: Path) -> None:
     stores = pytest.importorskip("langchain_community.chat_message_histories")
-    messages = pytest.importorskip("langchain_core.messages")
-    ann = stores.SQLChatMessageHistory("ann", connection=f"sqlite:///{langchain_store}")
-    table = ann.sql_model_class.__table__
-    for aged, changes in ((None, True), (None, False), (1, False)):
+    url = f"sqlite:///{langchain_store}"
+    ann, bob = (stores.SQLChatMessageHistory(name, connection=url) for name in ("ann", "bob"))
+    for changes in (True, False):
         with ann.engine.begin() as connection:
-            assert prune_connection(connection, table, "ann", NONE, aged) is changes
-    ann.add_messages([messages.HumanMessage("more")])
-    with ann.engine.begin() as connection:
-        assert prune_connection(connection, table, "ann", NONE, 1)
-    kinds = [message.type for message in ann.messages]
-    assert kinds == ["human", "ai"] * 3 + ["human", "ai", "tool", "ai", "human"]
-    bob = stores.SQLChatMessageHistory("bob", connection=f"sqlite:///{langchain_store}")
-    assert len(bob.messages) == 16
+            table = ann.sql_model_class.__table__
+            assert prune_connection(connection, table, "ann", NONE) is changes
+    assert (len(ann.messages), len(bob.messages)) == (14, 16)
     ann.engine.dispose()
 
 

@@ -1,4 +1,4 @@
-"""Whatever is kept of a conversation, every provider still takes it."""
+"""Retention keeps exchanges whole, and all words."""
 
 from __future__ import annotations
 
@@ -63,18 +63,18 @@ def broken_rules(messages: list[dict[str, Any]], provider: str) -> set[str]:
 
 
 @given(conversations(tail="history"), configs)
-def test_a_valid_conversation_stays_valid_for_every_provider(
+def test_a_valid_conversation_stays_valid_but_for_answers_side_by_side(
     messages: list[dict[str, Any]], config: RetentionConfig
 ) -> None:
     entries = read_entries(messages)
+    joined_by_the_curator = set() if config.persist_tool_invocations == "trimmed" else {"P5"}
     for provider in PROVIDERS:
-        before = broken_rules(messages, provider)
-        assert (
-            broken_rules(DictFormat().write(apply_retention(entries, config)), provider) <= before
-        )
+        allowed = broken_rules(messages, provider) | joined_by_the_curator
+        stored = DictFormat().write(apply_retention(entries, config))
+        assert broken_rules(stored, provider) <= allowed
         if config.max_loaded_messages is None:
             loaded = DictFormat().write(build_context(entries, config))
-            assert broken_rules(loaded, provider) <= before
+            assert broken_rules(loaded, provider) <= allowed | {"P5"}
 
 
 @given(histories, configs)
@@ -161,9 +161,4 @@ class TestBlocks:
         messages = [*first[:2], queued, *first[2:], *self.said(1), *self.said(2)]
         config = RetentionConfig.from_dict({"persist_tool_invocations": "none"})
         kept = DictFormat().write(apply_retention(read_entries(messages), config))
-        assert kept[0] == messages[0]
-        assert kept[1]["content"][0]["input"] == {}  # what stands between two users stays, trimmed
-        assert kept[2] == queued
-        assert kept[3]["content"][0]["content"] == '{"name": "find", "status": "success"}'
-        assert kept[4:] == messages[4:]
-        assert check_conversation([*kept[:2], *kept[3:], NEXT], provider="portable") == []
+        assert kept == [first[0], queued, *messages[4:]]
