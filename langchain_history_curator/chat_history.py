@@ -48,7 +48,6 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
         retention: how much the store keeps of older turns' tool details.
         rewrite: apply retention by clearing the store and adding the messages again, which a crash
             or a second writer in between turns into a loss.
-        retry_after: seconds to leave a failed store alone.
         name: how events and log lines call it.
         options: the other settings of `Curator`.
 
@@ -69,7 +68,6 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
         reserve: int = 0,
         retention: RetentionConfig | Mapping[str, Any] | None = None,
         rewrite: bool = False,
-        retry_after: float = 0.0,
         name: str = "history",
         **options: Unpack[SharedOptions],
     ) -> None:
@@ -89,8 +87,7 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
             FORMAT,
             retention,
             store=type(store).__name__,
-            in_place=in_place,
-            rewrites=rewrite,
+            edits_store=in_place or rewrite,
             shadow=is_shadow,
         )
         is_redis = any(cls.__module__.startswith("langchain_redis") for cls in type(store).__mro__)
@@ -109,9 +106,8 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
             aappend=(lambda messages: store.aadd_messages(pack(messages))) if is_async else None,
             aclear=store.aclear if is_async else None,
             **(_row_editors(store, retention) if retention is not None and in_place else {}),
-            stamp=None if is_shadow else _with_id,
+            stamp=(lambda message: message) if is_shadow else _with_id,
             key=attrgetter("id"),
-            retry_after=retry_after,
             name=f"{name} ({type(store).__name__})",
         )
         self._is_built = True
@@ -145,11 +141,11 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
     @property
     def record(self) -> list[BaseMessage]:
         """Every message, as stored."""
-        return self._outbox.read()
+        return run_sync(self._outbox.read())
 
     async def aget_record(self) -> list[BaseMessage]:
         """Return every message, read asynchronously."""
-        return await self._outbox.aread()
+        return await run_async(self._outbox.read())
 
     @property
     def degraded(self) -> bool:
@@ -185,19 +181,19 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
 
     def flush(self) -> bool:
         """Deliver the messages that wait for the store. True when none are left."""
-        return self._outbox.flush()
+        return run_sync(self._outbox.flush())
 
     async def aflush(self) -> bool:
         """Deliver the messages that wait for the store. True when none are left."""
-        return await self._outbox.aflush()
+        return await run_async(self._outbox.flush())
 
     def clear(self) -> None:
         """Forget everything, here and in the store."""
-        self._outbox.clear()
+        run_sync(self._outbox.add([], replace=True))
 
     async def aclear(self) -> None:
         """Forget everything, here and in the store."""
-        await self._outbox.aclear()
+        await run_async(self._outbox.add([], replace=True))
 
 
 def _with_id(message: BaseMessage) -> BaseMessage:

@@ -22,9 +22,9 @@ from history_curator.errors import ConfigurationError, ConversionError, a_type
 from history_curator.record.outbox import WriteBehind
 from history_curator.record.prune import prune_connection
 from history_curator.record.retention import Retention
-from history_curator.run_steps import Call, Steps, run_async, run_sync
+from history_curator.run_steps import run_async, run_sync
 from llamaindex_history_curator.messages import FORMAT
-from llamaindex_history_curator.plain_values import copy_value, message_to_dict
+from llamaindex_history_curator.plain_values import copy_value
 
 ChatStore = BaseChatStore | AsyncDBChatStore
 Prune = Callable[[], Coroutine[Any, Any, bool]]
@@ -104,7 +104,7 @@ class RecordMemory(BaseChatStoreMemory):
             super().__setattr__(name, value)
             return
         waiting = self._conversation.pending if name in _STORE_FIELDS else ()
-        if waiting and not self._conversation.flush():
+        if waiting and not run_sync(self._conversation.flush()):
             raise ConfigurationError(
                 f"{name}: {len(waiting)} messages still wait for the chat store, which is down. "
                 "Fix: assign it when `degraded` is False."
@@ -137,8 +137,7 @@ class RecordMemory(BaseChatStoreMemory):
             FORMAT,
             self.retention,
             store=type(store).__name__,
-            in_place=prune is not None,
-            rewrites=self.rewrite or set_messages in _REPLACE_IN_ONE_STEP,
+            edits_store=(prune is not None or self.rewrite or set_messages in _REPLACE_IN_ONE_STEP),
             shadow=self._is_shadow,
         )
         self._conversation = open_conversation(store, self.chat_store_key, self._stamp, prune)
@@ -154,11 +153,11 @@ class RecordMemory(BaseChatStoreMemory):
 
     def get_all(self) -> list[ChatMessage]:
         """Return the record: everything put and not reset, oldest first."""
-        return list(map(hand_out, self._conversation.read()))
+        return list(map(hand_out, run_sync(self._conversation.read())))
 
     async def aget_all(self) -> list[ChatMessage]:
         """Return the record: everything put and not reset, oldest first."""
-        return list(map(hand_out, await self._conversation.aread()))
+        return list(map(hand_out, await run_async(self._conversation.read())))
 
     def put(self, message: ChatMessage) -> None:
         """Add one message to the record."""
@@ -178,25 +177,19 @@ class RecordMemory(BaseChatStoreMemory):
 
     def set(self, messages: list[ChatMessage]) -> None:
         """Replace the record."""
-        run_sync(self._set(messages))
+        run_sync(self._conversation.add(_take_in(messages), replace=True))
 
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the record."""
-        await run_async(self._set(messages))
+        await run_async(self._conversation.add(_take_in(messages), replace=True))
 
     def reset(self) -> None:
         """Forget everything."""
-        self._conversation.clear()
+        run_sync(self._conversation.add([], replace=True))
 
     async def areset(self) -> None:
         """Forget everything."""
-        await self._conversation.aclear()
-
-    def _set(self, messages: Sequence[ChatMessage]) -> Steps[None]:
-        conversation, fresh = self._conversation, _take_in(messages)
-        if not (yield Call(conversation.rewrite, conversation.arewrite, (lambda _: fresh,))):
-            yield Call(conversation.clear, conversation.aclear)
-            yield Call(conversation.add, conversation.aadd, (fresh,))
+        await run_async(self._conversation.add([], replace=True))
 
     @property
     def degraded(self) -> bool:
@@ -248,7 +241,7 @@ def open_conversation(
     else:
         calls = _sync_store_calls(store, key)
     name = f"chat store {store.class_name()}"
-    return WriteBehind(**calls, stamp=stamp, key=_read_id, same=_is_same, name=name)
+    return WriteBehind(**calls, stamp=stamp, key=_read_id, name=name)
 
 
 def _sync_store_calls(store: BaseChatStore, key: str) -> dict[str, Any]:
@@ -309,11 +302,6 @@ def _make_pruner(store: ChatStore, key: str, retention: RetentionConfig) -> Prun
 def _read_id(message: ChatMessage) -> str | None:
     found = message.additional_kwargs.get(_ID)
     return found if isinstance(found, str) else None
-
-
-def _is_same(stored: Any, given: Any) -> bool:
-    stored, given = _without_id(stored), _without_id(given)
-    return bool(stored == given) or message_to_dict(stored) == message_to_dict(given)
 
 
 class BackgroundLoop:

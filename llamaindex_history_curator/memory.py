@@ -254,8 +254,7 @@ class CuratedMemory(RecordMemory):
         return await run_async(self._get(input, initial_token_count))
 
     def _get(self, asked: Any, reserve: int) -> Steps[list[ChatMessage]]:
-        conversation = self._conversation
-        messages: list[ChatMessage] = yield Call(conversation.read, conversation.aread)
+        messages: list[ChatMessage] = yield from self._conversation.read()
         if not self._is_shadow:
             messages = self._retention.context(messages)
         check_options({"reserve": reserve})
@@ -348,7 +347,7 @@ class CuratedMemory(RecordMemory):
         )
         memory._settings = data["settings"]
         if is_inside:
-            memory._conversation.add(list(map(message_from_dict, data["messages"])))
+            run_sync(memory._conversation.add(list(map(message_from_dict, data["messages"]))))
         return memory
 
     def to_string(self) -> str:

@@ -37,6 +37,7 @@ from history_curator.record.recall import (
     Recall,
     RecallRequest,
 )
+from history_curator.run_steps import run_async, run_sync
 from llamaindex_history_curator.chat_store import ChatStore, open_conversation
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import RESULTS, AdapterWriter, takes_cache_points
@@ -300,7 +301,10 @@ def _bind_record(record: Record, key: str, options: dict[str, Any]) -> Recall:
     aread = read
     if isinstance(record, (BaseChatStore, AsyncDBChatStore)):
         conversation = open_conversation(record, key)
-        read, aread = conversation.read, conversation.aread
+        read, aread = (
+            lambda: run_sync(conversation.read()),
+            lambda: run_async(conversation.read()),
+        )
     elif isinstance(record, BaseMemory):
         read, aread = record.get_all, record.aget_all
 

@@ -2,13 +2,13 @@
 
 A branch is a conversation of its own in the same store. Lines in one more conversation of the
 store, under ``"<key>:branches"``, say which branches there are and which is current; lines are only
-added. So it works with any store, survives a restart, and forks at the same time lose nothing.
+added. So it works with any store and survives a restart.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from json import dumps
 from typing import Any, Generic, TypeVar
@@ -18,7 +18,7 @@ from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.formats import parse_object
 from history_curator.record.outbox import DEFECTS, WriteBehind
 from history_curator.record.session import position_of
-from history_curator.run_steps import Call, Steps, run_async, run_sync
+from history_curator.run_steps import Steps, run_async, run_sync
 
 H = TypeVar("H")
 
@@ -44,10 +44,9 @@ class Branches(Generic[H]):
     """The branches of one conversation, in the store that holds it.
 
     Guaranteed: a branch is listed once everything it shares is stored; a fork that fails leaves
-    every branch as it was; messages added to a branch are in no other. Of two forks that take the
-    same name at the same time, the later one is listed with a number. Every method raises
-    `ConfigurationError` for a branch or place that does not exist and `HistoryCuratorError` when
-    the store fails.
+    every branch as it was; messages added to a branch are in no other. Every method raises
+    `ConfigurationError` for a branch or place that does not exist or a name that is taken, and
+    `HistoryCuratorError` when the store fails.
 
     `conversation` opens the conversation of a key, and `buffer` returns its outbox; `line` makes a
     message of the store's that holds a text, and `text` returns the text of a message.
@@ -58,9 +57,9 @@ class Branches(Generic[H]):
         ...     rows = stored.setdefault(key, [])
         ...     return WriteBehind(lambda: list(rows), rows.extend)
         >>> branches = Branches("ann", conversation, buffer=lambda one: one, line=str, text=str)
-        >>> _ = branches.open().add(["hello", "a question"])
-        >>> _ = branches.fork("other", at=1).add(["another question"])
-        >>> branches.open().read(), branches.switch("main").read()
+        >>> _ = run_sync(branches.open().add(["hello", "a question"]))
+        >>> _ = run_sync(branches.fork("other", at=1).add(["another question"]))
+        >>> run_sync(branches.open().read()), run_sync(branches.switch("main").read())
         (['hello', 'another question'], ['hello', 'a question'])
     """
 
@@ -93,18 +92,16 @@ class Branches(Generic[H]):
         """Return the conversation of a branch, the current one by default."""
         return await run_async(self._open(name))
 
-    def fork(self, name: str | None = None, **options: Any) -> H:
-        """Start a branch that shares the messages up to a point, and return its conversation.
+    def fork(self, name: str, at: int | None = None) -> H:
+        """Start a branch of the current one, switch to it and return its conversation.
 
-        It is called by a number unless it has a name. Of the `options`, ``at`` is how many messages
-        to share (negative counts from the end; all by default), ``of`` the branch to fork (the
-        current one by default), and ``switch=False`` leaves the current branch the current one.
+        It shares the first `at` messages; a negative number counts from the end, None shares all.
         """
-        return run_sync(self._fork(name, **options))
+        return run_sync(self._fork(name, at))
 
-    async def afork(self, name: str | None = None, **options: Any) -> H:
+    async def afork(self, name: str, at: int | None = None) -> H:
         """Start a branch; see `fork`."""
-        return await run_async(self._fork(name, **options))
+        return await run_async(self._fork(name, at))
 
     def switch(self, name: str) -> H:
         """Make a branch the current one, for everybody, and return its conversation."""
@@ -114,8 +111,6 @@ class Branches(Generic[H]):
         """Make a branch the current one, for everybody, and return its conversation."""
         return await run_async(self._open(name, switch=True))
 
-    # The steps of each method, for sync and async code.
-
     def _list(self) -> Steps[tuple[Branch, ...]]:
         lines = yield from self._read(f"{self.key}:branches")
         return list_branches(self.key, map(self._text, lines))
@@ -123,30 +118,25 @@ class Branches(Generic[H]):
     def _open(self, name: str | None, *, switch: bool = False) -> Steps[H]:
         branch = _find(name, (yield from self._list()))
         if switch and not branch.current:
-            yield from self._add_line(switch=name)
+            yield from self._write_line(switch=name)
         return self._open_key(branch.key)
 
-    def _fork(
-        self, name: str | None, *, at: int | None = None, of: str | None = None, switch: bool = True
-    ) -> Steps[H]:
+    def _fork(self, name: str, at: int | None) -> Steps[H]:
         known = yield from self._list()
-        parent = _find(of, known)
-        if name is not None and not name.strip():
-            raise ConfigurationError("name: is empty. Fix: give one, or leave it out.")
-        if any(branch.name == name for branch in known):
-            raise ConfigurationError(f"name: {name!r} is taken. Fix: choose another, or switch.")
+        if not name.strip():
+            raise ConfigurationError("name: is empty. Fix: give the branch one.")
+        parent, key = _find(None, known), f"{self.key}:{(fork_id := uuid4().hex)}"
         messages = yield from self._read(parent.key)
         shared = messages[: position_of(at, len(messages))]
-        fork_id = uuid4().hex
-        if shared:
-            yield from self._write(f"{self.key}:{fork_id}", shared)
-        fields = {"parent": parent.name, "at": len(shared), "current": switch}
-        yield from self._add_line(fork=fork_id, name=name, **fields)
-        return self._open_key(f"{self.key}:{fork_id}")
-
-    def _add_line(self, **fields: Any) -> Steps[None]:
-        line = self._line(dumps(fields, ensure_ascii=False))
-        yield from self._write(f"{self.key}:branches", [line])
+        if all(branch.name != name for branch in known):
+            if shared:
+                yield from self._write(key, shared)
+            fields = {"name": name, "parent": parent.name, "at": len(shared)}
+            yield from self._write_line(fork=fork_id, **fields)
+            known = yield from self._list()
+        if _find(name, known).key != key:  # also where another fork took the name meanwhile
+            raise ConfigurationError(f"name: {name!r} is taken. Fix: choose another, or switch.")
+        return self._open_key(key)
 
     def _open_key(self, key: str) -> H:
         try:
@@ -160,16 +150,19 @@ class Branches(Generic[H]):
 
     def _read(self, key: str) -> Steps[Any]:
         outbox = self._buffer(self._open_key(key))
-        messages = yield Call(outbox.read, outbox.aread)
+        messages = yield from outbox.read()
         if outbox.degraded:
             raise _store_failed("read", outbox.failure) from outbox.failure
         return messages
 
-    def _write(self, key: str, messages: Any) -> Steps[None]:
+    def _write_line(self, **fields: Any) -> Steps[None]:
+        line = self._line(dumps(fields, ensure_ascii=False))
+        yield from self._write(f"{self.key}:branches", [line])
+
+    def _write(self, key: str, messages: Sequence[Any]) -> Steps[None]:
         outbox = self._buffer(self._open_key(key))
-        stored = yield Call(outbox.add, outbox.aadd, (messages,))
         # Once more: a writer in the way is gone, and what had arrived is recognised.
-        if not stored and not (yield Call(outbox.flush, outbox.aflush)):
+        if not ((yield from outbox.add(messages)) or (yield from outbox.flush())):
             raise _store_failed("written to", outbox.failure) from outbox.failure
 
 
@@ -178,22 +171,14 @@ def list_branches(key: str, lines: Iterable[Any]) -> tuple[Branch, ...]:
     known = {"main": Branch("main", key)}
     current = "main"
     for line in lines:
-        fields = (parse_object(line) if isinstance(line, str) else None) or {}
-        fork_id, name, parent, at, switch = map(
-            fields.get, ("fork", "name", "parent", "at", "switch")
-        )
-        if isinstance(switch, str) and switch in known:
-            current = switch
-        # A key is made from an id, never taken from a line: no line leads to another conversation.
-        if not isinstance(fork_id, str) or not _ID.fullmatch(fork_id):
-            continue
-        if not isinstance(name, str | None) or not isinstance(parent, str) or parent not in known:
-            continue
-        number, base = (len(known) + 1, "branch") if name is None else (2, name)
-        while name is None or name in known:
-            name, number = f"{base} {number}", number + 1
-        known[name] = Branch(name, f"{key}:{fork_id}", parent, at if isinstance(at, int) else 0)
-        current = name if fields.get("current") is True else current
+        match parse_object(line) if isinstance(line, str) else None:
+            case {"switch": str(name)} if name in known:
+                current = name
+            case {"fork": str(fork_id), "name": str(name), "parent": str(parent), "at": int(at)}:
+                # A key is made from an id, never taken from a line: none leads elsewhere.
+                if _ID.fullmatch(fork_id) and parent in known and name not in known:
+                    known[name] = Branch(name, f"{key}:{fork_id}", parent, at)
+                    current = name
     return tuple(replace(branch, current=branch.name == current) for branch in known.values())
 
 

@@ -13,7 +13,7 @@ from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.formats import MessageFormat, parse_object, read_entries
 from history_curator.managers.select import find_reducible, is_answered, keep_words, start_of_turns
 from history_curator.record.outbox import WriteBehind
-from history_curator.run_steps import Call, Steps
+from history_curator.run_steps import Steps
 from history_curator.units import pair
 
 logger = logging.getLogger("history_curator.retention")
@@ -71,7 +71,7 @@ class Retention:
     with when the next message is added.
 
     The `config` None keeps everything, and so does `shadow`. `store` names the kind of store for
-    the log, `in_place` says that it edits what it holds, `rewrites` that it may be rewritten.
+    the log, `edits_store` says that the store may be edited or rewritten.
     """
 
     def __init__(
@@ -80,42 +80,36 @@ class Retention:
         config: RetentionConfig | None,
         *,
         store: str,
-        in_place: bool = False,
-        rewrites: bool = False,
+        edits_store: bool,
         shadow: bool = False,
     ) -> None:
         self._format = message_format
         self._config = config or RetentionConfig()
         self._is_on = config is not None and not shadow
-        self._trims = self._is_on and self._config.persist_tool_invocations != "full"
-        self._in_place = in_place
-        self._edits_store = self._trims and (in_place or rewrites)
+        trims = self._is_on and self._config.persist_tool_invocations != "full"
+        self._edits_store = trims and edits_store
         self._is_due = False
-        if self._trims and not self._edits_store:
-            _log_view_only(store)
+        if trims and not edits_store:
+            _warn_once(store)
 
     def add(self, buffer: WriteBehind[Any], messages: Sequence[Any]) -> Steps[None]:
         """Add messages to a store, and have it keep of older turns what it should."""
-        stored = yield Call(buffer.add, buffer.aadd, (messages,))
-        if not self._edits_store:
-            return
-        self._is_due = self._is_due or self._ages_turn(messages)
-        if stored and self._is_due:
-            edit = Call(buffer.rewrite, buffer.arewrite, (self.reduce_stored,))
-            self._is_due = not (yield Call(buffer.edit, buffer.aedit) if self._in_place else edit)
+        is_stored = yield from buffer.add(messages)
+        if self._edits_store:
+            self._is_due = self._is_due or self._ages_turn(messages)
+            if is_stored and self._is_due:
+                self._is_due = not (yield from buffer.revise(self._reduce))
 
     def context(self, messages: list[Any]) -> list[Any]:
         """Return the messages of a record that are handed on towards the model."""
         if not self._is_on or not messages:
             return messages
         entries = read_entries(messages, self._format)
-        if self._trims:
-            retained = apply_retention(entries, self._config)
-            self._is_due = self._edits_store and retained != entries
-            entries = retained
-        return self._format.write(build_context(entries, self._config))
+        retained = apply_retention(entries, self._config)
+        self._is_due = self._edits_store and retained != entries
+        return self._format.write(build_context(retained, self._config))
 
-    def reduce_stored(self, stored: Sequence[Any]) -> list[Any] | None:
+    def _reduce(self, stored: Sequence[Any]) -> list[Any] | None:
         """Return what a store keeps of its messages, or None when that is all of them."""
         entries = read_entries(stored, self._format)
         retained = apply_retention(entries, self._config)
@@ -194,8 +188,7 @@ def _log(step: str, before: Sequence[Any], after: Sequence[Any], preserved: int)
 
 
 @lru_cache(maxsize=256)
-def _log_view_only(store: str) -> None:
-    """Say, once per kind of store, that retention leaves the store alone."""
+def _warn_once(store: str) -> None:
     logger.warning(
         "%s cannot edit messages in place: retention applies to what is read. Fix: pass "
         "rewrite=True if nothing else writes to this conversation and a crash may lose it.",

@@ -23,6 +23,7 @@ from history_curator import (
     count_tokens,
 )
 from history_curator.record.outbox import WriteBehind
+from history_curator.run_steps import run_async, run_sync
 from tests.support.messages import assistant, call, result, system, user
 
 ALL = ("core", "portable", "openai", "anthropic", "gemini", "bedrock", "mistral")
@@ -405,10 +406,10 @@ def test_a_buffer_used_both_ways_on_one_loop_says_so() -> None:
     buffer = WriteBehind(lambda: list(rows), rows.extend, aappend=append)
 
     async def main() -> None:
-        task = asyncio.create_task(buffer.aadd(["a"]))
+        task = asyncio.create_task(run_async(buffer.add(["a"])))
         await asyncio.sleep(0.01)
         with pytest.raises(HistoryCuratorError, match="await"):
-            buffer.read()
+            run_sync(buffer.read())
         await task
 
     asyncio.run(main())

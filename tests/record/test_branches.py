@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from history_curator.errors import HistoryCuratorError
+from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.record.branches import Branches
 from history_curator.record.outbox import WriteBehind
+from history_curator.run_steps import run_sync
 
 
 class Rows:
@@ -18,6 +19,7 @@ class Rows:
     def __init__(self) -> None:
         self.stored: dict[str, list[str]] = {}
         self.fail_on = ""
+        self.before_line: Any = None
 
     def conversation(self, key: str) -> WriteBehind[str]:
         rows = self.stored.setdefault(key, [])
@@ -25,6 +27,9 @@ class Rows:
         def append(items: Any) -> None:
             if self.fail_on and self.fail_on in key:
                 raise ConnectionError("down")
+            if self.before_line and key.endswith(":branches"):
+                happen, self.before_line = self.before_line, None
+                happen()
             rows.extend(items)
 
         return WriteBehind(lambda: list(rows), append)
@@ -36,7 +41,7 @@ class Rows:
 @pytest.fixture
 def rows() -> Rows:
     made = Rows()
-    made.branches().open().add(["one", "two"])
+    run_sync(made.branches().open().add(["one", "two"]))
     return made
 
 
@@ -47,15 +52,15 @@ def test_a_fork_that_fails_leaves_everything_as_it_was(rows: Rows, where: str) -
         rows.branches().fork("other")
     rows.fail_on = ""
     assert [one.name for one in rows.branches().list()] == ["main"]
-    assert rows.branches().fork("other").read() == ["one", "two"]
-    assert rows.branches().open("main").read() == ["one", "two"]
+    assert run_sync(rows.branches().fork("other").read()) == ["one", "two"]
+    assert run_sync(rows.branches().open("main").read()) == ["one", "two"]
 
 
 def test_no_line_leads_to_another_conversation(rows: Rows) -> None:
-    rows.conversation("bob").add(["bob's own"])
+    run_sync(rows.conversation("bob").add(["bob's own"]))
     secret = "0" * 32
     rows.stored["ann:branches"] = [
-        json.dumps({"fork": made, "name": f"n{place}", "parent": "main", "key": "bob"})
+        json.dumps({"fork": made, "name": f"n{place}", "parent": "main", "at": 0, "key": "bob"})
         for place, made in enumerate(("bob", "../bob", f"{secret}:x", 3, None, secret))
     ]
     found = rows.branches().list()
@@ -69,31 +74,23 @@ def test_lines_that_make_no_sense_are_passed_over(rows: Rows) -> None:
         "[]",
         json.dumps({"switch": "nowhere"}),
         json.dumps({"switch": ["main"]}),
-        json.dumps({"fork": made, "name": "orphan", "parent": "nobody"}),
-        json.dumps({"fork": made, "name": {"x": 1}, "parent": "main"}),
-        json.dumps({"fork": made[1:], "name": "short", "parent": "main"}),
-        json.dumps({"fork": made, "name": "good", "parent": "main", "at": "?", "created_at": 3}),
+        json.dumps({"fork": made, "name": "orphan", "parent": "nobody", "at": 0}),
+        json.dumps({"fork": made, "name": {"x": 1}, "parent": "main", "at": 0}),
+        json.dumps({"fork": made[1:], "name": "short", "parent": "main", "at": 0}),
+        json.dumps({"fork": made, "name": "no place", "parent": "main", "at": "?"}),
+        json.dumps({"fork": made, "name": "good", "parent": "main", "at": 1, "created_at": 3}),
     ]
     found = rows.branches().list()
     assert [(one.name, one.at, one.current) for one in found] == [
-        ("main", 0, True),
-        ("good", 0, False),
+        ("main", 0, False),
+        ("good", 1, True),
     ]
 
 
-def test_two_forks_of_one_name_at_once_are_both_listed(rows: Rows) -> None:
-    rows.stored["ann:branches"] = [
-        json.dumps({"fork": letter * 32, "name": "wanted", "parent": "main"}) for letter in "abc"
-    ]
-    found = rows.branches().list()
-    assert [one.name for one in found] == ["main", "wanted", "wanted 2", "wanted 3"]
-    assert len({one.key for one in found}) == 4
-
-
-def test_names_given_by_number_are_never_taken_twice(rows: Rows) -> None:
+def test_the_second_of_two_forks_that_take_one_name_is_refused(rows: Rows) -> None:
     branches = rows.branches()
-    branches.fork("branch 3")
-    branches.fork()
-    branches.fork()
-    names = [one.name for one in branches.list()]
-    assert names == ["main", "branch 3", "branch 4", "branch 5"]
+    rows.before_line = lambda: run_sync(rows.branches().fork("wanted", at=1).add(["first"]))
+    with pytest.raises(ConfigurationError, match="'wanted' is taken"):
+        branches.fork("wanted")
+    assert [one.name for one in branches.list()] == ["main", "wanted"]
+    assert run_sync(branches.open("wanted").read()) == ["one", "first"]

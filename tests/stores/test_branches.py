@@ -78,12 +78,13 @@ def test_fork_list_switch_and_a_restart(reopen: Reopen) -> None:
     assert heard(reopen().open("main")) == ["one", "two", "three"]
     say(reopen().switch("main"), "four")
     assert heard(reopen().open()) == ["one", "two", "three", "four"]
-    deeper = reopen().fork(at=-1, of="edited", switch=False)
+    reopen().switch("edited")
+    deeper = reopen().fork("deeper", at=-1)
     assert heard(deeper) == ["one", "two"]
     assert described(reopen()) == [
-        ("main", None, 0, True),
+        ("main", None, 0, False),
         ("edited", "main", 2, False),
-        ("branch 3", "edited", 2, False),
+        ("deeper", "edited", 2, True),
     ]
     # What is said in one branch is in no other.
     say(deeper, "own words")
@@ -116,7 +117,7 @@ def test_what_is_not_there(reopen: Reopen) -> None:
     with pytest.raises(
         ConfigurationError, match=r"at: 2 is outside this conversation of 1.*-1 to 1"
     ):
-        branches.fork(at=2)
+        branches.fork("other", at=2)
     with pytest.raises(ConfigurationError, match=r"no branch 'other'\. Fix: use one of main"):
         branches.switch("other")
     with pytest.raises(ConfigurationError, match="'main' is taken"):
@@ -132,7 +133,11 @@ def test_a_store_that_is_down(reopen: Reopen, server: Server) -> None:
     branches.fork("other", at=1)
     server.kill()
     try:
-        for attempt in (branches.list, branches.fork, lambda: branches.switch("main")):
+        for attempt in (
+            branches.list,
+            lambda: branches.fork("new"),
+            lambda: branches.switch("main"),
+        ):
             with pytest.raises(HistoryCuratorError, match="Fix: "):
                 attempt()
     finally:
@@ -153,7 +158,7 @@ def test_many_fork_at_once(reopen: Reopen) -> None:
     def fork(number: int) -> None:
         for _ in range(50):
             try:
-                opened[number].fork(f"own {number}", at=1, of="main")
+                opened[number].fork(f"own {number}", at=1)
                 return
             except HistoryCuratorError:  # writers of one file wait for each other  # noqa: PERF203
                 time.sleep(0.05)

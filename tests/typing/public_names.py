@@ -134,7 +134,7 @@ def in_llamaindex(messages: list[ChatMessage], llm: LLM) -> None:
     memory = llamaindex.CuratedMemory.from_defaults(token_limit=16_000)
     assert_type(memory.get(), list[ChatMessage])
     branches = llamaindex.MemoryBranches("ann", memory.chat_store)
-    assert_type(branches.fork(at=1), llamaindex.CuratedMemory)
+    assert_type(branches.fork("edited", at=1), llamaindex.CuratedMemory)
     assert_type(llamaindex.budget_for_llm(llm), int)
     assert_type(llamaindex.mark_cache(messages, 1), list[ChatMessage])
     assert_type(llamaindex.message_to_dict(messages[0]), dict[str, Any])
