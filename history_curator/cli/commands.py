@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
@@ -375,7 +376,7 @@ def prune(
         rules = RetentionConfig.from_file(config)
     if is_database:
         found = prune_store(store, table=table, session_id=session, config=rules, apply=apply)
-        text = json.dumps(found.to_dict(), default=str) if as_json else found.explain()
+        text = json.dumps(asdict(found)) if as_json else found.explain()
         sys.stdout.write(text + "\n")
     else:
         _prune_file(store, rules, Path(store) if in_place else output, apply=apply)

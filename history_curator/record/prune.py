@@ -8,8 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,50 +43,43 @@ LAYOUTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class PruneDecision:
-    """One row that is ``trimmed`` or ``removed``, with its characters before and afterwards."""
+class PrunedConversation:
+    """The rows of one conversation: how many were trimmed or removed, and the characters saved."""
 
     session_id: str
-    row: Any
-    role: str
-    action: str
-    before: int
-    after: int
+    rows: int = 0
+    trimmed: int = 0
+    removed: int = 0
+    characters: int = 0
+    saved: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """The rows of a store that were cleaned, or would be, out of those that were looked at."""
+    """The conversations of a store that were looked at; they were changed unless `dry_run`."""
 
     store: str
-    table: str
-    layout: str
     dry_run: bool
-    sessions: int
-    rows: int
-    characters: int
-    decisions: tuple[PruneDecision, ...]
+    conversations: tuple[PrunedConversation, ...]
+
+    @property
+    def total(self) -> PrunedConversation:
+        """The sums over all conversations."""
+        names = ("rows", "trimmed", "removed", "characters", "saved")
+        sums = (sum(getattr(one, name) for one in self.conversations) for name in names)
+        return PrunedConversation("", *sums)
 
     def explain(self) -> str:
         """Return the outcome in words, with a line for each conversation that changes."""
-        head = f"{self.store}, table {self.table} ({self.layout}): {self.rows} messages of "
-        head += f"{self.sessions} conversations; {self._total(self.decisions)} of {self.characters}"
-        by_session: dict[str, list[PruneDecision]] = {}
-        for decision in self.decisions:
-            by_session.setdefault(decision.session_id, []).append(decision)
-        lines = [f"  {name}: {self._total(some)}" for name, some in by_session.items()]
-        return "\n".join([head, *lines])
+        total = self.total
+        head = f"{self.store}: {total.rows} messages of {len(self.conversations)} conversations; "
+        changed = [one for one in self.conversations if one.trimmed or one.removed]
+        lines = [f"  {one.session_id}: {self._describe(one)}" for one in changed]
+        return "\n".join([f"{head}{self._describe(total)} of {total.characters}", *lines])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
-
-    def _total(self, decisions: Sequence[PruneDecision]) -> str:
-        removed = sum(one.action == "removed" for one in decisions)
+    def _describe(self, one: PrunedConversation) -> str:
         verb = "would be" if self.dry_run else "were"
-        saved = sum(one.before - one.after for one in decisions)
-        trimmed = len(decisions) - removed
-        return f"{trimmed} {verb} trimmed, {removed} removed, {saved} characters saved"
+        return f"{one.trimmed} {verb} trimmed, {one.removed} removed, {one.saved} characters saved"
 
 
 def prune_store(
@@ -117,34 +109,23 @@ def prune_store(
         fix = "Fix: pip install sqlalchemy."
         raise ConfigurationError(f"Pruning needs SQLAlchemy. {fix}") from error
     engine, tables = _open_store(sa, url)
-    decisions: list[PruneDecision] = []
-    sizes: list[int] = []
+    pruned: list[PrunedConversation] = []
     try:
         found, layout = _find_table(tables, table)
-        sessions = _find_sessions(sa, engine, found.c[layout.session], session_id)
-        for session in sessions:
+        for session in _find_sessions(sa, engine, found.c[layout.session], session_id):
             try:
                 with engine.begin() as connection:
-                    read, changes = _prune(connection, found, session, config, apply=apply)
+                    done = _prune(connection, found, session, config, apply=apply)
             except sa.exc.SQLAlchemyError as error:
                 raise HistoryCuratorError(
                     f"The store failed ({type(error).__name__}) at conversation {session!r}, which "
                     "is as it was. Fix: see that it can be written to, and run it again."
                 ) from error
-            sizes += read
-            decisions += changes
+            pruned.append(done)
     finally:
         engine.dispose()
-    report = PruneReport(
-        store=engine.url.render_as_string(hide_password=True),
-        table=found.name,
-        layout=layout.name,
-        dry_run=not apply,
-        sessions=len(sessions),
-        rows=len(sizes),
-        characters=sum(sizes),
-        decisions=tuple(decisions),
-    )
+    store = f"{engine.url.render_as_string()}, table {found.name} ({layout.name})"
+    report = PruneReport(store, dry_run=not apply, conversations=tuple(pruned))
     logger.info("%s", report.explain().splitlines()[0])
     return report
 
@@ -153,13 +134,13 @@ def prune_connection(
     connection: Any, table: Any, session_id: Any, retention: RetentionConfig
 ) -> bool:
     """Apply retention to one conversation in an open transaction; return whether it changed."""
-    return bool(_prune(connection, table, session_id, retention, apply=True)[1])
+    pruned = _prune(connection, table, session_id, retention, apply=True)
+    return bool(pruned.trimmed or pruned.removed)
 
 
 def _prune(
     connection: Any, table: Any, session: Any, config: RetentionConfig, *, apply: bool
-) -> tuple[list[int], list[PruneDecision]]:
-    """Return the size of every row of a conversation, and the decisions about some of them."""
+) -> PrunedConversation:
     layout = _layout_of(table) or LAYOUTS[0]
     try:
         adapter = adapters()[layout.module].load()
@@ -181,28 +162,29 @@ def _prune(
         rows.append((row["id"], payload, text, entries))
     given = [entry for *_, entries in rows for entry in entries]
     stored = {id(one.root): one for one in apply_retention(given, config)}
-    decisions = []
+    trimmed = removed = saved = 0
     for key, payload, text, entries in rows:
         left = [stored[id(entry)] for entry in entries if id(entry) in stored]
         if list(map(id, left)) == list(map(id, entries)):
             continue
-        action, new, change = "removed", "", table.delete()
+        change = table.delete()
+        saved += len(text)
         if left:
             message = find_format([left[0].source]).write(left)[0]
             data = {**parse_json(text), **adapter.dump(message)}
-            action, new = "trimmed", json.dumps(data)
-            change = table.update().values(
-                {layout.payload: new if isinstance(payload, str) else data}
-            )
+            new = json.dumps(data)
+            values = {layout.payload: new if isinstance(payload, str) else data}
+            change = table.update().values(values)
+            saved -= len(new)
+        trimmed, removed = trimmed + bool(left), removed + (not left)
         if apply:
             connection.execute(change.where(table.c.id == key))
-        role = str(entries[0].role)
-        decisions.append(PruneDecision(str(session), key, role, action, len(text), len(new)))
-    return [len(text) for _, _, text, _ in rows], decisions
+    characters = sum(len(text) for _, _, text, _ in rows)
+    return PrunedConversation(str(session), len(rows), trimmed, removed, characters, saved)
 
 
-def _open_store(sa: Any, url: str) -> tuple[Any, Mapping[str, Any]]:
-    """Return a store and its tables by name."""
+def _open_store(sa: Any, url: str) -> tuple[Any, dict[str, tuple[Any, Layout]]]:
+    """Return a store, and its tables of conversations with their layouts."""
     scheme, separator, rest = url.partition("://")
     try:
         # Errors of a driver quote what was written, unless they are told not to.
@@ -216,18 +198,18 @@ def _open_store(sa: Any, url: str) -> tuple[Any, Mapping[str, Any]]:
     except (sa.exc.SQLAlchemyError, ImportError) as error:
         fix = "Fix: use a URL such as sqlite:///chat.db."
         raise ConfigurationError(f"The store cannot be opened: {error}. {fix}") from error
-    return engine, schema.tables
+    tables = {name: (table, _layout_of(table)) for name, table in schema.tables.items()}
+    return engine, {name: (table, layout) for name, (table, layout) in tables.items() if layout}
 
 
-def _find_table(tables: Mapping[str, Any], name: str | None) -> tuple[Any, Layout]:
-    fitting = {known: layout for known, table in tables.items() if (layout := _layout_of(table))}
-    name = name or (next(iter(fitting)) if len(fitting) == 1 else "")
-    if name not in fitting:
+def _find_table(tables: dict[str, tuple[Any, Layout]], name: str | None) -> tuple[Any, Layout]:
+    name = name or (next(iter(tables)) if len(tables) == 1 else "")
+    if name not in tables:
         raise ConfigurationError(
-            f"{len(fitting)} tables hold conversations of LangChain or LlamaIndex, and {name!r} is "
-            f"none of them. Fix: say which with table=, of {', '.join(fitting) or 'none'}."
+            f"{len(tables)} tables hold conversations of LangChain or LlamaIndex, and {name!r} is "
+            f"none of them. Fix: say which with table=, of {', '.join(tables) or 'none'}."
         )
-    return tables[name], fitting[name]
+    return tables[name]
 
 
 def _layout_of(table: Any) -> Layout | None:
@@ -242,7 +224,6 @@ def _find_sessions(sa: Any, engine: Any, column: Any, session_id: str | None) ->
         found = [row[0] for row in connection.execute(query)]
     chosen = [one for one in found if session_id is None or str(one) == session_id]
     if session_id is not None and not chosen:
-        known = ", ".join(map(str, found[:10]))
-        fix = f"Fix: use one of {known}."
+        fix = f"Fix: use one of {', '.join(map(str, found[:10]))}."
         raise ConfigurationError(f"There is no conversation {session_id!r}. {fix}")
     return chosen

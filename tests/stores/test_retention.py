@@ -219,8 +219,8 @@ def test_pruning_the_jsonb_of_langchain_postgres(postgres: Server) -> None:
         for number in range(3):
             history.add_messages(turn_of(number, langchain=True))
         report = prune_store(postgres.url, table=table, session_id=session, config=TRIM, apply=True)
-        assert report.rows == 12
-        assert [one.action for one in report.decisions] == ["trimmed", "trimmed"]
+        assert report.total.rows == 12
+        assert (report.total.trimmed, report.total.removed) == (2, 0)
         messages = history.get_messages()
     assert json.loads(str(messages[2].content)) == {"name": "find", "status": "success"}
     assert messages[6].content == BULK
