@@ -85,10 +85,9 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
         in_place = _has_rows(store)
         self._retention = Retention(
             FORMAT,
-            retention,
-            store=type(store).__name__,
+            None if is_shadow else retention,
+            store=store,
             edits_store=in_place or rewrite,
-            shadow=is_shadow,
         )
         is_redis = any(cls.__module__.startswith("langchain_redis") for cls in type(store).__mro__)
         pack, unpack = (_pack, _unpack) if is_redis else (list, list)

@@ -133,13 +133,9 @@ class RecordMemory(BaseChatStoreMemory):
         if self.retention is not None:
             prune = _make_pruner(store, self.chat_store_key, self.retention)
         set_messages = getattr(type(store).set_messages, "__qualname__", "")
-        self._retention = Retention(
-            FORMAT,
-            self.retention,
-            store=type(store).__name__,
-            edits_store=(prune is not None or self.rewrite or set_messages in _REPLACE_IN_ONE_STEP),
-            shadow=self._is_shadow,
-        )
+        edits_store = prune is not None or self.rewrite or set_messages in _REPLACE_IN_ONE_STEP
+        retention = None if self._is_shadow else self.retention
+        self._retention = Retention(FORMAT, retention, store=store, edits_store=edits_store)
         self._conversation = open_conversation(store, self.chat_store_key, self._stamp, prune)
 
     @property

@@ -10,8 +10,8 @@ from typing import Any
 
 from history_curator.config import RetentionConfig
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
-from history_curator.formats import MessageFormat, parse_object, read_entries
-from history_curator.managers.select import find_reducible, is_answered, keep_words, start_of_turns
+from history_curator.formats import MessageFormat, find_format, parse_object, read_entries
+from history_curator.managers.select import find_reducible, keep_words, start_of_turns
 from history_curator.record.outbox import WriteBehind
 from history_curator.run_steps import Steps
 from history_curator.units import pair
@@ -29,7 +29,7 @@ def apply_retention(
     reduces every result to ``{name, status}`` and every call to its id and name, and ``none``
     leaves the words. Applying it again changes nothing.
     """
-    start = preserved_from(entries, config)
+    start = find_preserved(entries, config)
     mode = config.persist_tool_invocations
     stored = list(entries)
     if mode == "trimmed":
@@ -40,38 +40,41 @@ def apply_retention(
     return stored
 
 
-def build_context(
-    entries: Sequence[ConversationEntry], config: RetentionConfig
-) -> list[ConversationEntry]:
-    """Return the latest `max_loaded_messages` entries, older turns without their tool details.
+def build_context(messages: Sequence[Any], preserve_turns: int | RetentionConfig = 2) -> list[Any]:
+    """Return messages for the model: the latest turns whole, of older ones only the words.
 
-    System and pinned entries are always kept. No result is left without its call, however late it
-    arrived. With `prune_tools_for_llm` off only the limit applies.
+    Messages of any format, or entries, come back as what they were. No result is left without its
+    call, however late it arrived. With a `RetentionConfig` no more than `max_loaded_messages` are
+    returned, but for system and pinned ones; with `prune_tools_for_llm` off only that applies.
     """
+    config = preserve_turns
+    if not isinstance(config, RetentionConfig):
+        config = RetentionConfig(preserve_turns=config)
+    message_format = find_format(messages)
+    entries = read_entries(messages, message_format)
     loaded = _load_latest(entries, config.max_loaded_messages)
-    start = preserved_from(loaded, config)
+    start = find_preserved(loaded, config)
     context = keep_words(loaded, start) if config.prune_tools_for_llm else loaded
     _log("load", entries, context, len(loaded) - start)
-    return context
+    return message_format.write(context)
 
 
-def preserved_from(entries: Sequence[ConversationEntry], config: RetentionConfig) -> int:
+def find_preserved(entries: Sequence[ConversationEntry], config: RetentionConfig) -> int:
     """Return the position of the first entry whose tool details are kept.
 
     Without `preserve_tools_for_latest_turns` that is where the turn still being answered starts,
     because a model cannot continue an exchange whose calls were taken away.
     """
-    return start_of_turns(entries, _preserved_turns(config))
+    turns = config.preserve_turns if config.preserve_tools_for_latest_turns else 0
+    return start_of_turns(entries, turns)
 
 
 class Retention:
     """Applies retention to one stored conversation, when a turn grows old.
 
     Turns that were missed, in an outage for instance, show when the record is read, and are dealt
-    with when the next message is added.
-
-    The `config` None keeps everything, and so does `shadow`. `store` names the kind of store for
-    the log, `edits_store` says that the store may be edited or rewritten.
+    with when the next message is added. The `config` None keeps everything. A store that cannot be
+    edited (`edits_store` False) keeps everything as well, and a warning names the kind of `store`.
     """
 
     def __init__(
@@ -79,18 +82,15 @@ class Retention:
         message_format: MessageFormat,
         config: RetentionConfig | None,
         *,
-        store: str,
+        store: object,
         edits_store: bool,
-        shadow: bool = False,
     ) -> None:
-        self._format = message_format
-        self._config = config or RetentionConfig()
-        self._is_on = config is not None and not shadow
-        trims = self._is_on and self._config.persist_tool_invocations != "full"
+        self._format, self._config = message_format, config
+        trims = config is not None and config.persist_tool_invocations != "full"
         self._edits_store = trims and edits_store
         self._is_due = False
         if trims and not edits_store:
-            _warn_once(store)
+            _warn_once(type(store).__name__)
 
     def add(self, buffer: WriteBehind[Any], messages: Sequence[Any]) -> Steps[None]:
         """Add messages to a store, and have it keep of older turns what it should."""
@@ -102,28 +102,25 @@ class Retention:
 
     def context(self, messages: list[Any]) -> list[Any]:
         """Return the messages of a record that are handed on towards the model."""
-        if not self._is_on or not messages:
+        if self._config is None or not messages:
             return messages
-        entries = read_entries(messages, self._format)
-        retained = apply_retention(entries, self._config)
-        self._is_due = self._edits_store and retained != entries
-        return self._format.write(build_context(retained, self._config))
+        retained = self._reduce(messages)
+        self._is_due = self._edits_store and retained is not None
+        return build_context(messages if retained is None else retained, self._config)
 
     def _reduce(self, stored: Sequence[Any]) -> list[Any] | None:
         """Return what a store keeps of its messages, or None when that is all of them."""
+        assert self._config is not None
         entries = read_entries(stored, self._format)
         retained = apply_retention(entries, self._config)
         return self._format.write(retained) if retained != entries else None
 
     def _ages_turn(self, messages: Sequence[Any]) -> bool:
-        """Whether a turn grows old when these messages are added."""
+        """Whether a turn may grow old when these messages are added."""
+        assert self._config is not None
         entries = read_entries(messages, self._format)
-        is_over = not _preserved_turns(self._config) and bool(entries) and is_answered(entries)
+        is_over = find_preserved(entries, self._config) > 0
         return is_over or any(entry.is_real_user for entry in entries)
-
-
-def _preserved_turns(config: RetentionConfig) -> int:
-    return config.preserve_turns if config.preserve_tools_for_latest_turns else 0
 
 
 def _load_latest(

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from inspect import isawaitable, iscoroutine
 from typing import Any, Literal, NamedTuple
 from uuid import UUID, uuid4
@@ -13,7 +14,7 @@ from uuid import UUID, uuid4
 from history_curator.curator import Curator
 from history_curator.entries import ConversationEntry, ToolCall
 from history_curator.errors import ConfigurationError, ConversionError, a_type
-from history_curator.formats import parse_json, provider_message_to_entry
+from history_curator.formats import parse_json, read_entries
 from history_curator.managers import HistoryManager
 from history_curator.record.session import HistorySession, get_evaluation_history
 from history_curator.run_steps import Call, Steps, run_async, run_sync
@@ -22,10 +23,10 @@ _FIELDS = ("role", "content", "tool_calls", "name", "refusal", "reasoning_conten
 
 
 class Outcome(NamedTuple):
-    """The text of a tool result, and whether the tool failed."""
+    """The text of a tool result, and whether the tool worked."""
 
     text: str
-    failed: bool = False
+    status: Literal["success", "error"] = "success"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class ConversationRunner:
         history_manager: a `Curator`, or a manager to put in one; None sends everything.
         session: where to record; a new one by default.
         max_steps: the most model calls of one run.
+        evaluation_id: names the entries of the first run; each later run gets a new one.
 
     Examples:
         >>> def call_provider(messages, tools):
@@ -76,6 +78,7 @@ class ConversationRunner:
     history_manager: Curator | HistoryManager | None = None
     session: HistorySession = field(default_factory=HistorySession)
     max_steps: int = 20
+    evaluation_id: UUID = field(default_factory=uuid4)
 
     def __post_init__(self) -> None:
         if self.max_steps < 1:
@@ -94,91 +97,81 @@ class ConversationRunner:
         return await run_async(self._run_steps(messages))
 
     def _run_steps(self, given: str | Sequence[Any]) -> Steps[RunResult]:
-        evaluation = uuid4()
+        if get_evaluation_history(self.session, self.evaluation_id):
+            self.evaluation_id = uuid4()
+        record = partial(self.session.record, evaluation_id=self.evaluation_id)
         conversation = list(self.session.messages)
         added = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
-        if added:
-            self.session.record(added, evaluation_id=evaluation)
-        conversation.extend(added)
-        for step in range(1, self.max_steps + 1):
+        record(added)
+        conversation += added
+        content: str | None = None
+        stopped: Literal["answer", "max_steps"] = "max_steps"
+        steps = 0
+        while steps < self.max_steps:
+            steps += 1
             view = list(conversation)
             if self._curator is not None:
                 curate, acurate = self._curator.curate, self._curator.acurate
                 options = {"tools": self.tool_specs, "session": self.session}
                 view = (yield Call(curate, acurate, (conversation,), options)).messages
-            response = yield Call(self._ask, self.call_provider, (view, self.tool_specs))
+            response = yield _call_either_way(self.call_provider, view, self.tool_specs)
             message = assistant_message(response)
+            (answer,) = record([message])
             conversation.append(message)
-            answer = self.session.append(message, evaluation_id=evaluation)
-            calls = answer.tool_calls
-            if not calls:
-                recorded = get_evaluation_history(self.session, evaluation)
-                return RunResult(answer.content, conversation, recorded, step, "answer")
-            outcomes = yield Call(self._use_tools, self._ause_tools, (calls,))
-            results = result_messages(message, calls, outcomes)
-            conversation.extend(results)
-            self._record_results(results, outcomes, evaluation)
-        recorded = get_evaluation_history(self.session, evaluation)
-        return RunResult(None, conversation, recorded, self.max_steps, "max_steps")
-
-    def _record_results(
-        self, results: Sequence[Any], outcomes: Sequence[Outcome], evaluation: UUID
-    ) -> None:
-        if len(results) != len(outcomes):  # blocks of one message say themselves what failed
-            self.session.record(results, evaluation_id=evaluation)
-            return
-        pairs = zip(map(provider_message_to_entry, results), outcomes, strict=True)
-        entries = [
-            replace(entry, status="error" if outcome.failed else "success")
-            for entry, outcome in pairs
-        ]
-        self.session.record(entries, evaluation_id=evaluation)
-
-    def _ask(self, *arguments: Any) -> Any:
-        return _require_sync(self.call_provider(*arguments), "call_provider")
+            if not answer.tool_calls:
+                content, stopped = answer.content, "answer"
+                break
+            outcomes = yield Call(self._use_tools, self._ause_tools, (answer.tool_calls,))
+            results = result_messages(message, answer.tool_calls, outcomes)
+            pairs = zip(read_entries(results), outcomes, strict=True)
+            record([replace(entry, status=outcome.status) for entry, outcome in pairs])
+            conversation += results
+        recorded = get_evaluation_history(self.session, self.evaluation_id)
+        return RunResult(content, conversation, recorded, steps, stopped)
 
     def _use_tools(self, calls: Sequence[ToolCall]) -> list[Outcome]:
-        return list(map(self._use_tool, calls))
-
-    def _use_tool(self, call: ToolCall) -> Outcome:
-        try:
-            returned = self._invoke(call)
-        except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
-            return _describe_failure(error)
-        return _read_result(_require_sync(returned, f"tools[{call.name!r}]"))
+        return [run_sync(self._use_tool(call)) for call in calls]
 
     async def _ause_tools(self, calls: Sequence[ToolCall]) -> list[Outcome]:
-        return await asyncio.gather(*map(self._ause_tool, calls))
+        return await asyncio.gather(*(run_async(self._use_tool(call)) for call in calls))
 
-    async def _ause_tool(self, call: ToolCall) -> Outcome:
+    def _use_tool(self, call: ToolCall) -> Steps[Outcome]:
         try:
-            returned = self._invoke(call)
-            return _read_result(await returned if isawaitable(returned) else returned)
-        except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
-            return _describe_failure(error)
-
-    def _invoke(self, call: ToolCall) -> Any:
-        tool = self.tools.get(call.name)
-        if tool is None:
-            known = ", ".join(self.tools) or "none"
-            raise LookupError(f"unknown tool {call.name!r}; available: {known}")
-        try:
+            if call.name not in self.tools:
+                known = ", ".join(self.tools) or "none"
+                raise LookupError(f"unknown tool {call.name!r}; available: {known}")
             arguments = parse_json(call.arguments or "{}")
-        except ValueError as error:
-            raise ValueError(f"arguments are not JSON ({error})") from error
-        if not isinstance(arguments, dict):
-            raise TypeError("arguments must be a JSON object")
-        return tool(**arguments)
+            text = yield _call_either_way(self.tools[call.name], **arguments)
+            if not isinstance(text, str):
+                text = json.dumps(text, ensure_ascii=False, default=str)
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
+            return Outcome(f"Error: {type(error).__name__}: {error}", "error")
+        return Outcome(text)
+
+
+def _call_either_way(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call:
+    """Return a call that sync code makes as well, unless the function turns out to be async."""
+
+    def call_sync(*args: Any, **kwargs: Any) -> Any:
+        returned = function(*args, **kwargs)
+        if isawaitable(returned):
+            if iscoroutine(returned):
+                returned.close()
+            name = getattr(function, "__name__", "call_provider")
+            raise ConfigurationError(f"{name} is async. Fix: use `await runner.arun(…)`.")
+        return returned
+
+    return Call(call_sync, function, args, kwargs)
 
 
 def assistant_message(response: Any) -> dict[str, Any]:
     """Return the assistant message: of a dict, or of a response of OpenAI's or Anthropic's client."""
-    data = _as_plain(response)
-    if isinstance(data, str):
-        return {"role": "assistant", "content": data}
+    dump = getattr(response, "model_dump", None)
+    data = dump(exclude_none=True) if callable(dump) else response
     if isinstance(data, Mapping) and data.get("choices"):
-        data = _as_plain(data["choices"][0])
-        data = _as_plain(data.get("message")) if isinstance(data, Mapping) else None
+        data = data["choices"][0].get("message")
     if not isinstance(data, Mapping) or data.get("role") != "assistant":
         raise ConversionError(
             f"call_provider returned {a_type(response)} without an assistant message.",
@@ -186,7 +179,7 @@ def assistant_message(response: Any) -> dict[str, Any]:
         )
     if "stop_reason" in data:  # a whole Anthropic response, not only its message
         return {"role": "assistant", "content": data.get("content")}
-    if isinstance(response, dict) and data is response:
+    if data is response and isinstance(response, dict):
         return response
     always = ("role", "content")
     return {name: data[name] for name in _FIELDS if name in data and (data[name] or name in always)}
@@ -197,44 +190,19 @@ def result_messages(
 ) -> list[dict[str, Any]]:
     """Return tool results as messages: one each, or one of blocks for a call in blocks."""
     content = message.get("content")
-    has_blocks = isinstance(content, list) and any(
-        isinstance(block, Mapping) and block.get("type") == "tool_use" for block in content
-    )
-    results: list[dict[str, Any]] = []
-    for call, outcome in zip(calls, outcomes, strict=True):
-        if has_blocks:
-            block = {"type": "tool_result", "tool_use_id": call.id, "content": outcome.text}
-            results.append({**block, "is_error": True} if outcome.failed else block)
-        else:
-            result = {"role": "tool", "tool_call_id": call.id, "name": call.name}
-            results.append({**result, "content": outcome.text})
-    return [{"role": "user", "content": results}] if has_blocks else results
-
-
-def _as_plain(value: Any) -> Any:
-    """Return a client's object as dicts and lists."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return dump(exclude_none=True)
-    if isinstance(value, list):
-        return list(map(_as_plain, value))
-    if isinstance(value, Mapping) or not hasattr(value, "__dict__"):
-        return value
-    return {name: _as_plain(item) for name, item in vars(value).items()}
-
-
-def _read_result(returned: Any) -> Outcome:
-    is_text = isinstance(returned, str)
-    return Outcome(returned if is_text else json.dumps(returned, ensure_ascii=False, default=str))
-
-
-def _describe_failure(error: Exception) -> Outcome:
-    return Outcome(f"Error: {type(error).__name__}: {error}", failed=True)
-
-
-def _require_sync(returned: Any, name: str) -> Any:
-    if isawaitable(returned):
-        if iscoroutine(returned):
-            returned.close()
-        raise ConfigurationError(f"{name} is async. Fix: use `await runner.arun(…)`.")
-    return returned
+    pairs = list(zip(calls, outcomes, strict=True))
+    if isinstance(content, list) and any(block.get("type") == "tool_use" for block in content):
+        blocks = [
+            {
+                "type": "tool_result",
+                "tool_use_id": call.id,
+                "content": outcome.text,
+                **({"is_error": True} if outcome.status == "error" else {}),
+            }
+            for call, outcome in pairs
+        ]
+        return [{"role": "user", "content": blocks}]
+    return [
+        {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": outcome.text}
+        for call, outcome in pairs
+    ]

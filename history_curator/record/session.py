@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 from history_curator.entries import ConversationEntry
 from history_curator.entry_json import decode_value, encode_value, entry_from_dict, entry_to_dict
-from history_curator.errors import ConfigurationError, ConversionError, a_type
+from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.events import ConversationRecorded, EventBus
 from history_curator.formats import (
     DictFormat,
@@ -30,8 +30,6 @@ K = TypeVar("K")
 
 Reducer = Callable[..., Sequence[Any]]
 """Called as ``reducer(slice, event, context=…)``; returns the new slice."""
-
-_BROKEN = (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError)
 
 
 class ReducerContext(NamedTuple):
@@ -133,59 +131,43 @@ class HistorySession:
         branch._restore(shared[: position_of(at, len(shared))])
         return branch
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the session as JSON data, each message once."""
+    def to_json(self) -> str:
+        """Return the session as JSON, each message once."""
         messages: list[Any] = []
         indexes: dict[int, int] = {}
         items = []
         for entry in self.entries:
             item = encode_value(entry_to_dict(entry))
             source = entry.source
-            if source is not None and id(source) not in indexes:
-                dumped = _dump_message(source)
-                if dumped is not None:
-                    indexes[id(source)] = len(messages)
-                    messages.append(dumped)
+            if id(source) not in indexes and (dumped := _dump_message(source)):
+                indexes[id(source)] = len(messages)
+                messages.append(dumped)
             if id(source) in indexes:
                 item["message"] = indexes[id(source)]
                 item["part"] = entry.span[0] if entry.span else 0
-                if entry.original is not None:
-                    item["edited"] = True
+                item["edited"] = entry.original is not None
             items.append(item)
-        names = ("session_id", "evaluation_id", "parent_id")
-        ids = {name: value and str(value) for name in names for value in [getattr(self, name)]}
-        return {**ids, "messages": messages, "entries": items}
-
-    def to_json(self) -> str:
-        """Return the session as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, default=str)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], *, bus: EventBus | None = None) -> HistorySession:
-        """Return the session that `to_dict` wrote, or raise a `ConversionError`."""
-        try:
-            ids = {name: UUID(data[name]) for name in ("session_id", "evaluation_id")}
-            session = cls(**ids, bus=bus)
-            session.parent_id = UUID(data["parent_id"]) if data.get("parent_id") else None
-            sources = [_load_message(message) for message in data.get("messages") or ()]
-            common = _common_format(sources)
-            session._restore([_load_entry(item, sources, common) for item in data["entries"]])
-        except ConversionError:
-            raise
-        except _BROKEN as error:
-            problem = f"not a session as written by to_dict ({type(error).__name__})."
-            raise ConversionError(problem, fix="pass the data unchanged.") from error
-        return session
+        ids = {name: getattr(self, name) for name in ("session_id", "evaluation_id", "parent_id")}
+        data = {**ids, "messages": messages, "entries": items}
+        return json.dumps(data, ensure_ascii=False, default=str)
 
     @classmethod
     def from_json(cls, text: str, *, bus: EventBus | None = None) -> HistorySession:
         """Return the session that `to_json` wrote, or raise a `ConversionError`."""
         try:
             data = parse_json(text)
-        except ValueError as error:
-            fix = "pass the text that to_json returned."
-            raise ConversionError(f"not JSON ({error}).", fix=fix) from error
-        return cls.from_dict(data, bus=bus)
+            ids = {name: UUID(data[name]) for name in ("session_id", "evaluation_id")}
+            session = cls(**ids, bus=bus)
+            session.parent_id = UUID(data["parent_id"]) if data["parent_id"] else None
+            sources = list(map(_load_message, data["messages"]))
+            common = _common_format(sources)
+            session._restore([_load_entry(item, sources, common) for item in data["entries"]])
+        except ConversionError:
+            raise
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+            problem = f"not a session as written by to_json ({type(error).__name__})."
+            raise ConversionError(problem, fix="pass the text unchanged.") from error
+        return session
 
     def _read(self, messages: Sequence[Any]) -> list[ConversationEntry]:
         return read_entries(messages, find_format(messages), start=len(self._entries))
@@ -229,8 +211,6 @@ def position_of(at: int | None, count: int) -> int:
     """Return how many of `count` messages a branch shares; negative counts from the end."""
     if at is None:
         return count
-    if not isinstance(at, int) or isinstance(at, bool):
-        raise ConfigurationError(f"at: is {a_type(at)}. Fix: pass a number of messages.")
     if not -count <= at <= count:
         raise ConfigurationError(
             f"at: {at} is outside this conversation of {count}. Fix: pass {-count} to {count}."
@@ -280,34 +260,25 @@ def _common_format(sources: Sequence[Any]) -> MessageFormat | None:
 
 
 def _dump_message(source: Any) -> dict[str, Any] | None:
-    if isinstance(source, MessageGroup):
-        return {"format": "gathered", "data": encode_value(list(source))}
-    if isinstance(source, Mapping):
-        return {"format": "dicts", "data": encode_value(dict(source))}
+    if isinstance(source, (Mapping, MessageGroup)):
+        return {"format": "dicts", "data": encode_value(source)}
     adapter = adapter_of(source)
-    if adapter is None:
-        return None
-    return {"format": _package_of(adapter), "data": adapter.load().to_json(source)}
+    return adapter and {"format": adapter.name, "data": adapter.load().to_json(source)}
 
 
 def _load_message(message: Mapping[str, Any]) -> Any:
     kind, data = message["format"], message["data"]
     if kind == "dicts":
-        return decode_value(data)
-    if kind == "gathered":
-        return MessageGroup(map(decode_value, data))
+        data = decode_value(data)
+        return MessageGroup(data) if isinstance(data, list) else data
     try:
-        adapter = next(one for one in adapters().values() if _package_of(one) == kind).load()
-    except (StopIteration, ImportError) as error:
+        adapter = adapters()[kind].load()
+    except (KeyError, ImportError) as error:
         raise ConversionError(
             f"the session was recorded with {kind!r}, which is not installed.",
-            fix="install the extra it belongs to, and pass the data unchanged.",
+            fix="install the extra it belongs to, and pass the text unchanged.",
         ) from error
     return adapter.from_json(data)
-
-
-def _package_of(adapter: Any) -> str:
-    return str(adapter.module).partition(".")[0]
 
 
 def _load_entry(
@@ -319,12 +290,9 @@ def _load_entry(
         return entry
     source = sources[item["message"]]
     reader = common or _common_format([source]) or DictFormat()
-    entries = reader.read(source, entry.sequence)
-    if item["part"] >= len(entries):
-        return entry
-    recorded = entries[item["part"]]
+    recorded = reader.read(source, entry.sequence)[item["part"]]
     entry = replace(entry, source=source, span=recorded.span)
-    if item.get("edited"):
+    if item["edited"]:
         return replace(entry, original=recorded)
     fields = ("tool_calls", "parts", "reasoning")  # what a provider keeps beside calls is not JSON
     return replace(entry, **{name: getattr(recorded, name) for name in fields})

@@ -207,8 +207,6 @@ class TestFork:
         [
             (4, "outside this conversation of 3.*Fix: pass -3 to 3"),
             (-4, "outside this conversation of 3"),
-            ("x", "at: is a str"),
-            (True, "at: is a bool"),
         ],
     )
     def test_at_no_place_is_refused(self, at: Any, problem: str) -> None:
