@@ -40,15 +40,12 @@ class Budget:
 
     `max_tokens` is the most a request may hold, messages and tool schemas; `limit` is what the model
     states, `output` what is left for the answer, and `source` says in words which numbers were used.
-    `tools` are the schemas bound to the model, which count towards `max_tokens`.
     """
 
     max_tokens: int
     limit: int
     output: int
     source: str
-    tools: tuple[dict[str, Any], ...] = ()
-    counter: str = "o200k_base"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +136,7 @@ def share_of(budget: Budget, share: float) -> Budget:
     if tokens > budget.max_tokens:
         return budget
     source = f"{share:g} of {budget.limit} = {tokens}"
-    return Budget(tokens, budget.limit, budget.output, source, budget.tools, budget.counter)
+    return Budget(tokens, budget.limit, budget.output, source)
 
 
 # The settings of a curator.

@@ -20,15 +20,13 @@ except ModuleNotFoundError as error:
 
 from history_curator.integrations import Budget
 from langchain_history_curator.chat_history import ChatHistoryBranches, CuratedChatMessageHistory
-from langchain_history_curator.graph import model_node, pre_model_hook
 from langchain_history_curator.messages import LangChainFormat, pin
 from langchain_history_curator.models import budget_for_model
-from langchain_history_curator.runnable import HistoryCurator, StoredSummaries
+from langchain_history_curator.runnable import HistoryCurator, model_node, pre_model_hook
 from langchain_history_curator.tools_and_events import (
     EVENT_NAME,
     fold_back,
     handoff_view,
-    mark_cache,
     recall_tool,
 )
 
@@ -43,11 +41,9 @@ __all__ = [
     "HistoryCurator",
     "HistoryCuratorMiddleware",
     "LangChainFormat",
-    "StoredSummaries",
     "budget_for_model",
     "fold_back",
     "handoff_view",
-    "mark_cache",
     "model_node",
     "pin",
     "pre_model_hook",

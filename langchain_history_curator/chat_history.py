@@ -20,21 +20,15 @@ from history_curator.record.prune import prune_connection
 from history_curator.record.retention import Retention
 from history_curator.run_steps import run_async, run_sync
 from langchain_history_curator.messages import FORMAT, from_json, to_json, without_removed
-from langchain_history_curator.models import (
-    LastingOptions,
-    budget_arguments,
-    build_curator,
-    refuse_fraction,
-)
+from langchain_history_curator.models import budget_arguments, build_curator, refuse_fraction
 
 
-class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
+class CuratedChatMessageHistory(BaseChatMessageHistory):
     """Wraps a chat history: `messages` is the view, `record` is everything.
 
     Adding a message stores it, reading `messages` curates the stored ones. While the store is down
     the conversation goes on from memory, and the new messages reach the store when it is back. A
     message without an id is stored as a copy with one, so that it is neither lost nor stored twice.
-    Fields of a message that langchain-redis drops (calls, ids, names) are put back on reading.
 
     With a `RetentionConfig` older turns are shown as it says. They are stored so as well where rows
     can be edited in place (``SQLChatMessageHistory``); other stores keep everything, unless `rewrite`
@@ -79,16 +73,16 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
         self.max_tokens = max_tokens
         self.reserve = reserve
         self.retention = retention
-        self.rewrite = rewrite
-        self.curator = build_curator(managers, None, options, name=name, owner=type(self).__name__)
+        self.curator = build_curator(type(self).__name__, managers, options, name=name)
         is_shadow = self.curator.mode == "shadow"
-        in_place = _has_rows(store)
+        editors = {} if retention is None else _row_editors(store, retention)
         self._retention = Retention(
             FORMAT,
             None if is_shadow else retention,
             store=store,
-            edits_store=in_place or rewrite,
+            edits_store=bool(editors) or rewrite,
         )
+        # langchain-redis stores content, kind and ``additional_kwargs`` of a message alone.
         is_redis = any(cls.__module__.startswith("langchain_redis") for cls in type(store).__mro__)
         pack, unpack = (_pack, _unpack) if is_redis else (list, list)
 
@@ -104,12 +98,11 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
             aload=aload if is_async else None,
             aappend=(lambda messages: store.aadd_messages(pack(messages))) if is_async else None,
             aclear=store.aclear if is_async else None,
-            **(_row_editors(store, retention) if retention is not None and in_place else {}),
+            **editors,
             stamp=(lambda message: message) if is_shadow else _with_id,
             key=attrgetter("id"),
             name=f"{name} ({type(store).__name__})",
         )
-        self._is_built = True
 
     @classmethod
     def from_config(
@@ -120,10 +113,7 @@ class CuratedChatMessageHistory(LastingOptions, BaseChatMessageHistory):
         objects: Mapping[str, Any] | None = None,
         **overrides: Any,
     ) -> Self:
-        """Wrap a store as a `CuratorConfig`, a mapping, or a YAML or TOML file says.
-
-        `objects` are what ``"@name"`` options stand for; `overrides` win over the configuration.
-        """
+        """Wrap a store as a `CuratorConfig`, a mapping, or a YAML or TOML file says."""
         settings = load_settings(config, objects, overrides)
         settings.setdefault("retention", CuratorConfig.load(config).retention)
         return cls(store, *settings.pop("managers", ()), **settings)
@@ -235,61 +225,42 @@ class ChatHistoryBranches(Branches[CuratedChatMessageHistory]):
         )
 
 
-# Stores that can do more, and stores that can do less: rows of a SQL store can be edited in place,
-# and langchain-redis stores content, kind and ``additional_kwargs`` of a message alone.
-
-_PACKED = "history_curator_message"
-
-
-def _has_rows(store: Any) -> bool:
-    """Whether a store has the tables of ``SQLChatMessageHistory``, so that rows can be edited."""
-    table = getattr(getattr(store, "sql_model_class", None), "__table__", None)
-    if table is None or not any(_engines_of(store)):
-        return False
-    columns = {column.name for column in table.columns}
-    has_session = getattr(store, "session_id_field_name", "session_id") == "session_id"
-    return has_session and columns >= {"id", "message", "session_id"}
-
-
-def _engines_of(store: Any) -> tuple[Any, Any]:
-    return getattr(store, "engine", None), getattr(store, "async_engine", None)
-
-
 def _row_editors(store: Any, retention: RetentionConfig) -> dict[str, Any]:
-    """Return the functions that apply retention to the rows of a store, for sync and async code.
+    """Return the functions that apply retention to the rows of ``SQLChatMessageHistory``.
 
-    Each returns whether anything changed.
+    Each returns whether anything changed. There are none for other stores and other tables.
     """
-    engine, async_engine = _engines_of(store)
-    table, session = store.sql_model_class.__table__, store.session_id
+    table = getattr(getattr(store, "sql_model_class", None), "__table__", None)
+    engine, async_engine = getattr(store, "engine", None), getattr(store, "async_engine", None)
+    columns = set() if table is None else {column.name for column in table.columns}
+    if not (engine or async_engine) or not columns >= {"id", "message", "session_id"}:
+        return {}
+    if getattr(store, "session_id_field_name", "session_id") != "session_id":
+        return {}
 
     def edit() -> bool:
         with engine.begin() as connection:
-            return prune_connection(connection, table, session, retention)
+            return prune_connection(connection, table, store.session_id, retention)
 
     async def aedit() -> bool:
+        arguments = (prune_connection, table, store.session_id, retention)
         async with async_engine.begin() as connection:
-            changed: bool = await connection.run_sync(prune_connection, table, session, retention)
+            changed: bool = await connection.run_sync(*arguments)
         return changed
 
     return {"edit": edit if engine else None, "aedit": aedit if async_engine else None}
 
 
+_PACKED = "history_curator_message"
+
+
 def _pack(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return copies that carry in ``additional_kwargs`` the fields the store would drop."""
-    return [
-        one.model_copy(
-            update={"additional_kwargs": {_PACKED: to_json(one.model_copy(update={"content": ""}))}}
-        )
-        for one in messages
-    ]
+    """Return copies that carry the whole message in ``additional_kwargs``."""
+    packed = [{"additional_kwargs": {_PACKED: to_json(one)}} for one in messages]
+    return [one.model_copy(update=each) for one, each in zip(messages, packed, strict=True)]
 
 
 def _unpack(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return messages as they were before they were packed; others as they are."""
-    return [
-        from_json(one.additional_kwargs[_PACKED]).model_copy(update={"content": one.content})
-        if _PACKED in one.additional_kwargs
-        else one
-        for one in messages
-    ]
+    packed = [one.additional_kwargs.get(_PACKED) for one in messages]
+    return [from_json(each) if each else one for one, each in zip(messages, packed, strict=True)]

@@ -24,27 +24,27 @@ from langchain_core.messages import (
 )
 
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.errors import ConversionError, a_type, name_value
+from history_curator.errors import ConversionError, a_type
 from history_curator.formats import (
     ROLES,
     DictFormat,
     copy_value,
     count_untouched,
     freeze,
-    parse_object,
     update_text,
     write_part,
 )
 from history_curator.formats.blocks import entry_fields
 from langchain_history_curator.blocks import (
+    ITEM_KEYS,
+    CallsById,
     free_items,
-    free_items_beside,
     is_item,
     kind_of,
     read_calls,
     read_reasoning_beside,
     read_slots,
-    write_calls,
+    write_beside,
     write_content,
     write_rows,
 )
@@ -53,16 +53,16 @@ _USER, _SYSTEM = MessageRole.USER, MessageRole.SYSTEM
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 
 Entries = tuple[ConversationEntry, ...]
+_DICTS = DictFormat()
 
 
 class LangChainFormat:
     """Reads `BaseMessage` objects, and everything that LangChain takes in their place.
 
     An untouched message comes back as the same object. A touched one keeps its id, name, metadata,
-    usage, artifact and every other content block; a changed tool call is changed in ``tool_calls``,
-    ``additional_kwargs`` and the content blocks alike. Dicts (OpenAI or Anthropic style),
-    ``("human", "hi")`` tuples and strings come back as messages. A `RemoveMessage` is an
-    instruction and reads as nothing; `without_removed` carries it out.
+    usage and every other content block; its calls are changed wherever it lists them. Dicts (OpenAI
+    or Anthropic style), ``("human", "hi")`` tuples and strings come back as messages. A
+    `RemoveMessage` is an instruction and reads as nothing; `without_removed` carries it out.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -75,14 +75,14 @@ class LangChainFormat:
     name = "langchain"
 
     def __init__(self) -> None:
-        self._dicts = DictFormat()
         self._readers: dict[type, Callable[[Any, int], Entries]] = {}
 
     def read(self, message: Any, index: int) -> Entries:
         """Return the entries of one message."""
         reader = self._readers.get(message.__class__)
         if reader is None:
-            reader = self._readers[message.__class__] = self._find_reader(message, index)
+            found = (reader for kind, reader in _READERS if isinstance(message, kind))
+            reader = self._readers[message.__class__] = next(found, self._read_other)
         return reader(message, index)
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[BaseMessage]:
@@ -123,32 +123,19 @@ class LangChainFormat:
         object.__setattr__(copy, "__pydantic_extra__", copy_value(message.__pydantic_extra__))
         return copy
 
-    def _find_reader(self, message: Any, index: int) -> Callable[[Any, int], Entries]:
-        for kind, reader in _READERS:
-            if isinstance(message, kind):
-                return reader
-        if isinstance(message, (str, tuple, list)):
-            return self._read_as_message
-        if isinstance(message, dict):
-            return lambda one, at: (
-                self._dicts.read(one, at) if "role" in one else self._read_as_message(one, at)
-            )
-        raise ConversionError(
-            f"{a_type(message)} is not a message.",
-            index=index,
-            fix="pass BaseMessage objects, dicts with a role, ('human', 'hi') tuples or strings.",
-        )
-
-    def _read_as_message(self, message: Any, index: int) -> Entries:
+    def _read_other(self, message: Any, index: int) -> Entries:
+        """Read a dict, a tuple or a text."""
+        if isinstance(message, dict) and "role" in message:
+            return _DICTS.read(message, index)
         converted = None
         with suppress(Exception):  # its text quotes the message, so ours does not chain it
             converted = _convert(message)
         if converted is None:
             raise ConversionError(
-                f"{_describe(message)} is not a message.",
+                f"{a_type(message)} is not a message.",
                 index=index,
                 field="role" if isinstance(message, dict) else None,
-                fix="write a dict with a role, ('human', 'hi'), or just the text.",
+                fix="pass BaseMessage objects, dicts with a role, ('human', 'hi'), or just texts.",
             )
         return tuple(replace(entry, source=message) for entry in self.read(converted, index))
 
@@ -177,17 +164,12 @@ def dump(message: BaseMessage) -> dict[str, Any]:
 
 
 def _convert(given: Any) -> BaseMessage:
-    """Return the message LangChain makes of a string, a tuple or a stored message."""
+    """Return the message LangChain makes of a text, a tuple or a stored message."""
     if isinstance(given, dict) and "data" in given and "type" in given:
         return from_json(given)
+    if not isinstance(given, (str, tuple, list, dict)):
+        raise TypeError(given)
     return convert_to_messages([tuple(given) if isinstance(given, list) else given])[0]
-
-
-def _describe(message: Any) -> str:
-    """Return what was given in the place of a message, without its text."""
-    if isinstance(message, dict):
-        return f"a dict (it has: {', '.join(map(name_value, message)) or 'nothing'})"
-    return a_type(message)
 
 
 def without_removed(messages: Iterable[Any]) -> list[Any]:
@@ -226,16 +208,22 @@ def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     ]
 
 
-# Reading: one function for each class of message.
+# Reading: messages, then the blocks of their content.
 
 
-def _read_plain(role: MessageRole, message: Any, index: int) -> Entries:
+def _read_message(role: MessageRole, message: Any, index: int) -> Entries:
     fields = message.__dict__
-    name, extra = fields["name"], fields["additional_kwargs"]
+    extra, name = fields["additional_kwargs"], fields["name"]
     rest = _read_content(fields["content"], index)
-    if role is _TOOL:
-        rest["tool_name"] = name
-        rest["tool_call_id"], rest["status"] = fields["tool_call_id"], fields["status"]
+    if role is _ASSISTANT:
+        calls = read_calls(fields, rest.pop("tool_calls", None) or ())
+        rest["tool_calls"], rest["name"] = calls, name
+        rest["content"] = rest["content"] or (None if calls else "")
+        if extra and not rest.get("reasoning"):
+            rest["reasoning"] = read_reasoning_beside(extra)
+    elif role is _TOOL:
+        rest["tool_name"], rest["status"] = name, fields.get("status")
+        rest["tool_call_id"] = fields.get("tool_call_id", extra.get("tool_call_id"))
     else:
         rest["name"] = name
     pinned = bool(extra) and bool(extra.get("pinned"))
@@ -245,87 +233,35 @@ def _read_plain(role: MessageRole, message: Any, index: int) -> Entries:
 def _read_content(content: Any, index: int) -> dict[str, Any]:
     if isinstance(content, str):
         return {"content": content}
-    fields = entry_fields(read_slots(content, index))
-    return {"content": fields["content"], "parts": fields["parts"]}
+    return entry_fields(read_slots(content, index))
 
 
 def _read_human(message: Any, index: int) -> Entries:
     content = message.__dict__["content"]
     if isinstance(content, str) or not any(kind_of(block) == "result" for block in content):
-        return _read_plain(_USER, message, index)
+        return _read_message(_USER, message, index)
     # Anthropic's way: results as blocks of a user message, each an entry of its own.
-    runs: list[list[Any]] = []
-    for block in content:
-        if kind_of(block) == "result" or not runs or kind_of(runs[-1][0]) == "result":
-            runs.append([block])
-        else:
-            runs[-1].append(block)
-    entries = []
-    for place, run in enumerate(runs):
-        block, role = run[0], _USER
-        if kind_of(block) == "result":
-            role = _TOOL
-            rest = _read_content(block.get("content", block.get("output")) or "", index)
-            rest["content"] = rest["content"] or ""
-            rest["tool_call_id"] = str(block.get("tool_use_id") or block.get("call_id") or "")
-            rest["status"] = "error" if block.get("is_error") else "success"
-        else:
-            rest = {**_read_content(run, index), "name": message.name}
-        span = (place, len(runs))
-        entries.append(ConversationEntry(role, sequence=index, source=message, span=span, **rest))
-    return tuple(entries)
-
-
-def _read_function(message: Any, index: int) -> Entries:
-    return (
-        ConversationEntry(
-            _TOOL, message.text, sequence=index, source=message, tool_name=message.name
-        ),
-    )
+    entries = _DICTS.read({"role": "user", "content": content, "name": message.name}, index)
+    return tuple(replace(entry, source=message) for entry in entries)
 
 
 def _read_chat(message: ChatMessage, index: int) -> Entries:
     # A role of some model's own, such as Granite's "control", is something the model is told.
-    role = {**ROLES, "model": _ASSISTANT}.get(message.role.lower(), _USER)
-    rest = _read_content(message.content, index)
-    rest["content"] = rest["content"] or ""
-    if role is _TOOL:
-        rest["tool_call_id"] = message.additional_kwargs.get("tool_call_id")
-        rest["tool_name"] = message.name
-    else:
-        spoken = message.role.lower()
-        rest["name"] = message.name or ("orchestrator" if spoken == "orchestrator" else None)
-    return (ConversationEntry(role, sequence=index, source=message, **rest),)
-
-
-def _read_ai(message: Any, index: int) -> Entries:
-    fields = message.__dict__
-    content, extra = fields["content"], fields["additional_kwargs"]
-    if isinstance(content, str):
-        rest: dict[str, Any] = {"content": content}
-    else:
-        rest = entry_fields(read_slots(content, index))
-    if fields["tool_calls"] or fields["invalid_tool_calls"] or extra or rest.get("tool_calls"):
-        rest["tool_calls"] = read_calls(fields, rest.get("tool_calls") or ())
-        if extra and not rest.get("reasoning"):
-            rest["reasoning"] = read_reasoning_beside(extra)
-    rest["content"] = rest["content"] or (None if rest.get("tool_calls") else "")
-    pinned = bool(extra) and bool(extra.get("pinned"))
-    name = fields["name"]
-    return (
-        ConversationEntry(
-            _ASSISTANT, sequence=index, source=message, name=name, pinned=pinned, **rest
-        ),
-    )
+    spoken = message.role.lower()
+    role = {**ROLES, "model": _ASSISTANT}.get(spoken, _USER)
+    if role is _ASSISTANT:
+        name = message.name or ("orchestrator" if spoken == "orchestrator" else None)
+        return (ConversationEntry(role, message.text, sequence=index, source=message, name=name),)
+    return _read_message(role, message, index)
 
 
 _READERS: tuple[tuple[type, Callable[[Any, int], Entries]], ...] = (
-    (AIMessage, _read_ai),
-    (ToolMessage, partial(_read_plain, _TOOL)),
+    (AIMessage, partial(_read_message, _ASSISTANT)),
+    (ToolMessage, partial(_read_message, _TOOL)),
     (HumanMessage, _read_human),
-    (SystemMessage, partial(_read_plain, _SYSTEM)),
+    (SystemMessage, partial(_read_message, _SYSTEM)),
     (RemoveMessage, lambda _message, _index: ()),
-    (FunctionMessage, _read_function),
+    (FunctionMessage, partial(_read_message, _TOOL)),
     (ChatMessage, _read_chat),
     (ConversationEntry, lambda entry, _index: (entry,)),
 )
@@ -375,12 +311,10 @@ def _adopt(entry: ConversationEntry) -> BaseMessage:
         return _build(entry)
     if not isinstance(source, dict) or "role" not in source:
         return _convert(source)
-    content, rows = source.get("content"), source.get("tool_calls")
+    content = source.get("content")
     extra = {key: value for key, value in source.items() if key not in _READ_KEYS}
     if source["role"] == "developer":
         extra["__openai_role__"] = "developer"
-    if rows and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-        extra["tool_calls"] = rows
     message = _build(entry, content if isinstance(content, (str, list)) else None, extra)
     if isinstance(source.get("id"), str):
         message.id = source["id"]
@@ -389,17 +323,14 @@ def _adopt(entry: ConversationEntry) -> BaseMessage:
 
 def _rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
     """Return a copy of a message that says what the entry now says, and keeps everything else."""
-    update: dict[str, Any] = {}
     if isinstance(message, FunctionMessage):
-        new = _build(entry, extra=message.additional_kwargs)
-        return new.model_copy(
-            update={"id": message.id, "response_metadata": message.response_metadata}
-        )
+        return _build(entry, extra=message.additional_kwargs)
+    update: dict[str, Any] = {}
     if isinstance(message, ToolMessage):
         update = {"tool_call_id": entry.tool_call_id or "", "name": entry.tool_name}
         update["status"] = entry.status or message.status
-        if message.artifact is not None and _is_without_result(entry):
-            update["artifact"] = None
+        if entry.action == "cleared":
+            update["artifact"] = None  # it holds the result again
     elif entry.name != entry.root.name:  # a ChatMessage may be read under another name
         update["name"] = entry.name
     if isinstance(message, AIMessage):
@@ -410,19 +341,23 @@ def _rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
 
 
 def _rewrite_answer(message: AIMessage, entry: ConversationEntry) -> dict[str, Any]:
-    before = entry.root
-    fields, calls = write_calls(message, before.tool_calls or (), entry.tool_calls or ())
-    fields["content"] = write_content(message.content, entry, calls)
-    if len(entry.reasoning or ()) < len(before.reasoning or ()):
-        extra = fields.get("additional_kwargs", message.additional_kwargs)
-        fields["additional_kwargs"] = free_items_beside(extra)
+    """Return the changed fields of an answer: its calls, blocks and reasoning."""
+    old, new = entry.root.tool_calls or (), entry.tool_calls or ()
+    by_id: CallsById = {}
+    # By place; where some left, by the ids of those that stay.
+    for before, call in zip(old if len(old) == len(new) else new, new, strict=True):
+        by_id.setdefault(before.id, []).append(call)
+    extra = message.additional_kwargs
+    fields: dict[str, Any] = {"content": write_content(message.content, entry, by_id)}
+    if new != old:
+        fields |= write_rows(new)
+        if getattr(message, "tool_call_chunks", None):
+            fields["tool_call_chunks"] = []
+        extra = write_beside(extra, {call.id for call in old}, by_id)
+    if len(entry.reasoning or ()) < len(entry.root.reasoning or ()):
+        extra = {key: value for key, value in extra.items() if key not in ITEM_KEYS}
+        extra = {key: free_items(value) for key, value in extra.items()}
         fields["content"] = free_items(fields["content"])
         if is_item(message.id):
             fields["id"] = None
-    return fields
-
-
-def _is_without_result(entry: ConversationEntry) -> bool:
-    """Whether retention reduced a result to name and status; its artifact is the result too."""
-    said = parse_object(entry.content or "") if entry.action == "cleared" else None
-    return said is not None and said.keys() == {"name", "status"}
+    return {**fields, "additional_kwargs": extra}

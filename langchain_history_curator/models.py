@@ -5,18 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import count
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseLanguageModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import RunnableParallel, RunnableSequence
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from history_curator.config import OPTIONS, SharedOptions, check_names
+from history_curator.config import SharedOptions, check_names
 from history_curator.curator import Curator
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError, ConversionError, a_type, name_value
@@ -29,33 +28,18 @@ from history_curator.integrations import (
     is_fraction,
     share_of,
 )
-from history_curator.managers import HistoryManager
 from history_curator.tokens import TokenCounter, find_family, get_counter
 from history_curator.tokens.models import provider_for
 from langchain_history_curator.messages import FORMAT, without_removed
 
 
-class NodeOptions(SharedOptions, total=False):
-    """The options of a step of a chain or of a graph."""
+class StepOptions(SharedOptions, total=False):
+    """The options of every step of a chain or of a graph, beside those of its curator."""
 
     tail: Literal["auto", "request", "history"]
     reserve: int
     mark_cache: bool
     name: str | None
-
-
-class StepOptions(NodeOptions, total=False):
-    """The options of `HistoryCurator.for_model`, beside a budget."""
-
-    managers: Sequence[Any] | HistoryManager | None
-    tools: Sequence[Any] | None
-
-
-class HistoryCuratorOptions(StepOptions, total=False):
-    """The options of `HistoryCurator`."""
-
-    max_tokens: int | None
-    budget: str | None
 
 
 def refuse_fraction(owner: str, max_tokens: Any, fix: str) -> None:
@@ -74,37 +58,17 @@ def budget_arguments(max_tokens: int | None, reserve: int) -> dict[str, int | No
     return {"max_tokens": max_tokens - reserve, "reserve": 0}
 
 
-_LASTING = {*OPTIONS, "managers", "retention", "rewrite"} - {"max_tokens", "reserve"}
-
-
-class LastingOptions:
-    """Refuses options set after construction, where setting them would change nothing."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _LASTING and "_is_built" in self.__dict__:
-            raise ConfigurationError(
-                f"{type(self).__name__}: {name} cannot be changed any more. Fix: make another one "
-                f"with {name}=…."
-            )
-        super().__setattr__(name, value)
-
-
 def build_curator(
-    managers: Sequence[Any],
-    max_tokens: int | None,
-    options: SharedOptions,
-    *,
-    name: str,
-    owner: str,
+    owner: str, managers: Sequence[Any], options: Mapping[str, Any], **more: Any
 ) -> Curator:
     """Return the curator of `owner`; provider ``auto`` is ``core`` until a model is known."""
-    settings: dict[str, Any] = dict(options)
-    check_names(owner, settings, list(SharedOptions.__annotations__))
+    check_names(owner, options, list(SharedOptions.__annotations__))
+    settings: dict[str, Any] = {**options, **more}
     if "counter" in settings:
         settings["counter"] = counter_of(settings["counter"])
     if settings.get("provider") == "auto":
         settings["provider"] = "core"
-    return Curator(*managers, max_tokens=max_tokens, name=name, **settings)
+    return Curator(*managers, **settings)
 
 
 def messages_of(given: Any) -> list[Any]:
@@ -113,9 +77,7 @@ def messages_of(given: Any) -> list[Any]:
     Raises:
         ConversionError: when there are no messages in it.
     """
-    is_pair = (
-        isinstance(given, tuple) and len(given) == 2 and all(isinstance(x, str) for x in given)
-    )
+    is_pair = isinstance(given, tuple) and list(map(type, given)) == [str, str]
     if is_pair or isinstance(given, (str, BaseMessage)):
         return [given]
     if isinstance(given, PromptValue):
@@ -129,25 +91,8 @@ def messages_of(given: Any) -> list[Any]:
     if isinstance(given, Iterable) and not isinstance(given, Mapping):
         return without_removed(given)
     held = f" (it has: {', '.join(map(name_value, given))})" if isinstance(given, Mapping) else ""
-    raise ConversionError(
-        f"{a_type(given)}{held} holds no messages.",
-        fix='pass a list of messages, a PromptValue, {"messages": [...]} or a string.',
-    )
-
-
-def is_request(given: Any) -> bool:
-    """Return whether a chain is about to send this as it is, as far as its shape tells.
-
-    A list that ends on an answer is a history: something follows. Everything else is a request.
-    """
-    if not isinstance(given, list):
-        return True
-    last = given[-1] if given else AIMessage("")
-    if isinstance(last, Mapping):
-        kind = last.get("role", last.get("type"))
-    else:
-        kind = last[0] if isinstance(last, tuple) else getattr(last, "type", "human")
-    return kind not in ("assistant", "ai", "model", "AIMessageChunk", "system")
+    fix = 'pass a list of messages, a PromptValue, {"messages": [...]} or a string.'
+    raise ConversionError(f"{a_type(given)}{held} holds no messages.", fix=fix)
 
 
 # The chat model inside its wrappers.
@@ -168,25 +113,19 @@ def _models_in(model: Any) -> list[Any]:
 def _path_to_model(model: Any) -> list[Any]:
     """Return the runnables around a chat model, from the outside in; the model comes last."""
     path = [model]
-    while len(path) < 16 and (inner := _unwrap_once(path[-1])) is not None:
-        path.append(inner)
+    while len(path) < 16 and not isinstance(path[-1], BaseLanguageModel):
+        fields, steps = _fields_of(path[-1]), []
+        if isinstance(path[-1], RunnableSequence):
+            steps = path[-1].steps[::-1]
+        elif isinstance(path[-1], RunnableParallel):
+            steps = list(path[-1].steps__.values())
+        inner = [fields.get(name) for name in ("bound", "runnable", "default")]
+        inner = [one for one in inner if hasattr(one, "invoke")]
+        inner += [step for step in steps if isinstance(unwrap(step), BaseLanguageModel)]
+        if not inner:
+            break
+        path.append(inner[0])
     return path
-
-
-def _unwrap_once(runnable: Any) -> Any:
-    if isinstance(runnable, BaseLanguageModel):
-        return None
-    fields = _fields_of(runnable)
-    for name in ("bound", "runnable", "default"):
-        if hasattr(fields.get(name), "invoke"):
-            return fields[name]
-    steps: list[Any] = []
-    if isinstance(runnable, RunnableSequence):
-        steps = runnable.steps[::-1]
-    elif isinstance(runnable, RunnableParallel):
-        steps = list(runnable.steps__.values())
-    models = (step for step in steps if isinstance(unwrap(step), BaseLanguageModel))
-    return next(models, steps[0] if isinstance(runnable, RunnableSequence) else None)
 
 
 def _fields_of(runnable: Any) -> dict[str, Any]:
@@ -269,33 +208,28 @@ _ANSWER_FORMS = ("response_format", "response_json_schema", "response_schema", "
 def bound_tools(model: Any) -> list[dict[str, Any]] | None:
     """Return the schemas bound to a model: tools, and the form of a structured answer."""
     for step in _path_to_model(model):
-        kwargs = getattr(step, "kwargs", None)
-        if isinstance(kwargs, dict):
-            forms = [kwargs[name] for name in _ANSWER_FORMS if kwargs.get(name)]
-            if schemas := schemas_of([*(kwargs.get("tools") or ()), *forms]):
-                return schemas
+        kwargs = _fields_of(step).get("kwargs") or {}
+        forms = [kwargs[name] for name in _ANSWER_FORMS if kwargs.get(name)]
+        if schemas := schemas_of([*(kwargs.get("tools") or ()), *forms]):
+            return schemas
     return None
 
 
 # Its budget, and its counter.
 
 
-def budget_for_model(
-    model: Any, *, tools: Sequence[Any] | None = None, output: int | None = None
-) -> Budget:
+def budget_for_model(model: Any, *, output: int | None = None) -> Budget:
     """Return the budget a chat model's profile allows: 95 % of its limit, less its answer.
 
     `output` says how many tokens to leave for the answer. Bindings, retries, fallbacks and sequences
-    are seen through; with fallbacks the smallest budget counts. Tools bound to the model are found.
+    are seen through; with fallbacks the smallest budget counts.
 
     Raises:
         ConfigurationError: when the model does not say how much it takes, or `output` leaves
             nothing for messages.
     """
     budgets = [budget_of(_window_of(each), output=output) for each in _models_in(model)]
-    smallest = min(budgets, key=lambda budget: budget.max_tokens)
-    schemas = schemas_of(tools) or bound_tools(model)
-    return replace(smallest, tools=tuple(schemas or ()), counter=counter_for(model))
+    return min(budgets, key=lambda budget: budget.max_tokens)
 
 
 def limit_for(model: Any, max_tokens: float | None, output: int | None = None) -> tuple[int, str]:
@@ -367,10 +301,8 @@ class MessageCounter:
             parameters = inspect.signature(function).parameters
             wanted = next((each.annotation for each in parameters.values()), None)
         # As `trim_messages` tells it: by the annotation, here also where that is a text.
-        name = wanted.rpartition(".")[2] if isinstance(wanted, str) else ""
-        self._takes_one = name in ("BaseMessage", "AnyMessage") or (
-            inspect.isclass(wanted) and issubclass(wanted, BaseMessage)
-        )
+        name = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
+        self._takes_one = name.rpartition(".")[2].endswith("Message")
         # Counts are remembered under the name: two functions of one name must not be mixed up.
         self.name = f"{getattr(function, '__qualname__', 'counter')}#{next(_serial)}"
         self.priming = 0
@@ -380,20 +312,20 @@ class MessageCounter:
 
     def count(self, text: str) -> int:
         """Return the tokens of a text."""
-        return self._count([HumanMessage(text)]) if text else 0
+        return self._count(HumanMessage(text)) if text else 0
 
     def count_entry(self, entry: ConversationEntry) -> int:
         """Return the tokens of one message."""
-        return self._count(FORMAT.write([entry]))
+        return sum(map(self._count, FORMAT.write([entry])))
 
     def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
         """Return the tokens of the tool schemas sent along."""
         return get_counter("o200k_base").count_tools(tools) if tools else 0
 
-    def _count(self, messages: Sequence[BaseMessage]) -> int:
+    def _count(self, message: BaseMessage) -> int:
         if self._takes_one:
-            return sum(int(self.function(message)) for message in messages)
-        return int(self.function(list(messages))) - self.priming
+            return int(self.function(message))
+        return int(self.function([message])) - self.priming
 
 
 _serial = count(1)

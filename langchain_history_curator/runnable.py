@@ -1,33 +1,22 @@
-"""`HistoryCurator`: curation as a step of a chain; and where the summaries of its managers go."""
+"""`HistoryCurator`, curation as a step of a chain; for langgraph a hook before a model and a node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from typing import Annotated, Any, Literal
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForChainRun,
-    CallbackManagerForChainRun,
-    adispatch_custom_event,
-    dispatch_custom_event,
-)
+from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
 from langchain_core.language_models import BaseLanguageModel
-from langchain_core.load import loads
-from langchain_core.messages import BaseMessage, MessageLikeRepresentation
+from langchain_core.messages import BaseMessage, MessageLikeRepresentation, SystemMessage
 from langchain_core.prompt_values import PromptValue
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableSerializable
-from langchain_core.runnables.config import (
-    ensure_config,
-    patch_config,
-    var_child_runnable_config,
-)
-from pydantic import ConfigDict, Field, PrivateAttr, field_validator
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda, RunnableSerializable
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr
 from typing_extensions import Self, Unpack, override
 
 from history_curator.config import CuratorFields, check_names, check_options, declare_field
 from history_curator.curator import Curation, Curator
-from history_curator.errors import ConfigurationError
+from history_curator.errors import ConversionError
 from history_curator.integrations import (
     Asked,
     ConfigSource,
@@ -35,18 +24,15 @@ from history_curator.integrations import (
     load_settings,
     rules_for,
 )
-from history_curator.managers import keeping_summaries
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.models import (
-    HistoryCuratorOptions,
     StepOptions,
     asked_models,
     bound_tools,
     budget_arguments,
     counter_for,
     counter_of,
-    is_request,
     limit_for,
     messages_of,
     provider_in,
@@ -57,11 +43,10 @@ from langchain_history_curator.models import (
 )
 from langchain_history_curator.tools_and_events import (
     EVENT_NAME,
-    ask_graph,
     event_of,
-    has_listeners,
+    graph_writer,
+    hide_from_stream,
     mark_curation,
-    stream_event,
 )
 
 CuratorInput = (
@@ -80,9 +65,9 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     provider's rules. Untouched messages are the same objects; the input is never changed. Raises
     `BudgetUnsatisfiableError` when the least that must be sent does not fit.
 
-    In the middle of a chain a history that ends on an answer stays as it is. The settings are those
-    of `Curator`, and may be changed at any time: by assignment, ``model_copy(update=…)``, ``bind(…)``
-    or as keywords of one call. Without managers and with a named counter it survives ``dumps``.
+    The settings are those of `Curator`, and may be changed at any time: by assignment,
+    ``model_copy(update=…)``, ``bind(…)`` or as keywords of one call. Without managers and with a
+    named counter it survives ``dumps``.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -93,7 +78,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     model_config = ConfigDict(arbitrary_types_allowed=True, frozen=False, extra="forbid")
 
-    managers: tuple[Any, ...] = ()
+    managers: Annotated[tuple[Any, ...], BeforeValidator(as_managers)] = ()
     """Applied in order, or one alone; none is the budget alone."""
 
     tail: Literal["auto", "request", "history"] = "auto"
@@ -102,7 +87,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     reserve: int = declare_field("reserve")
 
-    tools: list[dict[str, Any]] | None = None
+    tools: Annotated[list[dict[str, Any]] | None, BeforeValidator(schemas_of)] = None
     """Schemas of the tools sent along; tools of any kind are turned into schemas."""
 
     mark_cache: bool = False
@@ -119,37 +104,29 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     _curator: Curator | None = PrivateAttr(default=None)
     _built_from: dict[str, Any] = PrivateAttr(default_factory=dict)
-    _streams: bool | None = PrivateAttr(default=None)
-    """Whether the stream of the graph is sent each curation; False sends no custom event either."""
     _asked: Asked = PrivateAttr(default=Asked())
     """The model behind this step, where it is known."""
 
-    def __init__(self, **settings: Unpack[HistoryCuratorOptions]) -> None:
+    def __init__(
+        self,
+        *,
+        max_tokens: int | None = None,
+        managers: Any = (),
+        tools: Sequence[Any] | None = None,
+        budget: str | None = None,
+        **settings: Unpack[StepOptions],
+    ) -> None:
+        given: dict[str, Any] = {"max_tokens": max_tokens, "managers": managers, "tools": tools}
         # Wrong settings are refused while the chain is being written, not when it runs; here,
         # because pydantic would turn our own error into one of its own.
-        _check(type(self), settings)
-        super().__init__(**settings)
+        _check(type(self), {**given, **settings})
+        super().__init__(budget=budget, **given, **settings)
         _ = self.curator
-
-    @field_validator("managers", mode="before")
-    @classmethod
-    def _read_managers(cls, managers: Any) -> Any:
-        return as_managers(managers)
-
-    @field_validator("tools", mode="before")
-    @classmethod
-    def _read_tools(cls, tools: Any) -> Any:
-        return schemas_of(tools)
 
     @classmethod
     def is_lc_serializable(cls) -> bool:
         """Whether ``dumps`` writes it: yes."""
         return True
-
-    @classmethod
-    def get_lc_namespace(cls) -> list[str]:
-        """Where ``loads`` finds the class."""
-        return ["langchain_history_curator"]
 
     @classmethod
     def for_model(
@@ -158,13 +135,15 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         *,
         output: int | None = None,
         max_tokens: float | None = None,
+        managers: Any = (),
+        tools: Sequence[Any] | None = None,
         **settings: Unpack[StepOptions],
     ) -> Self:
         """Return a curator whose budget, counter and provider are the model's own.
 
         The budget is 95 % of the model's window less the tokens of its answer (`output`); `budget` says
-        which numbers were used. A `max_tokens` such as 0.5 is a share of the window. With fallbacks of
-        other providers the view follows the rules of all (``portable``).
+        which numbers were used. A `max_tokens` such as 0.5 is a share of the window. Tools bound to the
+        model count. With fallbacks of other providers the rules of all hold (``portable``).
 
         Raises:
             ConfigurationError: when the model does not say how much it takes and `max_tokens` is
@@ -173,9 +152,9 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         if settings.get("provider", "auto") == "auto":
             settings["provider"] = provider_of(model)
         settings.setdefault("counter", counter_for(model))
-        settings["tools"] = schemas_of(settings.get("tools")) or bound_tools(model)
+        schemas = schemas_of(tools) or bound_tools(model)
         limit, source = limit_for(model, max_tokens, output)
-        step = cls(max_tokens=limit, budget=source, **settings)
+        step = cls(max_tokens=limit, managers=managers, tools=schemas, budget=source, **settings)
         step._asked = asked_models(model)
         return step
 
@@ -183,55 +162,52 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     def from_config(
         cls, config: ConfigSource, *, objects: Mapping[str, Any] | None = None, **overrides: Any
     ) -> Self:
-        """Build the step from a `CuratorConfig`, a mapping, or a YAML or TOML file.
-
-        `objects` are what ``"@name"`` options stand for; `overrides` win over the configuration.
-        """
+        """Build the step from a `CuratorConfig`, a mapping, or a YAML or TOML file."""
         return cls(**load_settings(config, objects, overrides))
-
-    @classmethod
-    def loads(cls, text: str, *, allowed_objects: Sequence[type] = ()) -> Any:
-        """Return the step, or the chain it is part of, that ``dumps`` wrote.
-
-        `allowed_objects` are the other classes of the chain.
-        """
-        allowed = [cls, *allowed_objects]
-        return loads(text, valid_namespaces=cls.get_lc_namespace(), allowed_objects=allowed)
 
     @override
     def invoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[BaseMessage]:
         step = self.bind(**kwargs)
-        if not step.managers and not has_listeners(config):
-            return step._finish_view(step.curate(input))
-        return step._call_with_config(step._invoke, input, config)
+
+        def run(given: Any, config: RunnableConfig) -> list[BaseMessage]:
+            return run_sync(step._steps(given, config))
+
+        return step._call_with_config(run, input, config)
 
     @override
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[BaseMessage]:
         step = self.bind(**kwargs)
-        if not step.managers and not has_listeners(config):
-            return step._finish_view(step.curate(input))
-        return await step._acall_with_config(step._ainvoke, input, config)
+
+        async def run(given: Any, config: RunnableConfig) -> list[BaseMessage]:
+            return await run_async(step._steps(given, config))
+
+        return await step._acall_with_config(run, input, config)
+
+    def _steps(self, given: Any, config: RunnableConfig) -> Steps[list[BaseMessage]]:
+        with hide_from_stream() if self.managers else nullcontext():
+            curation = yield Call(self.curate, self.acurate, (given,))
+        if getattr(config["callbacks"], "handlers", None):
+            arguments = (EVENT_NAME, event_of(curation, self.name or "history"))
+            dispatch = (dispatch_custom_event, adispatch_custom_event)
+            yield Call(*dispatch, arguments, {"config": config})
+        return self._finish_view(curation)
 
     @override
     def __or__(self, other: Any) -> Any:
-        """Compose. In front of a model, ``auto`` is resolved: its provider, and a request."""
+        """Compose. In front of a model its provider, its tools and ``tail`` are known."""
         step: Runnable[Any, Any] = self
         if isinstance(other, Runnable) and isinstance(unwrap(other), BaseLanguageModel):
-            found: dict[str, Any] = {}
+            found: dict[str, Any] = {"tools": self.tools or bound_tools(other)}
             if self.tail == "auto":
                 found["tail"] = "request"
             if self.provider == "auto":
                 found["provider"] = provider_of(other)
-            models, provider = asked_models(other), found.get("provider", self.provider)
-            before = self.bind(**found)
-            if rules_for(provider, models) is not rules_for(provider, self._asked):
-                before = before.model_copy()
-                before._asked = models
-            step = before
+            step = before = self.model_copy(update=found)
+            before._asked = asked_models(other)
         return RunnableSerializable.__or__(step, other)
 
     @override
@@ -252,12 +228,12 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     def curate(self, given: Any) -> Curation:
         """Return the whole outcome, report included; takes the same input as `invoke`."""
         messages = messages_of(given)
-        return self._curator_for(messages).curate(messages, **self._arguments(given))
+        return self._curator_for(messages).curate(messages, **self._arguments())
 
     async def acurate(self, given: Any) -> Curation:
         """Like `curate`, for managers that call a model."""
         messages = messages_of(given)
-        return await self._curator_for(messages).acurate(messages, **self._arguments(given))
+        return await self._curator_for(messages).acurate(messages, **self._arguments())
 
     @property
     def curator(self) -> Curator:
@@ -266,60 +242,36 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     def _curator_for(self, messages: Sequence[Any]) -> Curator:
         """Return the curator; who answered in `messages` tells the provider for ``auto``."""
-        built_from = {name: self.__dict__[name] for name in _CURATOR_FIELDS}
-        if built_from["provider"] == "auto":
-            built_from["provider"] = provider_in(messages)
-        built_from["asked"] = self._asked
+        settings: dict[str, Any] = {name: self.__dict__[name] for name in _CURATOR_FIELDS}
+        if settings["provider"] == "auto":
+            settings["provider"] = provider_in(messages)
+        built_from = {**settings, "asked": self._asked}
         if self._curator is None or built_from != self._built_from:
-            self._curator, self._built_from = self._build(built_from), built_from
+            settings["counter"] = counter_of(settings["counter"])
+            _check(type(self), {**settings, "max_tokens": self.max_tokens, "reserve": self.reserve})
+            settings["provider"] = rules_for(
+                settings["provider"], self._asked, settings["reasoning"]
+            )
+            settings["name"] = self.name or "history"
+            self._curator = Curator(*as_managers(settings.pop("managers")), **settings)
+            self._built_from = built_from
         return self._curator
 
-    def _build(self, built_from: Mapping[str, Any]) -> Curator:
-        settings = {**built_from, "counter": counter_of(built_from["counter"])}
-        models = settings.pop("asked")
-        _check(type(self), {**settings, "max_tokens": self.max_tokens, "reserve": self.reserve})
-        settings["provider"] = rules_for(settings["provider"], models, settings["reasoning"])
-        settings["name"] = self.name or "history"
-        return Curator(*as_managers(settings.pop("managers")), **settings)
-
-    def _arguments(self, given: Any) -> dict[str, Any]:
-        tail = self.tail
-        if tail == "auto":
-            tail = "request" if is_request(given) else "history"
+    def _arguments(self) -> dict[str, Any]:
         return {
             "tools": schemas_of(self.tools),  # they may be assigned, or come with a copy
-            "tail": tail,
+            "tail": None if self.tail == "auto" else self.tail,
             **budget_arguments(self.max_tokens, self.reserve),
             "format": FORMAT,
         }
 
     def _finish_view(self, curation: Curation) -> list[BaseMessage]:
-        if self._streams and (writer := ask_graph("get_stream_writer")) is not None:
-            stream_event(writer, event_of(curation, self.name or "history"))
+        if writer := graph_writer():
+            with suppress(Exception):  # a broken writer never breaks the run
+                writer(event_of(curation, self.name or "history"))
         if self.mark_cache and curation.report.provider == "anthropic":
             return mark_curation(curation, self.tools)
         return curation.messages
-
-    def _invoke(
-        self, given: Any, run_manager: CallbackManagerForChainRun, config: RunnableConfig
-    ) -> list[BaseMessage]:
-        return run_sync(self._steps(given, run_manager, config))
-
-    async def _ainvoke(
-        self, given: Any, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
-    ) -> list[BaseMessage]:
-        return await run_async(self._steps(given, run_manager, config))
-
-    def _steps(self, given: Any, run: Any, config: RunnableConfig) -> Steps[list[BaseMessage]]:
-        with hide_from_stream():
-            curation = yield Call(self.curate, self.acurate, (given,))
-        if run.handlers:
-            event = event_of(curation, self.name or "history")
-            if self._streams is not False:
-                within = patch_config(config, callbacks=run.get_child())
-                dispatch = (dispatch_custom_event, adispatch_custom_event)
-                yield Call(*dispatch, (EVENT_NAME, event), {"config": within})
-        return self._finish_view(curation)
 
 
 def _check(owner: type[HistoryCurator], given: Mapping[str, Any]) -> None:
@@ -327,86 +279,85 @@ def _check(owner: type[HistoryCurator], given: Mapping[str, Any]) -> None:
     refuse_fraction(
         owner.__name__, given.get("max_tokens"), "HistoryCurator.for_model(model, max_tokens=0.5)"
     )
-    check_options({name: value for name, value in given.items() if name != "tail"})
-    if given.get("tail", "auto") not in ("auto", "request", "history"):
-        raise ConfigurationError(f"tail is {given['tail']!r}. Fix: 'auto', 'request' or 'history'.")
+    tail = given.get("tail", "auto")
+    check_options({**given, "tail": None if tail == "auto" else tail})
 
 
-# Summaries that outlive the process, and calls that are not the agent's answer.
+# langgraph.
 
-MOST_SUMMARIES = 256
-"""How many are held in memory, and in the state of a conversation."""
-
-
-@contextmanager
-def hide_from_stream(summaries: MutableMapping[str, str] | None = None) -> Iterator[None]:
-    """Trace models called inside as a manager's own, and keep them out of the streamed answer.
-
-    Summaries they write are put into `summaries`, or else into the store of the running graph.
-    """
-    if summaries is None and ask_graph("get_store") is not None:
-        summaries = _GRAPH_SUMMARIES
-    outer = ensure_config()
-    inner = {
-        **outer,
-        "tags": [*(outer.get("tags") or ()), "nostream"],
-        "metadata": {**(outer.get("metadata") or {}), "lc_source": "summarization"},
-    }
-    token = var_child_runnable_config.set(inner)  # type: ignore[arg-type]
-    try:
-        with keeping_summaries(summaries):
-            yield
-    finally:
-        with suppress(ValueError):  # the body went on in another context
-            var_child_runnable_config.reset(token)
+Update = dict[str, list[BaseMessage]]
 
 
-class StoredSummaries(MutableMapping[str, str]):
-    """Summaries kept in a langgraph store, for ``SummarizingManager(model, cache=…)``.
+def pre_model_hook(
+    max_tokens: int | None = None,
+    *managers: Any,
+    prompt: str | SystemMessage | None = None,
+    tools: Sequence[Any] | None = None,
+    **settings: Unpack[StepOptions],
+) -> Runnable[Any, Update]:
+    """Return a ``pre_model_hook`` for langgraph's prebuilt agent: the model gets the view.
 
-    Without a `store` it uses the one of the graph that is running (``create_agent(…, store=store)``);
-    outside of a graph, or while the store fails, summaries live in this process.
+    The agent's own `prompt`, which it adds after the hook, and its `tools` are counted.
 
     Examples:
-        >>> summaries = StoredSummaries()
-        >>> summaries["k"] = "They talked about boats."
-        >>> summaries["k"]
-        'They talked about boats.'
+        >>> from langchain_core.messages import HumanMessage
+        >>> hook = pre_model_hook(8_000)
+        >>> [m.text for m in hook.invoke({"messages": [HumanMessage("hi")]})["llm_input_messages"]]
+        ['hi']
     """
+    given: Any = {"tail": "request", "name": "pre_model_hook", **settings}
+    step = HistoryCurator(max_tokens=max_tokens, managers=managers, tools=tools, **given)
+    if prompt is not None:
+        first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
+        step.reserve += sum(map(step.curator.counter.count_entry, FORMAT.read(first, 0)))
 
-    def __init__(
-        self, store: Any = None, *, namespace: tuple[str, ...] = ("history_curator", "summaries")
-    ) -> None:
-        self.store = store
-        self.namespace = namespace
-        self._here: dict[str, str] = {}
+    def curate(state: Any) -> Update:
+        return {"llm_input_messages": step.invoke(state)}
 
-    def __getitem__(self, key: str) -> str:
-        found = self._ask_store("get", key)
-        return self._here[key] if found is None else str(found.value["summary"])
+    async def acurate(state: Any) -> Update:
+        return {"llm_input_messages": await step.ainvoke(state)}
 
-    def __setitem__(self, key: str, summary: str) -> None:
-        self._here[key] = summary
-        while len(self._here) > MOST_SUMMARIES:
-            self._here.pop(next(iter(self._here)), None)
-        self._ask_store("put", key, {"summary": summary})
-
-    def __delitem__(self, key: str) -> None:
-        self._here.pop(key, None)
-        self._ask_store("delete", key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._here))
-
-    def __len__(self) -> int:
-        return len(self._here)
-
-    def _ask_store(self, method: str, *arguments: Any) -> Any:
-        store = ask_graph("get_store") if self.store is None else self.store
-        with suppress(Exception):
-            return getattr(store, method)(self.namespace, *arguments)
-        return None
+    return RunnableLambda(curate, acurate, name="curate")
 
 
-_GRAPH_SUMMARIES = StoredSummaries()
-"""Summaries in the stores of whichever graphs are running."""
+def model_node(
+    model: Any,
+    max_tokens: float | None = None,
+    *managers: Any,
+    prompt: str | SystemMessage | None = None,
+    tools: Sequence[Any] | None = None,
+    key: str = "messages",
+    **settings: Unpack[StepOptions],
+) -> Runnable[Any, Update]:
+    """Return a StateGraph node that calls a model with a view of the state's messages.
+
+    Budget, counter, provider and bound tools are the model's own where not given. `prompt` is put
+    before the messages, and `key` is where the state holds them. Returns ``{"messages": [answer]}``,
+    so the state keeps the full record.
+
+    Examples:
+        >>> from langchain_core.language_models import FakeListChatModel
+        >>> node = model_node(FakeListChatModel(responses=["hello"]), 1_000)
+        >>> node.invoke({"messages": ["hi"]})["messages"][0].text
+        'hello'
+    """
+    given: Any = {"tail": "request", "tools": tools, **settings}
+    step = HistoryCurator.for_model(model, max_tokens=max_tokens, managers=managers, **given)
+    first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
+
+    def read_messages(state: Any) -> list[Any]:
+        try:
+            given = state[key] if isinstance(state, dict) else getattr(state, key)
+        except (KeyError, AttributeError) as error:
+            raise ConversionError(
+                f"the state has no {key!r}.", fix="pass model_node(key=…), the name it has there."
+            ) from error
+        return list(given) if first is None else [first, *given]
+
+    def answer(state: Any) -> Update:
+        return {key: [model.invoke(step.invoke(read_messages(state)))]}
+
+    async def aanswer(state: Any) -> Update:
+        return {key: [await model.ainvoke(await step.ainvoke(read_messages(state)))]}
+
+    return RunnableLambda(answer, aanswer, name="curated_model")

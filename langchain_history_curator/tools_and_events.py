@@ -1,21 +1,16 @@
-"""The recall tool and hand-offs, events and traces of a curation, and marks for prompt caches."""
+"""The recall tool and hand-offs, events of a curation, and marks for prompt caches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.callbacks.manager import dispatch_custom_event
+from langchain_core.callbacks import dispatch_custom_event
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.runnables.config import (
-    RunnableConfig,
-    ensure_config,
-    get_callback_manager_for_config,
-    patch_config,
-)
+from langchain_core.runnables.config import ensure_config, var_child_runnable_config
 from langchain_core.tools import BaseTool, StructuredTool
 from typing_extensions import Unpack
 
@@ -29,7 +24,8 @@ from history_curator.entries import (
     recall_hint,
     span_handle,
 )
-from history_curator.integrations import MOST_MARKS, actions_of, mark_prefix, mark_view
+from history_curator.integrations import actions_of, mark_view
+from history_curator.managers import keeping_summaries
 from history_curator.record.recall import RECALL_DESCRIPTION, Recall, RecallRequest
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.models import build_curator, messages_of
@@ -143,7 +139,9 @@ def handoff_view(
         del said[calling[-1] :]
     if task is not None:
         said.append(HumanMessage(task))
-    curator = build_curator(managers, max_tokens, options, name="handoff", owner="handoff_view")
+    curator = build_curator(
+        "handoff_view", managers, options, max_tokens=max_tokens, name="handoff"
+    )
     return curator.curate(said, format=FORMAT).messages
 
 
@@ -199,74 +197,46 @@ def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
     }
 
 
-def has_listeners(config: RunnableConfig | None) -> bool:
-    """Return whether a run has a callback, a tracer or an event stream; else none is started."""
-    return bool(get_callback_manager_for_config(ensure_config(config)).handlers)
-
-
-def stream_event(writer: Callable[[Any], None] | None, event: dict[str, Any]) -> None:
-    """Send an event to an agent's custom stream. A broken writer never breaks the run."""
-    if writer is not None:
-        with suppress(Exception):
+def announce(curation: Curation, name: str, writer: Callable[[Any], None] | None) -> None:
+    """Send the event to a graph's custom stream, if there is one, and to the run it is part of."""
+    event = event_of(curation, name)
+    with suppress(Exception):  # outside of a run, or a writer that is broken
+        if writer is not None:
             writer(event)
+    with suppress(RuntimeError):
+        dispatch_custom_event(EVENT_NAME, event)
 
 
-def ask_graph(function: str) -> Any:
-    """Call ``get_stream_writer`` or ``get_store`` of the graph that is running; None outside."""
-    with suppress(ImportError, RuntimeError, KeyError, AttributeError):
-        return getattr(import_module("langgraph.config"), function)()
+def graph_writer() -> Callable[[Any], None] | None:
+    """Return the custom stream of the graph that is running; None outside of one."""
+    langgraph = sys.modules.get("langgraph.config")
+    with suppress(Exception):
+        return langgraph.get_stream_writer()  # type: ignore[union-attr, no-any-return]
     return None
 
 
 @contextmanager
-def open_span(
-    name: str, messages: int, *, announce: bool = True
-) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Open a run in the trace, if anything listens; yields a function that takes the event."""
-    after: dict[str, Any] = {}
-    if not has_listeners(None):
-        yield after.update
-        return
-    config = ensure_config()
-    manager = get_callback_manager_for_config(config)
-    run = manager.on_chain_start(None, {"messages": messages}, name=name)
+def hide_from_stream(summaries: MutableMapping[str, str] | None = None) -> Iterator[None]:
+    """Trace models called inside as a manager's own, and keep them out of the streamed answer.
+
+    Summaries they write are put into `summaries`.
+    """
+    outer = ensure_config()
+    inner = {
+        **outer,
+        "tags": [*(outer.get("tags") or ()), "nostream"],
+        "metadata": {**(outer.get("metadata") or {}), "lc_source": "summarization"},
+    }
+    token = var_child_runnable_config.set(inner)  # type: ignore[arg-type]
     try:
-        yield after.update
-    except BaseException as error:
-        run.on_chain_error(error)
-        raise
-    if after and announce:
-        within = patch_config(config, callbacks=run.get_child())
-        dispatch_custom_event(EVENT_NAME, after, config=within)
-    run.on_chain_end(after)
+        with keeping_summaries(summaries):
+            yield
+    finally:
+        with suppress(ValueError):  # the body went on in another context
+            var_child_runnable_config.reset(token)
 
 
 # Marks: where a view is worth caching, in Anthropic's words.
-
-
-def mark_cache(
-    messages: Sequence[BaseMessage],
-    end: int | None = None,
-    *,
-    tools: Sequence[Any] | None = None,
-    system: BaseMessage | None = None,
-    limit: int = MOST_MARKS,
-) -> list[BaseMessage]:
-    """Return the messages with an Anthropic cache breakpoint at the end of the prefix.
-
-    The marked message is a copy. No message is marked when the one at the end is marked already, or
-    when messages, `tools` and a `system` message sent apart carry `limit` breakpoints. `end` is how
-    many leading messages are stable; all of them when not given.
-
-    Examples:
-        >>> from langchain_core.messages import HumanMessage
-        >>> mark_cache([HumanMessage("hi")])[0].content[0]["cache_control"]
-        {'type': 'ephemeral'}
-    """
-    others = [Mark(0, ttl_of(control)) for control in _find_controls(system)]
-    others += _find_marks(messages, tools)
-    stop = len(messages) if end is None else end
-    return mark_prefix(messages, stop, others, _mark_message, most=limit)
 
 
 def mark_curation(
@@ -280,55 +250,46 @@ def mark_curation(
 
     `automatic` is ``cache_control`` among the settings of the call, which marks the last block.
     """
-    others = _find_marks(curation.messages, tools)
+    held = [
+        tool if isinstance(tool, Mapping) else getattr(tool, "extras", None) for tool in tools or ()
+    ]
+    found = [(0, one["cache_control"]) for one in held if one and one.get("cache_control")]
+    for position, message in enumerate(curation.messages, 1):
+        found += [(position, control) for control in find_controls(message)]
     if automatic:
-        others.append(Mark(len(curation.messages), ttl_of(automatic)))
+        found.append((len(curation.messages), automatic))
+    others = [Mark(position, ttl_of(control)) for position, control in found]
     return mark_view(curation.messages, curation, others, _mark_message, model)
 
 
-def request_with_view(
-    request: ModelRequest[Any], curation: Curation, *, marks: bool
-) -> ModelRequest[Any]:
-    """Return an agent's request with the view, marked or not, in place of the conversation.
+def mark_request(
+    request: ModelRequest[Any], curation: Curation
+) -> tuple[ModelRequest[Any], list[BaseMessage]]:
+    """Return an agent's request, and the marked messages of its view.
 
     With langchain-anthropic a view that the next request repeats whole is marked through the
     ``cache_control`` setting of the call, as that package's own caching middleware does: whichever
     comes first, a mark for five minutes never stands in front of one for an hour.
     """
-    messages = curation.messages
-    if marks:
-        settings, model = request.model_settings or {}, request.model
-        automatic = settings.get("cache_control")
-        name = getattr(model, "model", None) or getattr(model, "model_name", None)
-        by_setting = type(model).__module__.startswith("langchain_anthropic") and not automatic
-        by_setting = by_setting and curation.report.prefix_entries >= len(curation.entries)
-        if by_setting:
-            automatic = cache_control(300.0)
-            request = request.override(model_settings={**settings, "cache_control": automatic})
-        marked = mark_curation(curation, request.tools, automatic=automatic, model=name)
-        if not by_setting:
-            messages = marked
-        elif isinstance(marked[0], SystemMessage):
-            messages = [marked[0], *messages[1:]]
-    if request.system_message is None or not (messages and isinstance(messages[0], SystemMessage)):
-        return request.override(messages=messages)
-    return request.override(system_message=messages[0], messages=messages[1:])
+    settings, model = request.model_settings or {}, request.model
+    automatic = settings.get("cache_control")
+    is_whole = curation.report.prefix_entries >= len(curation.entries)
+    by_setting = is_whole and not automatic
+    by_setting = by_setting and type(model).__module__.startswith("langchain_anthropic")
+    if by_setting:
+        automatic = cache_control(300.0)
+        request = request.override(model_settings={**settings, "cache_control": automatic})
+    name = getattr(model, "model", None) or getattr(model, "model_name", None)
+    marked = mark_curation(curation, request.tools, automatic=automatic, model=name)
+    if by_setting:  # beside the system message, no other is marked
+        lead = 1 if isinstance(marked[0], SystemMessage) else 0
+        marked = [*marked[:lead], *curation.messages[lead:]]
+    return request, marked
 
 
-def _find_marks(messages: Sequence[BaseMessage], tools: Sequence[Any] | None) -> list[Mark]:
-    """Return the breakpoints that tools and messages carry already."""
-    held = [
-        tool if isinstance(tool, Mapping) else getattr(tool, "extras", None) for tool in tools or ()
-    ]
-    found = [(0, one["cache_control"]) for one in held if one and one.get("cache_control")]
-    for position, message in enumerate(messages, 1):
-        found += [(position, control) for control in _find_controls(message)]
-    return [Mark(position, ttl_of(control)) for position, control in found]
-
-
-def _find_controls(message: BaseMessage | None) -> list[Any]:
-    content = message.content if message is not None else ""
-    blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+def find_controls(message: BaseMessage) -> list[Any]:
+    """Return the breakpoints that a message carries already."""
+    blocks = [one for one in message.content if isinstance(one, dict)]
     found = (b.get("cache_control") or (b.get("extras") or {}).get("cache_control") for b in blocks)
     return [control for control in found if control]
 
@@ -336,7 +297,7 @@ def _find_controls(message: BaseMessage | None) -> list[Any]:
 def _mark_message(message: BaseMessage, ttl: float) -> BaseMessage | None:
     """Return a marked copy of a message; None where it is marked or Anthropic takes no mark."""
     kinds = (HumanMessage, ToolMessage, AIMessage, SystemMessage)
-    if not isinstance(message, kinds) or _find_controls(message):
+    if not isinstance(message, kinds) or find_controls(message):
         return None
     content = message.content
     if isinstance(content, str):

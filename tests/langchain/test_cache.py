@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
-from langchain_history_curator import HistoryCurator, mark_cache
-from langchain_history_curator.tools_and_events import _find_controls
+from langchain_history_curator import HistoryCurator
+from langchain_history_curator.tools_and_events import find_controls
 from tests.langchain.factories import ai, answer, human, system, tool
 from tests.langchain.scripted import ScriptedModel, look
 from tests.langchain.wires import Step, Wire
@@ -20,35 +20,7 @@ LONG = "a text that is worth caching " * 250
 
 
 def marked(messages: list[BaseMessage]) -> list[int]:
-    return [index for index, message in enumerate(messages) if _find_controls(message)]
-
-
-class TestMarkCache:
-    def test_the_end_of_the_prefix_is_marked(self) -> None:
-        said = [system(), human("a"), answer("b"), human("c")]
-        out = mark_cache(said, 3)
-        assert marked(out) == [2]
-        assert out[2].content == [{"type": "text", "text": "b", "cache_control": MARK}]
-
-    def test_a_call_cannot_carry_a_mark_so_the_one_before_does(self) -> None:
-        assert marked(mark_cache([human("a"), ai("x"), tool("x")], 2)) == [0]
-
-    def test_thinking_and_blank_text_cannot_carry_one(self) -> None:
-        thinking = AIMessage([{"type": "thinking", "thinking": "t", "signature": "s"}])
-        assert marked(mark_cache([human("a"), thinking, human(" ")])) == [0]
-
-    def test_never_more_than_four_in_all(self) -> None:
-        block = {"type": "text", "text": "x", "cache_control": MARK}
-        said: list[BaseMessage] = [HumanMessage([block, block]), human("a")]
-        assert marked(mark_cache(said)) == [0, 1]
-        assert marked(mark_cache(said, system=SystemMessage([block]))) == [0, 1]
-        tools = [{"name": "t", "cache_control": MARK}]
-        assert marked(mark_cache(said, system=SystemMessage([block]), tools=tools)) == [0]
-
-    def test_an_existing_mark_is_not_doubled(self) -> None:
-        block = {"type": "text", "text": "x", "cache_control": MARK}
-        said: list[BaseMessage] = [human("a"), HumanMessage([block])]
-        assert mark_cache(said)[1] is said[1]
+    return [index for index, message in enumerate(messages) if find_controls(message)]
 
 
 class TestRunnable:
@@ -67,6 +39,16 @@ class TestRunnable:
         payload = model._get_request_payload(step.invoke(said))
         carried = ['"cache_control"' in json.dumps(message) for message in payload["messages"]]
         assert carried == [True, False, False, False, True]
+
+    def test_never_more_than_four_in_all_and_none_twice(self) -> None:
+        block = {"type": "text", "text": LONG, "cache_control": MARK}
+        said: list[BaseMessage] = [HumanMessage([block, block]), answer("b"), HumanMessage([block])]
+        step = HistoryCurator(provider="anthropic", mark_cache=True)
+        view = step.invoke([*said, answer(LONG), human("a")])
+        assert sum(len(find_controls(message)) for message in view) == 4
+        tools = [{"name": "t", "description": "d", "cache_control": MARK}]
+        again = step.invoke([*said, answer(LONG), human("a")], tools=tools)
+        assert marked(again) == [0, 2]
 
     def test_what_is_too_short_to_be_cached_is_not_marked(self) -> None:
         step = HistoryCurator(provider="anthropic", mark_cache=True)

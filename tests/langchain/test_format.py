@@ -17,7 +17,6 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
-from langchain_core.messages.tool import tool_call_chunk
 
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.errors import ConversionError
@@ -104,14 +103,6 @@ class TestReading:
         assert entry.parts
         assert [part.kind for part in entry.parts] == ["other", "other", "text"]
 
-    def test_a_cut_off_chunk_has_malformed_arguments(self) -> None:
-        chunk = AIMessageChunk(
-            "", tool_call_chunks=[tool_call_chunk(name="t", args='{"a": 1, "b', id="x", index=0)]
-        )
-        assert chunk.tool_calls, "LangChain already reports a parsed call"
-        entry = read(chunk)
-        assert entry.tool_calls == (ToolCall("x", "t", '{"a": 1, "b'),)
-
     def test_a_function_message_is_a_result_without_an_id(self) -> None:
         entry = read(FunctionMessage("r", name="f"))
         assert (entry.role, entry.tool_call_id, entry.tool_name) == (MessageRole.TOOL, None, "f")
@@ -136,7 +127,7 @@ class TestShorthand:
         ]
 
     def test_openai_dicts_become_messages(self) -> None:
-        raw = {"id": "c", "type": "function", "function": {"name": "t", "arguments": '{"a":1}'}}
+        raw = {"id": "c", "type": "function", "function": {"name": "t", "arguments": '{"a": 1}'}}
         dicts = [
             {"role": "developer", "content": "d"},
             {"role": "user", "content": "q", "name": "ann"},
@@ -217,7 +208,7 @@ class TestTouchedMessages:
         (written,) = write(read(HumanMessage(blocks)).evolve(content="new"))
         assert written.content == [{"type": "text", "text": "new", "id": "t1"}, image]
 
-    def test_renaming_a_call_changes_all_three_places(self) -> None:
+    def test_renaming_a_call_changes_every_place(self) -> None:
         raw = {"id": "a", "type": "function", "function": {"name": "t", "arguments": "{}"}}
         message = AIMessage(
             [
@@ -233,9 +224,8 @@ class TestTouchedMessages:
         (written,) = write(renamed(read(message), a="z"))
         assert isinstance(written, AIMessage)
         assert [call["id"] for call in written.tool_calls] == ["z"]
-        assert written.additional_kwargs["tool_calls"][0]["id"] == "z"
-        assert written.additional_kwargs["__gemini_function_call_thought_signatures__"] == {
-            "z": "sig"
+        assert written.additional_kwargs == {
+            "__gemini_function_call_thought_signatures__": {"z": "sig"}
         }
         assert written.content[1] == {
             "type": "tool_use",
@@ -261,7 +251,7 @@ class TestTouchedMessages:
         (written,) = write(entry.evolve(tool_calls=entry.tool_calls[1:]))
         assert isinstance(written, AIMessage)
         assert [call["id"] for call in written.tool_calls] == ["b"]
-        assert [row["id"] for row in written.additional_kwargs["tool_calls"]] == ["b"]
+        assert written.additional_kwargs == {}
         assert [block["id"] for block in written.content] == ["b"]  # type: ignore[index]
 
     def test_stripping_reasoning_strips_blocks_and_kwargs(self) -> None:

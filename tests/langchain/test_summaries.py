@@ -16,8 +16,6 @@ from history_curator.managers import SummarizingManager
 from langchain_history_curator import (
     HistoryCurator,
     HistoryCuratorMiddleware,
-    StoredSummaries,
-    model_node,
 )
 from langchain_history_curator.middleware import merge_summaries
 
@@ -50,8 +48,7 @@ def history() -> list[BaseMessage]:
 
 
 def agent_with(summariser: Counting, model: Counting, **settings: Any) -> Any:
-    cache = settings.pop("cache", None)
-    manager = SummarizingManager(summariser, max_tokens=200, cache=cache)
+    manager = SummarizingManager(summariser, max_tokens=200)
     ours = HistoryCuratorMiddleware(manager, max_tokens=1_200)
     return agents.create_agent(model, [], middleware=[ours], **settings)
 
@@ -125,44 +122,3 @@ class TestCheckpoint:
         kept = merge_summaries(known, {"0": "newer", "new": "y"})
         assert len(kept) == 256
         assert list(kept)[-2:] == ["0", "new"]
-
-
-class TestStore:
-    def test_after_a_restart_nothing_is_summarised_again(self) -> None:
-        memory = pytest.importorskip("langgraph.store.memory")
-        store = memory.InMemoryStore()
-        counts = []
-        for _ in range(2):
-            summariser, model = Counting(says=SUMMARY), Counting()
-            agent = agent_with(summariser, model, cache=StoredSummaries(), store=store)
-            agent.invoke({"messages": history()})
-            counts.append(len(summariser.calls))
-        assert counts[0] > 0
-        assert counts[1] == 0
-
-    def test_a_step_in_a_graph_uses_its_store(self) -> None:
-        graph = pytest.importorskip("langgraph.graph")
-        memory = pytest.importorskip("langgraph.store.memory")
-        store = memory.InMemoryStore()
-        counts = []
-        for _ in range(2):
-            summariser = Counting(says=SUMMARY)
-            node = model_node(Counting(), 1_200, SummarizingManager(summariser, max_tokens=200))
-            builder = graph.StateGraph(graph.MessagesState)
-            builder.add_node("model", node)
-            builder.set_entry_point("model")
-            builder.compile(store=store).invoke({"messages": history()})
-            counts.append(len(summariser.calls))
-        assert counts == [1, 0]
-
-    def test_a_store_that_fails_stops_nothing(self) -> None:
-        class Broken:
-            def __getattr__(self, name: str) -> Any:
-                raise ConnectionError(name)
-
-        summaries = StoredSummaries(Broken())
-        summaries["a"] = "b"
-        assert dict(summaries) == {"a": "b"}
-        assert "c" not in summaries
-        del summaries["a"]
-        assert not summaries

@@ -168,22 +168,6 @@ class TestNames:
         assert '; look_back(handle=\\"r' in said(wire.last)
         assert "recall(handle" not in said(wire.last)
 
-    def test_dumps_and_loads_without_switches(self) -> None:
-        from langchain_core.load import dumps
-
-        step = HistoryCurator(max_tokens=600, provider="openai")
-        assert HistoryCurator.loads(dumps(step)).model_dump() == step.model_dump()
-        chain = PROMPT | step
-        again = HistoryCurator.loads(
-            dumps(chain), allowed_objects=[type(chain), ChatPromptTemplate, *_parts_of(PROMPT)]
-        )
-        assert again.invoke({"history": [], "question": "q"})[-1].text == "q"
-
-
-def _parts_of(prompt: ChatPromptTemplate) -> list[type]:
-    kinds = {type(part) for part in prompt.messages}
-    return [*kinds, *{type(part.prompt) for part in prompt.messages if hasattr(part, "prompt")}]
-
 
 class TestCounters:
     LONG: ClassVar = [*history_of(20), HumanMessage("so?")]
@@ -244,35 +228,34 @@ class TestExamples:
 
 
 class TestStreams:
-    """Each curation is announced, unless nobody wants to hear of it."""
+    """Each curation is announced, unless a middleware is told not to."""
 
-    def graph(self, stream_events: bool, kind: str) -> Any:
+    def graph(self, kind: str) -> Any:
         model = ScriptedModel(steps=0)
-        if kind == "agent":
-            ours = HistoryCuratorMiddleware(max_tokens=2_000, stream_events=stream_events)
+        if kind in ("agent", "silent agent"):
+            ours = HistoryCuratorMiddleware(max_tokens=2_000, stream_events=kind == "agent")
             return agents.create_agent(model, [], middleware=[ours])
         graph = pytest.importorskip("langgraph.graph")
         builder = graph.StateGraph(graph.MessagesState)
-        if kind == "node":
-            builder.add_node("first", model_node(model, 2_000, stream_events=stream_events))
-        else:
-            hook = pre_model_hook(2_000, key="messages", stream_events=stream_events)
+        builder.add_node("first", model_node(model, 2_000))
+        if kind == "hook":
+            hook = pre_model_hook(2_000) | (lambda update: {"messages": update.popitem()[1]})
+            builder = graph.StateGraph(graph.MessagesState)
             builder.add_node("first", hook)
         builder.set_entry_point("first")
         return builder.compile()
 
-    @pytest.mark.parametrize("kind", ["agent", "node", "hook"])
-    async def test_the_custom_event_can_be_left_out(self, kind: str) -> None:
+    @pytest.mark.parametrize("kind", ["agent", "silent agent", "node", "hook"])
+    async def test_a_curation_is_one_custom_event(self, kind: str) -> None:
         given: Any = {"messages": [("user", "hi")]}
-        for stream_events, expected in ((True, 1), (False, 0)):
-            graph = self.graph(stream_events, kind)
-            assert len(list(graph.stream(given, stream_mode="custom"))) == expected
-            named = [
-                event["name"]
-                async for event in graph.astream_events(given, version="v2")
-                if event["event"] == "on_custom_event"
-            ]
-            assert len(named) == expected
+        graph, expected = self.graph(kind), 0 if kind == "silent agent" else 1
+        assert len(list(graph.stream(given, stream_mode="custom"))) == expected
+        named = [
+            event["name"]
+            async for event in graph.astream_events(given, version="v2")
+            if event["event"] == "on_custom_event"
+        ]
+        assert len(named) == expected
 
 
 class TestDeepAgents:

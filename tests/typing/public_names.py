@@ -51,7 +51,6 @@ CLASSES: list[type[object]] = [
     llamaindex.LlamaIndexFormat,
 ]
 FUNCTIONS: list[object] = [
-    langchain.StoredSummaries,
     langchain.fold_back,
     langchain.handoff_view,
     langchain.pin,
@@ -121,7 +120,6 @@ def in_langchain(messages: list[BaseMessage], model: Any, store: Any) -> None:
     step: Runnable[Any, list[BaseMessage]] = langchain.HistoryCurator(max_tokens=16_000)
     assert_type(step.invoke(messages), list[BaseMessage])
     assert_type(langchain.budget_for_model(model), langchain.Budget)
-    assert_type(langchain.mark_cache(messages), list[BaseMessage])
     langchain.pre_model_hook(max_tokens=8_000)
     langchain.model_node(model, 8_000)
     langchain.recall_tool(messages)
