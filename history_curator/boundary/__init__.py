@@ -12,7 +12,6 @@ from history_curator.boundary.sanitize import (
 from history_curator.boundary.validate import (
     HistoryWarning,
     ValidatedHistory,
-    ValidatedMessage,
     validate_history,
 )
 
@@ -22,7 +21,6 @@ __all__ = [
     "HistoryWarning",
     "SanitizedHistory",
     "ValidatedHistory",
-    "ValidatedMessage",
     "format_history",
     "sanitize_history",
     "validate_history",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from history_curator.boundary.limits import HistoryLimits
@@ -13,20 +13,16 @@ from history_curator.boundary.validate import (
     Findings,
     HistoryWarning,
     ValidatedHistory,
-    describe,
+    count_bytes,
     parse_timestamp,
-    payload_bytes,
-    read_content,
+    read_text,
 )
 from history_curator.entries import one_line
-from history_curator.errors import HistoryValidationError, name_value
+from history_curator.errors import HistoryValidationError
 from history_curator.formats import parse_json
 
 HISTORY_FIELDS = ("conversationHistory", "conversation_history", "history", "messages")
 """Where a history may stand in a request, first match wins."""
-
-Candidate = tuple[int, str, str]
-"""(index, role, content) of a message that may be sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,6 @@ class SanitizedHistory:
     dropped: tuple[DroppedMessage, ...]
     merged: tuple[int, ...]
     warnings: tuple[HistoryWarning, ...]
-    payload_bytes: int
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -61,6 +56,15 @@ class SanitizedHistory:
         return messages
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A message that may be sent."""
+
+    index: int
+    role: str
+    content: str
+
+
 def sanitize_history(
     payload: Any, limits: HistoryLimits | None = None, *, prompt: str | None = None
 ) -> SanitizedHistory:
@@ -68,8 +72,9 @@ def sanitize_history(
 
     Malformed messages are left out, never an error; only ``role`` and the text of ``content``
     survive, and of them the last `max_messages`. With `alternate`, neighbours of one role are
-    joined and the first message is the user's. The payload is never changed. It raises a
-    `HistoryValidationError` when the payload is too large or not JSON, or has no prompt.
+    joined, the first message is the user's, and a question that was not answered joins the prompt.
+    The payload is never changed. It raises a `HistoryValidationError` when the payload is too large
+    or not JSON, or has no prompt.
 
     Args:
         payload: the request: raw JSON, a mapping with ``prompt`` and ``conversationHistory``,
@@ -84,7 +89,7 @@ def sanitize_history(
         ([{'role': 'user', 'content': 'list them\n\nand now?'}], 1)
     """
     limits = limits or HistoryLimits.stateless()
-    size = payload_bytes(payload, limits)
+    count_bytes(payload, limits)
     given = _decode(payload)
     if isinstance(given, Mapping):
         prompt = given.get("prompt", prompt)
@@ -92,92 +97,30 @@ def sanitize_history(
         if not isinstance(prompt, str) or not prompt.strip():
             problem = "Must be text that is not empty"
             raise HistoryValidationError("prompt", problem, type(prompt).__name__)
-    sanitizer = Sanitizer(limits)
-    if limits.warn_payload_bytes is not None and size > limits.warn_payload_bytes:
-        sanitizer.warn("large_payload", "payload", f"{size} bytes is a lot")
-    history = sanitizer.take_latest(sanitizer.find_messages(given))
+    findings = Findings(limits, "history")
+    dropped: list[DroppedMessage] = []
+    merged: list[int] = []
+    found = _find_messages(findings, given, dropped)
+    asked = []
+    if limits.alternate and prompt is not None and found and found[-1].role == "user":
+        asked = [found.pop()]
+    first = findings.find_first(len(found))
+    reason = f"older than the last {limits.max_messages} messages"
+    dropped += [DroppedMessage(one.index, reason) for one in found[:first]]
+    history = [*found[first:], *asked]
     if limits.alternate:
-        history = sanitizer.alternate_roles(history)
-        if history and prompt is not None and history[-1][1] == "user":
-            index, _, content = history.pop()
-            prompt = f"{content}\n\n{prompt}"
-            sanitizer.merged.append(index)
+        history = _alternate_roles(history, dropped, merged)
+        if asked and history:
+            question = history.pop()
+            prompt = f"{question.content}\n\n{prompt}"
+            merged.append(question.index)
     return SanitizedHistory(
-        history=tuple({"role": role, "content": content} for _, role, content in history),
+        history=tuple({"role": one.role, "content": one.content} for one in history),
         prompt=prompt,
-        dropped=tuple(sorted(sanitizer.dropped, key=lambda one: one.index)),
-        merged=tuple(sanitizer.merged),
-        warnings=tuple(sanitizer.warnings),
-        payload_bytes=size,
+        dropped=tuple(sorted(dropped, key=lambda one: one.index)),
+        merged=tuple(merged),
+        warnings=tuple(findings.warnings),
     )
-
-
-class Sanitizer(Findings):
-    """One sanitising: the messages that were left out or joined."""
-
-    def __init__(self, limits: HistoryLimits) -> None:
-        super().__init__(limits, "history")
-        self.dropped: list[DroppedMessage] = []
-        self.merged: list[int] = []
-
-    def find_messages(self, given: Any) -> list[Candidate]:
-        """Return the messages that are well formed."""
-        if given is None:
-            return []
-        if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Sequence):
-            problem = f"not a list but {type(given).__name__}: left out"
-            self.warn("malformed_history", self.field, problem)
-            return []
-        found: list[Candidate] = []
-        for index, message in enumerate(given):
-            read = self._read_message(index, message)
-            if isinstance(read, str):
-                self.dropped.append(DroppedMessage(index, read))
-            else:
-                found.append(read)
-        if self.dropped:
-            problem = f"malformed messages left out: {len(self.dropped)}"
-            self.warn("malformed_messages", self.field, problem)
-        return found
-
-    def take_latest(self, history: list[Candidate]) -> list[Candidate]:
-        """Return the last messages, as many as the limit allows."""
-        first = self.find_first(len(history))
-        reason = f"older than the last {self.limits.max_messages} messages"
-        self.dropped += [DroppedMessage(index, reason) for index, _, _ in history[:first]]
-        return history[first:]
-
-    def alternate_roles(self, history: list[Candidate]) -> list[Candidate]:
-        """Join neighbours of one role, and drop answers before the first question."""
-        joined: list[Candidate] = []
-        for index, role, content in history:
-            if not joined and role != "user":
-                self.dropped.append(DroppedMessage(index, "an answer before the first question"))
-            elif joined and joined[-1][1] == role:
-                first, _, before = joined[-1]
-                joined[-1] = (first, role, f"{before}\n\n{content}")
-                self.merged.append(index)
-            else:
-                joined.append((index, role, content))
-        return joined
-
-    def _read_message(self, index: int, message: Any) -> Candidate | str:
-        """Return a message that may be sent, or why there is none."""
-        if not isinstance(message, Mapping):
-            return f"not a message but {type(message).__name__}"
-        role = message.get("role")
-        name = role.strip().lower() if isinstance(role, str) else ""
-        if name not in self.limits.roles:
-            return f"role {name_value(role)} is not one of {', '.join(self.limits.roles)}"
-        content, attachments, malformed = read_content(message)
-        if left_out := len(attachments) + malformed:
-            self.warn("attachments", f"history[{index}]", f"attachments left out: {left_out}")
-        if content is None:
-            return f"content is not text but {type(message['content']).__name__}"
-        if not content.strip():
-            return "content is empty"
-        speaker = "assistant" if name == "orchestrator" else name
-        return index, speaker, self.limits.shorten(speaker, content)
 
 
 def _decode(payload: Any) -> Any:
@@ -189,6 +132,51 @@ def _decode(payload: Any) -> Any:
         return parse_json(payload)
     except ValueError as error:
         raise HistoryValidationError("payload", f"Is not JSON: {error}") from error
+
+
+def _find_messages(
+    findings: Findings, given: Any, dropped: list[DroppedMessage]
+) -> list[Candidate]:
+    """Return the messages that are well formed."""
+    if given is None:
+        return []
+    if not isinstance(given, (list, tuple)):
+        problem = f"not a list but {type(given).__name__}: left out"
+        findings.warn("malformed_history", findings.field, problem)
+        return []
+    found = []
+    for index, message in enumerate(given):
+        try:
+            name, content = findings.read_message(index, message)
+        except HistoryValidationError as error:
+            dropped.append(DroppedMessage(index, error.message))
+            continue
+        role = "assistant" if name == "orchestrator" else name
+        if content.strip():
+            found.append(Candidate(index, role, findings.limits.shorten(role, content)))
+        else:
+            dropped.append(DroppedMessage(index, "content is empty"))
+    if dropped:
+        problem = f"malformed messages left out: {len(dropped)}"
+        findings.warn("malformed_messages", findings.field, problem)
+    return found
+
+
+def _alternate_roles(
+    history: Sequence[Candidate], dropped: list[DroppedMessage], merged: list[int]
+) -> list[Candidate]:
+    """Join neighbours of one role, and drop answers before the first question."""
+    joined: list[Candidate] = []
+    for one in history:
+        if not joined and one.role != "user":
+            dropped.append(DroppedMessage(one.index, "an answer before the first question"))
+        elif joined and joined[-1].role == one.role:
+            before = joined.pop()
+            joined.append(replace(before, content=f"{before.content}\n\n{one.content}"))
+            merged.append(one.index)
+        else:
+            joined.append(one)
+    return joined
 
 
 TITLE = "CONVERSATION HISTORY (Leading to This Task):"
@@ -216,8 +204,8 @@ def format_history(
     r"""Return the conversation as numbered, timestamped, role-marked text.
 
     Every line of a message is indented, whatever ends it, and a role or a timestamp is one short
-    line, so no message can pass for the next one, for a heading or for the footer. An attachment is
-    named, not shown. An empty history is an empty string.
+    line, so no message can pass for the next one, for a heading or for the footer. An empty history
+    is an empty string.
 
     The history may be validated, the dict of its `to_task_context`, or message dicts. `style`
     ``emoji`` marks roles with emoji, ``plain`` uses words only.
@@ -227,42 +215,31 @@ def format_history(
         >>> format_history(history, style="plain", title="HISTORY:", introduction="")
         'HISTORY:\n\n[1] User (10:00:00):\n    Fix it\n\nHistory metadata: 1 message\n'
     """
-    messages = _list_messages(history)
+    if isinstance(history, ValidatedHistory):
+        history = history.to_task_context()
+    messages = history.get("messages") if isinstance(history, Mapping) else history
     if not messages:
         return ""
+    if not isinstance(messages, (list, tuple)):
+        problem = "Must be a list of message dictionaries"
+        raise HistoryValidationError("history", problem, type(messages).__name__)
     emoji = style == "emoji"
-    footer = f"History metadata: {_summarise(messages)}"
     parts = [f"💬 {title}" if emoji else title]
     parts += [introduction] if introduction else []
     parts += [_format_message(number, one, emoji) for number, one in enumerate(messages, 1)]
+    footer = f"History metadata: {_summarise(messages)}"
     return "\n\n".join([*parts, f"📊 {footer}" if emoji else footer]) + "\n"
 
 
-def _list_messages(history: Any) -> list[Mapping[str, Any]]:
-    if isinstance(history, ValidatedHistory):
-        history = history.to_task_context()
-    if isinstance(history, Mapping):
-        history = history.get("messages")
-    if history is None:
-        return []
-    if not isinstance(history, list | tuple):
-        problem = "Must be a list of message dictionaries"
-        raise HistoryValidationError("history", problem, type(history).__name__)
-    for index, message in enumerate(history):
-        if not isinstance(message, Mapping):
-            problem = "Each message must be a dictionary"
-            raise HistoryValidationError(f"history[{index}]", problem, type(message).__name__)
-    return list(history)
-
-
-def _format_message(number: int, message: Mapping[str, Any], emoji: bool) -> str:
+def _format_message(number: int, message: Any, emoji: bool) -> str:
+    if not isinstance(message, Mapping):
+        problem = "Each message must be a dictionary"
+        raise HistoryValidationError(f"history[{number - 1}]", problem, type(message).__name__)
     role = str(message.get("role", "unknown"))
     mark = f"{_EMOJI.get(role, '💬')} " if emoji else ""
     flag = " [TRUNCATED]" if message.get("truncated") else ""
-    text, attachments, _ = read_content(message)
-    text = str(message["content"]) if text is None else text
-    lines = _CONTROL.sub("\ufffd", text).splitlines()
-    lines += [f"(attachment: {_make_label(describe(one), 80)})" for one in attachments]
+    text, _ = read_text(message.get("content"))
+    lines = _CONTROL.sub("\ufffd", text or "").splitlines()
     body = "\n".join(f"    {line}" if line.strip() else "" for line in lines)
     given = message.get("timestamp")
     moment = parse_timestamp(given)
@@ -271,9 +248,9 @@ def _format_message(number: int, message: Mapping[str, Any], emoji: bool) -> str
     return f"[{number}] {mark}{_make_label(role).capitalize()} ({time}){flag}:\n{body}"
 
 
-def _make_label(text: str, most: int = 40) -> str:
+def _make_label(text: str) -> str:
     """Return a short line that cannot close a heading and open another."""
-    return one_line(_NOT_IN_LABEL.sub(" ", text))[:most].strip() or "unknown"
+    return one_line(_NOT_IN_LABEL.sub(" ", text))[:40].strip() or "unknown"
 
 
 def _summarise(messages: Sequence[Mapping[str, Any]]) -> str:

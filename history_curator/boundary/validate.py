@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Mapping
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
 
@@ -19,15 +17,14 @@ from history_curator.errors import HistoryValidationError, name_value
 Severity = Literal["low", "medium", "high"]
 
 _WARNINGS: dict[str, tuple[Severity, str]] = {
-    "attachments": ("medium", "Send what matters as text"),
-    "large_payload": ("low", "Send less of the history"),
-    "malformed_history": ("high", "Send a list of messages"),
-    "malformed_messages": ("medium", "Send a role and text in each"),
     "all_filtered": ("high", "Send messages with text in them"),
+    "attachments": ("medium", "Send what matters as text"),
     "empty_content": ("low", "Leave empty messages out"),
     "invalid_timestamp": ("low", "Send ISO 8601 timestamps, such as 2025-10-29T13:30:00Z"),
-    "long_message": ("medium", "Keep {role} messages below {limit} characters"),
-    "malformed_attachments": ("medium", "Send attachments as a list of dictionaries"),
+    "large_payload": ("low", "Send less of the history"),
+    "long_message": ("medium", "Keep messages of this role shorter"),
+    "malformed_history": ("high", "Send a list of messages"),
+    "malformed_messages": ("medium", "Send a role and text in each"),
     "many_messages": ("low", "Consider starting a new conversation"),
     "missing_timestamp": ("low", "Send ISO 8601 timestamps"),
     "too_many_messages": ("high", "Consider providing only recent relevant messages"),
@@ -55,67 +52,38 @@ class HistoryWarning:
     code: str = ""
 
     def __str__(self) -> str:
-        advice = f" ({self.suggestion})" if self.suggestion else ""
-        return f"{self.field}: {self.message}{advice}"
-
-
-@dataclass(frozen=True, slots=True)
-class ValidatedMessage:
-    """One message that passed, with its text perhaps shortened.
-
-    Its `index` is the position in the list the caller gave; `attachments` are copies of the
-    message's ``attachments`` and of the blocks of its content that are not text.
-    """
-
-    role: str
-    content: str
-    timestamp: str
-    truncated: bool
-    original_length: int
-    index: int
-    attachments: tuple[dict[str, Any], ...] = ()
-
-    @property
-    def size(self) -> int:
-        """The approximate size in characters."""
-        text = len(self.content) + len(self.role) + len(self.timestamp) + JSON_OVERHEAD
-        return text + (payload_bytes(self.attachments) if self.attachments else 0)
-
-    def to_dict(self, *fields: str) -> dict[str, Any]:
-        """Return these fields, and ``attachments`` where there are any."""
-        data = {name: getattr(self, name) for name in fields}
-        return {**data, "attachments": deepcopy([*self.attachments])} if self.attachments else data
+        return f"{self.field}: {self.message} ({self.suggestion})"
 
 
 @dataclass(frozen=True, slots=True)
 class ValidatedHistory:
-    """A history that passed, with a warning for everything that was put right."""
+    """A history that passed, with a warning for everything that was put right.
 
-    records: tuple[ValidatedMessage, ...]
+    Each of the `records` is a dict of role, content and timestamp, with ``truncated`` and
+    ``original_length`` for what became of its text.
+    """
+
+    records: tuple[dict[str, Any], ...]
     warnings: tuple[HistoryWarning, ...]
     collected_at: datetime
-    given: int = 0
 
     @property
     def messages(self) -> list[dict[str, Any]] | None:
         """New ``{role, content, timestamp}`` dicts, or None when no message is left."""
-        return [one.to_dict("role", "content", "timestamp") for one in self.records] or None
+        fields = ("role", "content", "timestamp")
+        return [{name: one[name] for name in fields} for one in self.records] or None
 
     @property
     def entries(self) -> list[ConversationEntry]:
         """The messages as entries; an orchestrator is an assistant of that name."""
         return [
             ConversationEntry(
-                role=MessageRole.USER if one.role == "user" else MessageRole.ASSISTANT,
-                # No provider takes an attachment as it is, so a note stands for it.
-                content="\n".join(
-                    (one.content, *(f"[attachment: {describe(each)}]" for each in one.attachments))
-                ),
+                role=MessageRole.USER if one["role"] == "user" else MessageRole.ASSISTANT,
+                content=one["content"],
                 sequence=position,
-                created_at=parse_timestamp(one.timestamp),
-                name="orchestrator" if one.role == "orchestrator" else None,
-                truncated=one.truncated,
-                original_length=one.original_length if one.truncated else None,
+                created_at=parse_timestamp(one["timestamp"]),
+                name="orchestrator" if one["role"] == "orchestrator" else None,
+                truncated=one["truncated"],
             )
             for position, one in enumerate(self.records)
         ]
@@ -123,14 +91,13 @@ class ValidatedHistory:
     @property
     def truncated_count(self) -> int:
         """How many messages were shortened."""
-        return sum(one.truncated for one in self.records)
+        return sum(one["truncated"] for one in self.records)
 
     def to_task_context(self) -> dict[str, Any]:
         """Return plain data to store with a task: messages, counts and when they were said."""
-        fields = ("role", "content", "timestamp", "truncated", "original_length")
-        times = sorted((one.timestamp for one in self.records), key=_moment)
+        times = sorted((one["timestamp"] for one in self.records), key=_moment)
         return {
-            "messages": [one.to_dict(*fields) for one in self.records],
+            "messages": [dict(one) for one in self.records],
             "total_messages": len(self.records),
             "truncated_count": self.truncated_count,
             "metadata": {
@@ -152,8 +119,9 @@ def validate_history(
 
     A `HistoryValidationError` says that it is not a list, a message is not a dict, a required field
     is missing, a role unknown, content neither text nor a list of blocks, or a message over its
-    hard limit. Everything else is put right with a warning. Older messages beyond `max_messages`
-    are not looked at. The given history is never changed; every message returned is new.
+    hard limit. Everything else is put right with a warning: attachments and blocks that are not
+    text are left out. Older messages beyond `max_messages` are not looked at. The given history is
+    never changed; every message returned is new.
 
     Args:
         history: a list of ``{role, content, timestamp}`` dicts, or None.
@@ -166,38 +134,39 @@ def validate_history(
         >>> history.messages[0]["role"], [warning.code for warning in history.warnings]
         ('user', ['missing_timestamp'])
     """
-    limits = limits or HistoryLimits()
+    findings = Findings(limits or HistoryLimits(), field)
     now = now or datetime.now(timezone.utc)
     if history is None:
         return ValidatedHistory((), (), now)
     if not isinstance(history, list):
         problem = "Must be a list of message dictionaries"
         raise HistoryValidationError(field, problem, type(history).__name__)
-    if limits.max_payload_bytes is not None:
-        payload_bytes(history, limits, field)
-    check = HistoryCheck(limits, field, now)
-    first = check.find_first(len(history))
-    messages = [check.read_message(index, history[index]) for index in range(first, len(history))]
-    records = [message for message in messages if message is not None]
+    if findings.limits.max_payload_bytes is not None:
+        count_bytes(history, findings.limits, field)
+    first = findings.find_first(len(history))
+    checked = [
+        _check_message(findings, index, history[index], now.isoformat())
+        for index in range(first, len(history))
+    ]
+    records = [message for message in checked if message is not None]
     if history and not records:
         message = "All messages were filtered out due to validation issues. History is omitted."
-        check.warn("all_filtered", field, message)
-    records = check.fit_total(records)
-    return ValidatedHistory(tuple(records), tuple(check.warnings), now, given=len(history))
+        findings.warn("all_filtered", field, message)
+    records = _fit_total(findings, records)
+    return ValidatedHistory(tuple(records), tuple(findings.warnings), now)
 
 
 class Findings:
     """The limits, and what was put right in a history so far."""
 
     def __init__(self, limits: HistoryLimits, field: str) -> None:
-        self.limits = limits
-        self.field = field
+        self.limits, self.field = limits, field
         self.warnings: list[HistoryWarning] = []
 
-    def warn(self, code: str, field: str, message: str, **words: object) -> None:
+    def warn(self, code: str, field: str, message: str) -> None:
         """Add a warning."""
         severity, advice = _WARNINGS[code]
-        self.warnings.append(HistoryWarning(field, message, severity, advice.format(**words), code))
+        self.warnings.append(HistoryWarning(field, message, severity, advice, code))
 
     def find_first(self, count: int) -> int:
         """Return the index of the first message to look at."""
@@ -211,16 +180,8 @@ class Findings:
             self.warn("many_messages", self.field, message)
         return 0
 
-
-class HistoryCheck(Findings):
-    """One validation."""
-
-    def __init__(self, limits: HistoryLimits, field: str, now: datetime) -> None:
-        super().__init__(limits, field)
-        self.now = now.isoformat()
-
-    def read_message(self, index: int, given: Any) -> ValidatedMessage | None:
-        """Return the message as it may be used, or None when it is empty."""
+    def read_message(self, index: int, given: Any) -> tuple[str, str]:
+        """Return the role and the text of a message, or raise a `HistoryValidationError`."""
         where = f"{self.field}[{index}]"
         if not isinstance(given, Mapping):
             problem = "Each message must be a dictionary"
@@ -232,78 +193,86 @@ class HistoryCheck(Findings):
             raise HistoryValidationError(where, problem, known)
         role = given["role"].strip().lower() if isinstance(given["role"], str) else ""
         if role not in self.limits.roles:
-            problem = f"Role must be one of {'|'.join(self.limits.roles)}"
-            raise HistoryValidationError(
-                f"{where}.role", f"{problem}, got {name_value(given['role'])}"
-            )
-        text, attachments, malformed = read_content(given)
+            known_roles = "|".join(self.limits.roles)
+            problem = f"Role must be one of {known_roles}, got {name_value(given['role'])}"
+            raise HistoryValidationError(f"{where}.role", problem)
+        text, left_out = read_text(given["content"])
         if text is None:
             problem, kind = "Content must be text or a list of content blocks", given["content"]
             raise HistoryValidationError(f"{where}.content", problem, type(kind).__name__)
-        text = text.strip() if self.limits.strip_content else text
-        if malformed:
-            message = f"Not a list of dictionaries - left out: {malformed}"
-            self.warn("malformed_attachments", f"{where}.attachments", message)
-        if not text.strip() and not attachments:
-            message = "Empty message content - message will be skipped"
-            self.warn("empty_content", f"{where}.content", message)
-            return None
-        content = self._fit_length(f"{where}.content", role, text)
-        return ValidatedMessage(
-            role=role,
-            content=content,
-            timestamp=self._read_timestamp(f"{where}.timestamp", given.get("timestamp")),
-            truncated=content is not text,
-            original_length=len(text),
-            index=index,
-            attachments=attachments,
-        )
-
-    def fit_total(self, messages: list[ValidatedMessage]) -> list[ValidatedMessage]:
-        """Return the latest messages that fit the total size, at least the minimum."""
-        most = self.limits.max_total_chars
-        before = size = sum(message.size for message in messages)
-        if most is None or size <= most:
-            return messages
-        available = most - len(self.limits.omission_indicator)
-        left = deque(messages)
-        while size > available and len(left) > self.limits.min_messages:
-            size -= left.popleft().size
-        over = "" if size <= available else f", still {size} characters"
-        message = f"Total history size ({before} chars) exceeds limit ({most} chars). "
-        message += f"Kept last {len(left)} of {len(messages)} messages{over}."
-        self.warn("total_size", self.field, message)
-        if left and len(left) < len(messages):
-            left[0] = replace(left[0], content=self.limits.omission_indicator + left[0].content)
-        return list(left)
-
-    def _fit_length(self, where: str, role: str, text: str) -> str:
-        hard, speaker = self.limits.hard_limit(role), role.capitalize()
-        if hard is not None and len(text) > hard:
-            problem = f"{speaker} message exceeds hard limit of {hard} characters"
-            raise HistoryValidationError(where, problem, f"{len(text)} characters")
-        content = self.limits.shorten(role, text)
-        if content is not text:
-            message = f"{speaker} message truncated from {len(text)} to {len(content)} characters"
-            limit = self.limits.soft_limit(role)
-            self.warn("long_message", where, message, role=role, limit=limit)
-        return content
-
-    def _read_timestamp(self, where: str, given: Any) -> str:
-        if isinstance(given, datetime):
-            return given.isoformat()
-        if given is None or given == "":
-            message = f"Missing timestamp - added current time: {self.now}"
-            self.warn("missing_timestamp", where, message)
-            return self.now
-        if parse_timestamp(given) is None:
-            message = f"Invalid timestamp format {name_value(given)} - replaced with current time"
-            self.warn("invalid_timestamp", where, message)
-            return self.now
-        return str(given)
+        attachments = given.get("attachments") or ()
+        left_out += len(attachments) if isinstance(attachments, list) else bool(attachments)
+        if left_out:
+            self.warn("attachments", where, f"attachments left out: {left_out}")
+        return role, text
 
 
-def payload_bytes(data: Any, limits: HistoryLimits | None = None, field: str = "payload") -> int:
+def _check_message(findings: Findings, index: int, given: Any, now: str) -> dict[str, Any] | None:
+    """Return a message as it may be used, or None when it is empty."""
+    limits, where = findings.limits, f"{findings.field}[{index}]"
+    role, text = findings.read_message(index, given)
+    text = text.strip() if limits.strip_content else text
+    if not text.strip():
+        message = "Empty message content - message will be skipped"
+        findings.warn("empty_content", f"{where}.content", message)
+        return None
+    hard, speaker = limits.hard_limit(role), role.capitalize()
+    if hard is not None and len(text) > hard:
+        problem = f"{speaker} message exceeds hard limit of {hard} characters"
+        raise HistoryValidationError(f"{where}.content", problem, f"{len(text)} characters")
+    content = limits.shorten(role, text)
+    if content is not text:
+        message = f"{speaker} message truncated from {len(text)} to {len(content)} characters"
+        findings.warn("long_message", f"{where}.content", message)
+    timestamp = given.get("timestamp")
+    if isinstance(timestamp, datetime):
+        timestamp = timestamp.isoformat()
+    elif timestamp is None or timestamp == "":
+        message = f"Missing timestamp - added current time: {now}"
+        findings.warn("missing_timestamp", f"{where}.timestamp", message)
+        timestamp = now
+    elif parse_timestamp(timestamp) is None:
+        problem = f"Invalid timestamp format {name_value(timestamp)}"
+        message = f"{problem} - replaced with current time"
+        findings.warn("invalid_timestamp", f"{where}.timestamp", message)
+        timestamp = now
+    return {
+        "role": role,
+        "content": content,
+        "timestamp": timestamp,
+        "truncated": content is not text,
+        "original_length": len(text),
+    }
+
+
+def _fit_total(findings: Findings, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the latest messages that fit the total size, at least the minimum."""
+    limits, most = findings.limits, findings.limits.max_total_chars
+    before = size = calculate_history_size(messages)
+    if most is None or size <= most:
+        return messages
+    available = most - len(limits.omission_indicator)
+    first = 0
+    while size > available and len(messages) - first > limits.min_messages:
+        size -= calculate_history_size([messages[first]])
+        first += 1
+    left = messages[first:]
+    over = "" if size <= available else f", still {size} characters"
+    message = f"Total history size ({before} chars) exceeds limit ({most} chars). "
+    message += f"Kept last {len(left)} of {len(messages)} messages{over}."
+    findings.warn("total_size", findings.field, message)
+    if first and left:
+        left[0]["content"] = limits.omission_indicator + left[0]["content"]
+    return left
+
+
+def calculate_history_size(messages: Iterable[Mapping[str, Any]]) -> int:
+    """Return the approximate size of messages in characters: fields, and a little JSON."""
+    fields = ("content", "role", "timestamp")
+    return sum(sum(len(one.get(name, "")) for name in fields) + JSON_OVERHEAD for one in messages)
+
+
+def count_bytes(data: Any, limits: HistoryLimits | None = None, field: str = "payload") -> int:
     """Return the size of data as UTF-8 JSON (text and bytes are JSON); refuse what is too large."""
     try:
         if not isinstance(data, (str, bytes, bytearray)):
@@ -318,41 +287,18 @@ def payload_bytes(data: Any, limits: HistoryLimits | None = None, field: str = "
     return size
 
 
-def read_content(message: Mapping[str, Any]) -> tuple[str | None, tuple[dict[str, Any], ...], int]:
-    """Return a message's text, copies of its attachments, and how many of them are malformed.
+def read_text(content: Any) -> tuple[str | None, int]:
+    """Return the text of a message's content, and how many of its blocks are not text.
 
-    The text is that of its text blocks, or None where the content is neither text nor blocks; the
-    other blocks are attachments.
+    The text is None where the content is neither text nor a list of blocks.
     """
-    content, given = message.get("content"), message.get("attachments")
-    others = given if isinstance(given, list) else [] if given is None else [given]
-    attachments = [one for one in others if isinstance(one, Mapping) and others is given]
-    malformed, texts, blocks = len(others) - len(attachments), list[str](), list[Any]()
-    given_blocks: list[Any] = content if isinstance(content, list) else [content]
-    for block in given_blocks:
-        kind = block.get("type", "text") if isinstance(block, Mapping) else None
-        if isinstance(block, str) or (isinstance(block, (int, float)) and block is content):
-            texts.append(str(block))
-        elif not isinstance(kind, str) or block is content:
-            return ("" if content is None else None), (), malformed
-        elif isinstance(block.get("text"), str) and kind.endswith("text"):
-            texts.append(block["text"])
-        else:
-            blocks.append(block)
-    try:
-        copies = deepcopy([dict(one) for one in (*blocks, *attachments)])
-    except RecursionError as error:
-        raise HistoryValidationError("payload", "Is nested too deeply") from error
-    return "\n".join(texts), tuple(copies), malformed
-
-
-def describe(attachment: Mapping[str, Any]) -> str:
-    """Return what an attachment is, in a few words and without its content."""
-    names = ("name", "filename", "language", "mime_type")
-    words = [str(attachment.get("type") or "attachment")]
-    words += [str(attachment[name]) for name in names if attachment.get(name)]
-    content = attachment.get("content")
-    return ", ".join([*words, f"{len(content)} characters"] if isinstance(content, str) else words)
+    if content is None or isinstance(content, (str, int, float)):
+        return "" if content is None else str(content), 0
+    if not isinstance(content, list):
+        return None, 0
+    texts = [block.get("text") if isinstance(block, Mapping) else block for block in content]
+    found = [text for text in texts if isinstance(text, str)]
+    return "\n".join(found), len(content) - len(found)
 
 
 _DATETIME = TypeAdapter(datetime)
@@ -360,14 +306,9 @@ _DATETIME = TypeAdapter(datetime)
 
 def parse_timestamp(text: object) -> datetime | None:
     """Return the moment an ISO 8601 text names, or None. ``Z`` is UTC; no zone stays none."""
-    if not isinstance(text, str) or not (text := text.strip()).isprintable():
-        return None
     try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        pass  # older Pythons read fewer forms
-    try:
-        return _DATETIME.validate_python(text) if text[4:5] == "-" else None
+        is_date = isinstance(text, str) and text[4:5] == "-"
+        return _DATETIME.validate_python(text) if is_date else None
     except ValidationError:
         return None
 

@@ -89,12 +89,3 @@ def test_no_field_can_forge_the_footer_or_hide_behind_control_characters() -> No
     ]
     assert not any(mark in text for mark in "\x1b\u202e\x08")
     assert max(map(len, text.splitlines())) < 100
-
-
-def test_attachments_are_named_and_not_shown() -> None:
-    message = said("user", [{"type": "text", "text": "look"}, {"type": "image_url", "url": "x"}])
-    message["attachments"] = [{"type": "code", "language": "python", "content": "print(1)"}]
-    text = format_history([message], style="plain")
-    assert "    look\n    (attachment: image_url)\n" in text
-    assert "    (attachment: code, python, 8 characters)\n" in text
-    assert "print" not in text

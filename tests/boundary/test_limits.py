@@ -11,22 +11,20 @@ from tests.boundary.factories import dialogue, said
 
 
 class TestPresets:
-    def test_assistant_first(self) -> None:
+    def test_assistant_first_keeps_answers(self) -> None:
         limits = HistoryLimits.assistant_first()
         assert limits == HistoryLimits()
-        assert (limits.max_user_chars, limits.hard_user_chars) == (150, 300)
-        assert (limits.max_assistant_chars, limits.hard_assistant_chars) == (8_192, 16_384)
+        assert (limits.max_user_chars, limits.hard_limit("user")) == (150, 300)
+        assert (limits.max_assistant_chars, limits.hard_limit("assistant")) == (8_192, 16_384)
         assert (limits.max_total_chars, limits.max_messages, limits.min_messages) == (15_360, 50, 5)
 
-    def test_user_first(self) -> None:
+    def test_user_first_keeps_questions_and_refuses_no_message(self) -> None:
         limits = HistoryLimits.user_first()
         assert (limits.max_user_chars, limits.max_assistant_chars) == (8_000, 150)
-        assert limits.hard_user_chars is None
-        assert limits.hard_assistant_chars is None
-        assert limits.max_total_chars is None
+        assert (limits.hard_limit("user"), limits.max_total_chars) == (None, None)
         assert limits.max_messages == 50
 
-    def test_stateless(self) -> None:
+    def test_stateless_bounds_a_request(self) -> None:
         limits = HistoryLimits.stateless()
         assert (limits.max_messages, limits.warn_messages) == (20, 15)
         assert limits.max_payload_bytes == 100 * 1024
@@ -35,34 +33,20 @@ class TestPresets:
     @pytest.mark.parametrize("name", ["assistant_first", "user_first", "stateless"])
     def test_each_takes_changes(self, name: str) -> None:
         assert getattr(HistoryLimits, name)(max_messages=18).max_messages == 18
-        assert HistoryLimits.preset(name) == getattr(HistoryLimits, name)()
-
-    def test_unknown(self) -> None:
-        with pytest.raises(ConfigurationError, match="assistant_first, user_first, stateless"):
-            HistoryLimits.preset("fast")
 
 
 class TestModel:
-    def test_hard_follows_soft_unless_set(self) -> None:
-        assert HistoryLimits(max_user_chars=500).hard_user_chars == 1_000
-        assert HistoryLimits(max_user_chars=500, hard_user_chars=600).hard_user_chars == 600
-        assert HistoryLimits(max_user_chars=None).hard_user_chars is None
-        assert HistoryLimits().tuned(max_user_chars=10).hard_user_chars == 20
-        assert HistoryLimits.user_first(max_user_chars=500).hard_user_chars is None
+    def test_the_hard_limit_is_a_multiple_of_the_soft_one(self) -> None:
+        assert HistoryLimits(max_user_chars=500).hard_limit("user") == 1_000
+        assert HistoryLimits(max_user_chars=500, hard_factor=3).hard_limit("user") == 1_500
+        assert HistoryLimits(max_user_chars=None).hard_limit("user") is None
+        assert HistoryLimits(hard_factor=None).hard_limit("assistant") is None
 
     @pytest.mark.parametrize(
         "wrong",
-        [
-            {"max_user_chars": 500, "hard_user_chars": 100},
-            {"min_messages": 60},
-            {"warn_messages": 51},
-            {"max_messages": 0},
-            {"roles": ["user", "system"]},
-            {"roles": []},
-            {"max_mesages": 3},
-        ],
+        [{"max_messages": 0}, {"roles": ["user", "system"]}, {"roles": []}, {"max_mesages": 3}],
     )
-    def test_limits_that_cannot_work(self, wrong: dict[str, object]) -> None:
+    def test_limits_that_cannot_work_are_refused(self, wrong: dict[str, object]) -> None:
         with pytest.raises(ValidationError):
             HistoryLimits(**wrong)
 
@@ -88,6 +72,8 @@ class TestEnvironment:
         assert limits.max_total_chars is None
 
     def test_errors_name_the_variable(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"PRESET: .*'fast'.*assistant_first, user_f"):
+            HistoryLimits.from_env({"HISTORY_CURATOR_PRESET": "fast"})
         with pytest.raises(ConfigurationError, match=r"HISTORY_CURATOR_MAX_MESSAGES: .*'many'"):
             HistoryLimits.from_env({"HISTORY_CURATOR_MAX_MESSAGES": "many"})
 

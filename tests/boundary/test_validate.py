@@ -69,7 +69,7 @@ class TestTimestamps:
         self, timestamp: Any, code: str
     ) -> None:
         result = validate([said("user", "a", timestamp), said("assistant", "b")])
-        assert [one.timestamp for one in result.records] == [NOW.isoformat(), TIME]
+        assert [one["timestamp"] for one in result.records] == [NOW.isoformat(), TIME]
         assert codes(result) == [code]
         assert result.warnings[0].field == "conversation_history[0].timestamp"
 
@@ -87,7 +87,7 @@ class TestTimestamps:
     def test_iso_8601_is_kept_as_written(self, timestamp: str) -> None:
         result = validate([said("user", "a", timestamp)])
         assert result.warnings == ()
-        assert result.records[0].timestamp == timestamp
+        assert result.records[0]["timestamp"] == timestamp
 
 
 class TestCount:
@@ -96,11 +96,9 @@ class TestCount:
         history = dialogue(60)
         result = validate(history, limits)
         assert result.messages == history[-50:]
-        assert [one.index for one in result.records] == list(range(10, 60))
         assert codes(result) == ["too_many_messages"]
         assert "60 > 50" in result.warnings[0].message
         assert "truncating to most recent 50" in result.warnings[0].message
-        assert result.given == 60
 
     def test_messages_beyond_the_limit_are_not_looked_at(self) -> None:
         assert len(contents(validate([{"role": "nonsense"}, *dialogue(50)]))) == 50
@@ -135,7 +133,7 @@ class TestLength:
     def test_a_long_answer_keeps_150_characters_where_users_come_first(self, role: str) -> None:
         result = validate([said(role, "x" * 500)], USER_FIRST)
         assert contents(result) == ["x" * 150 + " ... (truncated)"]
-        assert (result.truncated_count, result.records[0].role) == (1, role)
+        assert (result.truncated_count, result.records[0]["role"]) == (1, role)
 
     def test_white_space_is_removed_unless_users_come_first(self) -> None:
         history = [said("user", "  indented\n")]
@@ -234,51 +232,33 @@ def test_validated_messages_pass_again_unchanged() -> None:
 
 
 class TestAttachments:
-    """Kept with their message, or reported; never lost in silence."""
+    """Only text is passed on; what else a message holds is reported, never lost in silence."""
 
     CODE = {"type": "code", "language": "python", "content": "print(1)"}  # noqa: RUF012
     IMAGE = {"type": "image_url", "image_url": {"url": "data:,"}}  # noqa: RUF012
 
-    def test_attachments_are_kept_as_copies(self) -> None:
-        result = validate([{**said("user", "Fix this code"), "attachments": [self.CODE]}])
-        assert result.warnings == ()
-        assert result.messages is not None
-        assert result.messages[0]["attachments"] == [self.CODE]
-        assert result.to_task_context()["messages"][0]["attachments"] == [self.CODE]
-        result.messages[0]["attachments"][0]["content"] = "changed"
-        result.records[0].attachments[0]["content"] = "changed"
-        assert self.CODE["content"] == "print(1)"
-        expected = "Fix this code\n[attachment: code, python, 7 characters]"
-        assert result.entries[0].content == expected
+    @pytest.mark.parametrize("attachments", [[CODE], "code", CODE, [1]])
+    def test_attachments_are_left_out_with_a_warning(self, attachments: Any) -> None:
+        given = [{**said("user", "Fix this code"), "attachments": attachments}]
+        result = validate(given)
+        assert result.messages == [said("user", "Fix this code")]
+        assert codes(result) == ["attachments"]
 
-    def test_blocks_that_are_not_text_are_attachments(self) -> None:
+    def test_text_blocks_are_joined_and_others_are_left_out(self) -> None:
         blocks = [{"type": "text", "text": "see"}, "this", self.IMAGE]
         result = validate([said("user", blocks), said("user", [self.IMAGE])])
-        assert result.warnings == ()
-        assert contents(result) == ["see\nthis", ""]
-        assert [one.attachments for one in result.records] == [(self.IMAGE,), (self.IMAGE,)]
+        assert contents(result) == ["see\nthis"]
+        assert codes(result) == ["attachments", "attachments", "empty_content"]
 
-    def test_attachments_count_towards_the_total(self) -> None:
-        big = {"type": "code", "content": "x" * 20_000}
-        history = [{**said("user", "old"), "attachments": [big]}]
-        history += [said("user", str(number)) for number in range(6)]
-        assert [one.index for one in validate(history).records] == [1, 2, 3, 4, 5, 6]
-
-    @pytest.mark.parametrize("wrong", ["code", {"type": "code"}, [1, "x"]])
-    def test_malformed_attachments_are_reported(self, wrong: Any) -> None:
-        result = validate([{**said("user", "a"), "attachments": wrong}])
-        assert codes(result) == ["malformed_attachments"]
-        assert result.records[0].attachments == ()
-
-    @pytest.mark.parametrize("check", [validate_history, sanitize_history, format_history])
-    @pytest.mark.parametrize("name", ["attachments", "content"])
-    def test_deeply_nested_data_is_refused(self, check: Any, name: str) -> None:
+    def test_deeply_nested_data_does_no_harm(self) -> None:
         nested: list[Any] = []
         for _ in range(5_000):
             nested = [nested]
-        message = {**said("user", "a"), name: [{"type": "code", "content": nested}]}
+        message = {**said("user", "a"), "attachments": [{"type": "code", "content": nested}]}
+        assert contents(validate_history([message])) == ["a"]
+        assert "    a" in format_history([message])
         with pytest.raises(HistoryValidationError, match="nested too deeply"):
-            check([message])
+            sanitize_history([message])
 
     def test_a_stateless_request_reports_attachments_it_leaves_out(self) -> None:
         history = [
