@@ -17,7 +17,7 @@ from history_curator.memo import Memo, Record
 from history_curator.tokens import UsageAnchor, available_tokens, read_usage
 from history_curator.tokens.estimate import Request
 from history_curator.units import Pairing
-from history_curator.window import View, ViewBuilder, WindowOptions, fit_view
+from history_curator.window import View, ViewBuilder, WindowOptions
 
 _CACHE_LIFETIME = {"anthropic": 300.0, "bedrock": 300.0}
 _LONGEST_CACHE_LIFETIME = 3600.0
@@ -136,10 +136,9 @@ class CallBudgets:
         """
         units, facts = pairing.units, record.facts
         cold = {len(units) - 1} if is_cold and units else set[int]()
-        for count, name in enumerate(record.names, start=1) if self._has_pauses else ():
+        for end, name in enumerate(record.names, start=1) if self._has_pauses else ():
             request = self._requests.get(name)
             if request is not None and request.is_cold:
-                end = record.end_of(count)
                 before = [position for position, unit in enumerate(units) if unit.start < end]
                 cold.update(before[-1:])
         if not facts or facts[-1].time is None:
@@ -162,9 +161,9 @@ class CallBudgets:
         """
         answers: list[tuple[int, Request | None]] = []
         for index in range(len(record) - 1, 0, -1):
-            place = record.place_of(index)
-            if record.facts[index].entry.role is MessageRole.ASSISTANT and place:
-                known = self._requests.get(record.names[place - 1]) if self._requests else None
+            entry = record.facts[index].entry
+            if entry.role is MessageRole.ASSISTANT and not (entry.span and entry.span[0]):
+                known = self._requests.get(record.names[index - 1]) if self._requests else None
                 answers.append((index, known))
                 if known is not None or len(answers) >= _REPORTS_LOOKED_FOR:
                     break
@@ -172,7 +171,7 @@ class CallBudgets:
         last: Request | None = None
         ratio: float | None = None
         for index, known in answers:
-            request, usage, place = known, record.facts[index].usage, record.place_of(index)
+            request, usage = known, record.facts[index].usage
             if usage is None:
                 last = request or last
                 continue
@@ -182,12 +181,12 @@ class CallBudgets:
                     if ratio is not None:
                         anchor = UsageAnchor(round(usage.input / ratio), usage.input, ratio)
                         last = Request(anchor.counted, limit - overhead, limit - overhead, anchor)
-                request = self._rebuild_request(record.first(place), limit, overhead, last)
+                request = self._rebuild_request(record.first(index), limit, overhead, last)
                 if request is not None and ratio is not None:  # the provider counted all of it
                     most = round(usage.input / ratio)
                     request = request._replace(counted=min(request.counted, most))
             if request is not None and not request.is_reported:
-                name = record.names[place - 1]
+                name = record.names[index - 1]
                 request = self._read_carried_report(name, request, usage.input, limit)
             last = request or last
         return last
@@ -211,7 +210,7 @@ class CallBudgets:
         builder = ViewBuilder(record, self._memo, self._window_options(limit), "request")
         budget = self._budget_after(last, limit, limit, overhead)
         try:
-            view = fit_view(builder, budget.usual, budget.available, budget.likely)
+            view = builder.build(budget.usual, budget.available, budget.likely)
         except BudgetUnsatisfiableError:
             return None
         return budget.request(view.tokens + overhead)

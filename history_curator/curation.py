@@ -12,7 +12,7 @@ from history_curator.formats import MessageFormat
 from history_curator.managers.base import Step
 from history_curator.memo import Record
 from history_curator.report import CurationReport
-from history_curator.window import Tail
+from history_curator.rules import Tail
 
 
 class CallOptions(NamedTuple):

@@ -19,19 +19,10 @@ from history_curator.managers import apply_managers, build_managers
 from history_curator.managers.base import CurationContext, HistoryManager, Step, check_managers
 from history_curator.memo import MEMO_BYTES, Memo, Record
 from history_curator.report import CurationReport
-from history_curator.rules import ProviderProfile, get_profile
+from history_curator.rules import ProviderProfile, Tail, get_profile
 from history_curator.run_steps import Steps, run_async, run_sync
 from history_curator.tokens import TokenCounter, UsageAnchor, get_counter
-from history_curator.units import Pairing
-from history_curator.window import (
-    COMPACT_TO,
-    STEP,
-    Tail,
-    View,
-    ViewBuilder,
-    WindowOptions,
-    fit_view,
-)
+from history_curator.window import COMPACT_TO, STEP, View, ViewBuilder, WindowOptions
 
 __all__ = ["Curation", "Curator"]
 
@@ -281,7 +272,7 @@ class Curator:
             cold_units=partial(self._budgets.find_cold_units, call.curated, is_cold=is_cold),
         )
         view = self._fit(builder, call)
-        report = partial(self._explain, call, view, builder.pairing)
+        report = partial(self._explain, call, view)
         shown = call.given if self.mode == "shadow" else call.format.write(view.entries)
         entries: Sequence[ConversationEntry] = view.entries
         counted, budget = view.tokens + call.overhead, call.budget
@@ -345,7 +336,7 @@ class Curator:
         if budget is None:
             return builder.build_unlimited()
         try:
-            return fit_view(builder, budget.usual, budget.available, budget.likely)
+            return builder.build(budget.usual, budget.available, budget.likely)
         except BudgetUnsatisfiableError as error:
             overhead = budget.overhead + budget.reserve
             needed, limit = error.needed + overhead, budget.max_tokens
@@ -357,7 +348,7 @@ class Curator:
         call.warnings.append(str(refusal))
         return builder.build_unlimited()
 
-    def _explain(self, call: Call, view: View, pairing: Pairing) -> CurationReport:
+    def _explain(self, call: Call, view: View) -> CurationReport:
         steps = [*call.steps, Step("rules", view.entries, {})]
         if call.budget is not None:
             steps.insert(-1, Step("budget", view.fitted, _ConstantReason()))
@@ -375,7 +366,7 @@ class Curator:
             stable_entries=view.stable_entries,
             cut=view.cutoff,
             compacted=view.compacted or bool(call.compactions),
-            orphans=pairing.unused_results,
+            orphans=call.curated.pairing.unused_results,
             mode=self.mode,
             warnings=call.warnings,
         )

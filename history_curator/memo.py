@@ -1,34 +1,32 @@
 """The memo: facts about single messages, found by their content; a curator's only memory of them.
 
 Equal messages are one to the memo, in any conversation, process or copy. A message that was edited
-in place is another one. Forgetting costs time and never changes a
-view. No conversation is remembered.
+in place is another one. Forgetting costs time and never changes a view. No conversation is
+remembered, but for the last few lists that were read, which saves time only.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from history_curator.entries import ConversationEntry, MessageRole, ToolCall
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConversionError
 from history_curator.formats import MessageFormat, freeze
-from history_curator.tokens import TokenCounter
-from history_curator.tokens.estimate import entry_time
-from history_curator.tokens.usage import Usage, read_usage
+from history_curator.tokens import TokenCounter, Usage, entry_time, read_usage
+from history_curator.units import Pairing
 
 MEMO_BYTES = 64 * 2**20
 """How much a memo holds, about, where nothing else is said."""
 _BYTES_PER_ENTRY = 2_000
 _LARGEST = 16_384
 """Characters that one entry counts for at most in the cheap size of a record."""
-_LONG_LIST, _LISTS = 500, 4
-"""Messages from which on a list is recognised as a whole, and how many lists are."""
-_COUNTS = 200_000
-"""Token counts that outlive what they were counted for."""
+_LISTS = 4
+"""How many lists of messages are recognised as a whole."""
 
 
 class EntryFacts:
@@ -36,6 +34,7 @@ class EntryFacts:
 
     Attributes:
         entry: the entry, read from a private copy of its message.
+        key: the content of its message.
         weight: its cheap size in characters, capped so that no giant outweighs the rest.
         size_bytes: what it takes in memory, about.
         usage: the usage report that the message carries.
@@ -46,39 +45,27 @@ class EntryFacts:
         recaps: recaps written when the unit that it opens arrived.
         line: the recap's line about the unit that it opens.
         names: identifiers the entry holds.
-        shown: the newest full rendering of the unit that it opens, with what it was made for.
         bound: the entry as it last stood in a conversation.
     """
 
     __slots__ = (
-        "bound",
-        "entry",
-        "is_plain",
-        "key",
-        "line",
-        "names",
-        "recaps",
-        "renderings",
-        "shown",
-        "size_bytes",
-        "time",
-        "tokens",
-        "usage",
-        "weight",
-    )
+        "bound", "entry", "is_plain", "key", "line", "names", "recaps", "renderings",
+        "size_bytes", "time", "tokens", "usage", "weight",
+    )  # fmt: skip
 
     def __init__(self, entry: ConversationEntry, key: Hashable, size_bytes: int) -> None:
         self.entry = entry
         self.key = key
         self.weight = 0 if entry.role is MessageRole.SYSTEM else _weigh(entry)
         self.size_bytes = _BYTES_PER_ENTRY + 4 * size_bytes  # renderings and identifiers included
+        is_dict = entry.source.__class__ is dict
+        self.is_plain = is_dict and _is_plain(entry.source)
+        # A dict that says when it was written has metadata.
+        has_time = not is_dict or entry.metadata or entry.created_at is not None
+        self.time = entry_time(entry) if has_time else None
         self.usage: Usage | None = None
-        self.time = entry_time(entry)
-        is_whole = entry.span is None and entry.source.__class__ is dict
-        self.is_plain = is_whole and _is_plain(entry.source)
         self.tokens = -1
         self.renderings: dict[Hashable, Any] = {}
-        self.shown: tuple[Any, Any, Any] | None = None
         self.recaps: dict[Hashable, Any] = {}
         self.line: Any = None
         self.names: Any = None
@@ -86,36 +73,65 @@ class EntryFacts:
 
 
 class Record:
-    """The entries of one call: what is known of each, and each as it stands in the conversation.
+    """The entries of one call: the facts about each, and each as it stands in the conversation.
 
     Attributes:
-        facts: what is known, one for each entry.
-        keys: what each message says.
+        facts: what is known of each entry.
+        pairing: its units.
+        offsets: cheap size, in characters, of everything recorded before each unit.
     """
 
     def __init__(
         self,
         facts: list[EntryFacts],
         *,
-        keys: Sequence[Hashable] = (),
         messages: Sequence[Any] = (),
         places: Sequence[int] = (),
         entries: Sequence[ConversationEntry] | None = None,
+        earlier: Record | None = None,
     ) -> None:
         self.facts = facts
-        self.keys = keys
+        self.places = places
         self._messages = messages
-        self._places = places
         self._entries = entries
         self._bound: dict[int, ConversationEntry] = {}
+        self._named_by: Record | None = None
+        self._earlier_names: Sequence[int] = () if earlier is None else earlier.known_names
+        past = None if earlier is None else earlier.pairing
+        self.pairing = Pairing([each.entry for each in facts], past)
+        self.offsets = [] if earlier is None else earlier.offsets.copy()
+        self._extend_offsets()
 
     def __len__(self) -> int:
         return len(self.facts)
 
+    def _extend_offsets(self) -> None:
+        offsets, units = self.offsets, self.pairing.units
+        total = offsets[-1] if offsets else 0
+        start = units[len(offsets) - 1].start if offsets else 0
+        for unit in units[len(offsets) :]:
+            for facts in self.facts[start : unit.start]:
+                total += facts.weight
+            start = unit.start
+            offsets.append(total)
+
     @cached_property
     def names(self) -> list[int]:
-        """A number for the first messages up to each one, from what each message says."""
-        return list(accumulate(map(hash, self.keys), lambda name, key: hash((name, key))))
+        """A number for the first entries up to each one, from what their messages say."""
+        if self._named_by is not None:
+            return self._named_by.names
+        names = list(self._earlier_names)
+        name = names[-1] if names else 0
+        for facts in self.facts[len(names) :]:
+            name = hash((name, facts.key))
+            names.append(name)
+        return names
+
+    @property
+    def known_names(self) -> Sequence[int]:
+        """The names, as far as they are worked out already."""
+        known: Sequence[int] = self.__dict__.get("names", self._earlier_names)
+        return known
 
     def entry_at(self, index: int) -> ConversationEntry:
         """Return the entry at a position, bound to the message it was read from."""
@@ -123,7 +139,7 @@ class Record:
             return self._entries[index]
         entry = self._bound.get(index)
         if entry is None:
-            facts, place = self.facts[index], self._places[index]
+            facts, place = self.facts[index], self.places[index]
             message, known = self._messages[place], facts.bound
             if known is not None and known.source is message and known.sequence == place:
                 entry = known
@@ -139,43 +155,30 @@ class Record:
         return [self.entry_at(index) for index in range(len(self.facts))]
 
     def first(self, count: int) -> Record:
-        """Return the record as it was when it had so many messages."""
-        places = self._places
-        end = next((at for at, place in enumerate(places) if place >= count), len(places))
-        return Record(
-            self.facts[:end],
-            keys=self.keys[:count],
-            messages=self._messages[:count],
-            places=places[:end],
-            entries=None if self._entries is None else self._entries[:end],
-        )
+        """Return the record as it was when it had so many entries."""
+        entries = None if self._entries is None else self._entries[:count]
+        facts, places = self.facts[:count], self.places[:count]
+        return Record(facts, messages=self._messages, places=places, entries=entries)
 
-    def place_of(self, index: int) -> int:
-        """Return the position of the message that an entry was read from."""
-        return self._places[index]
-
-    def end_of(self, count: int) -> int:
-        """Return how many entries the first messages were read as."""
-        places = self._places
-        if places.__class__ is range:
-            return min(count, len(places))
-        return next((at for at, place in enumerate(places) if place >= count), len(places))
+    def derive(self, facts: list[EntryFacts], entries: Sequence[ConversationEntry]) -> Record:
+        """Return what managers left of this record; its requests go by the names of this one."""
+        derived = Record(facts, places=range(len(facts)), entries=entries)
+        derived._named_by = self
+        return derived
 
 
 class KnownList(NamedTuple):
-    """A list of messages seen lately: private copies of its plain beginning, and what is known."""
+    """A list of messages read lately: private copies of its plain beginning, and its record."""
 
-    first: Any
     format: MessageFormat
     copies: list[Any]
-    keys: list[Hashable]
-    rows: list[Any]
+    record: Record
 
 
 class Memo:
     """Remembers facts about messages, as many as fit a number of bytes.
 
-    Facts that were not used lately are forgotten first. Token counts outlive it.
+    Facts that were not used lately are forgotten first. The counter still knows their tokens.
 
     Args:
         counter: counts the tokens.
@@ -185,12 +188,11 @@ class Memo:
     def __init__(self, counter: TokenCounter, max_bytes: int = MEMO_BYTES) -> None:
         self.counter = counter
         self.max_bytes = max_bytes
-        self._recent: dict[str, dict[Hashable, Any]] = {}
-        self._older: dict[str, dict[Hashable, Any]] = {}
+        self._recent: dict[str, dict[Hashable, Any]] = defaultdict(dict)
+        self._older: dict[str, dict[Hashable, Any]] = defaultdict(dict)
         self._recent_bytes = 0
-        self._counts: dict[tuple[int, int, int], int] = {}
-        self._lists: dict[int, KnownList] = {}
-        self._interned: dict[Hashable, Hashable] = {}
+        self._lists: list[KnownList] = []
+        self._numbers: dict[Hashable, int] = {}
 
     def read(self, messages: Sequence[Any], format: MessageFormat) -> Record:
         """Return the record of a conversation.
@@ -199,35 +201,30 @@ class Memo:
             ConversionError: naming the message, the field and the fix.
         """
         if format.name == "entries":
-            return self.read_entries(_checked_entries(messages, format))
-        key_of, recent = format.key_of, self._recent.get(format.name, {})
+            for place, message in enumerate(messages):
+                format.read(message, place)
+            return self.read_entries(messages)
         known = self._find_list(messages, format)
-        start = 0 if known is None else min(len(known.copies), len(messages))
-        keys: list[Hashable] = [] if known is None else known.keys[:start]
-        rows: list[Any] = [] if known is None else known.rows[:start]
-        for place in range(start, len(messages)):
-            message = messages[place]
-            try:
-                key = key_of(message)
-                found = recent.get(key)
-            except (TypeError, ValueError, RecursionError):
-                format.read(message, place)  # where it cannot be read, this says so better
-                raise
-            if found is None:
-                found = self._find(key, message, format, place)
-                recent = self._recent[format.name]
-            keys.append(key)
-            rows.append(found)
-        self._keep_list(messages, format, keys, rows, known)
-        if tuple not in set(map(type, rows)):
-            return Record(rows, keys=keys, messages=messages, places=range(len(rows)))
-        facts: list[EntryFacts] = []
+        copies = [] if known is None else known.copies.copy()
         places: list[int] = []
-        for place, row in enumerate(rows):
-            some = row if row.__class__ is tuple else (row,)
-            facts += some
-            places += [place] * len(some)
-        return Record(facts, keys=keys, messages=messages, places=places)
+        facts: list[EntryFacts] = []
+        earlier: Record | None = None
+        if known is not None:
+            places, facts, earlier = [*known.record.places], known.record.facts.copy(), known.record
+            if places and places[-1] >= len(copies):  # only its beginning was plain
+                end = places.index(len(copies))
+                places, facts, earlier = places[:end], facts[:end], None
+        for place in range(len(copies), len(messages)):
+            found = self._read_message(messages[place], format, place)
+            facts += found
+            places += [place] * len(found)
+            if len(copies) == place and found and found[0].is_plain:
+                copies.append(found[0].entry.source)
+        record = Record(facts, messages=messages, places=places, earlier=earlier)
+        if copies:
+            kept = [each for each in self._lists if each is not known][1 - _LISTS :]
+            self._lists = [*kept, KnownList(format, copies, record)]
+        return record
 
     def read_entries(
         self, entries: Sequence[ConversationEntry], known: Record | None = None
@@ -238,28 +235,26 @@ class Memo:
             entries: the entries.
             known: the record that most of them come from.
         """
-        facts_of = (
-            {} if known is None else dict(zip(map(id, known.entries()), known.facts, strict=True))
-        )
-        facts = []
+        pairs = () if known is None else zip(map(id, known.entries()), known.facts, strict=True)
+        facts_of, facts = dict(pairs), []
         for entry in entries:
             found = facts_of.get(id(entry))
             if found is None:
                 root = facts_of.get(id(entry.original))
-                found = self._facts_of_entry(
-                    entry, entry.source if root is None else root.entry.source
-                )
+                source = entry.source if root is None else root.entry.source
+                found = self._facts_of_entry(entry, source)
             facts.append(found)
-        keys = known.keys if known is not None else [each.key for each in facts]
-        return Record(facts, keys=keys, places=range(len(facts)), entries=entries)
+        if known is not None:
+            return known.derive(facts, entries)
+        return Record(facts, places=range(len(facts)), entries=entries)
 
     def count_entry(self, entry: ConversationEntry) -> int:
         """Return the tokens of an entry, counted once for all entries with the same content."""
         return self.count(self._facts_of_entry(entry, entry.source))
 
-    def intern(self, key: Hashable) -> Hashable:
-        """Return the first key that was equal, so that identity tells keys apart."""
-        return self._interned.setdefault(key, key)
+    def number(self, key: Hashable) -> int:
+        """Return a number that stands for a long key."""
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def count(self, facts: EntryFacts) -> int:
         """Return the tokens of an entry, counted once."""
@@ -268,141 +263,88 @@ class Memo:
         return facts.tokens
 
     def _find_list(self, messages: Sequence[Any], format: MessageFormat) -> KnownList | None:
-        """Return what is known of a list that begins with these very messages, unchanged.
+        """Return what is known of a list that begins with these messages.
 
         Only a shortcut: the messages are compared with private copies, by content.
         """
-        if len(messages) < _LONG_LIST:
-            return None
-        known = self._lists.get(id(messages[0]))
-        if known is None or known.first is not messages[0] or known.format is not format:
-            return None
-        count = min(len(known.copies), len(messages))
-        same = known.copies[:count] == (messages[:count] if type(messages) is list else None)
-        return known if same else None
+        for known in reversed(self._lists) if type(messages) is list else ():
+            count = len(known.copies)
+            if known.format is not format or not 0 < count <= len(messages):
+                continue
+            last = messages[count - 1]
+            if last.__class__ is dict and last == known.copies[-1]:
+                beginning = messages[:count]
+                if beginning == known.copies and set(map(type, beginning)) == {dict}:
+                    return known
+        return None
 
-    def _keep_list(
-        self,
-        messages: Sequence[Any],
-        format: MessageFormat,
-        keys: list[Hashable],
-        rows: list[Any],
-        known: KnownList | None,
-    ) -> None:
-        if len(messages) < _LONG_LIST or (known is not None and len(messages) <= len(known.copies)):
-            return
-        copies = [] if known is None else list(known.copies)
-        for row in rows[len(copies) :]:
-            if row.__class__ is tuple or not row.is_plain:
-                break
-            copies.append(row.entry.source)
-        if len(self._lists) >= _LISTS:
-            self._lists.pop(next(iter(self._lists)), None)
-        first = messages[0]
-        self._lists[id(first)] = KnownList(first, format, copies, keys, rows)
+    def _read_message(
+        self, message: Any, format: MessageFormat, place: int
+    ) -> tuple[EntryFacts, ...]:
+        try:
+            key = format.key_of(message)
+            found: tuple[EntryFacts, ...] | None = self._find(format.name, key)
+            private = format.snapshot(message) if found is None else None
+        except (ConversionError, TypeError, ValueError, RecursionError):
+            format.read(message, place)  # where it cannot be read, this says so better
+            raise
+        if found is None:
+            entries = format.read(private, place)
+            found = self._remember(entries, key, format.name)
+            if any(entry.role is MessageRole.ASSISTANT for entry in entries):
+                found[0].usage = read_usage(message)
+        return found
 
     def _facts_of_entry(self, entry: ConversationEntry, source: Any) -> EntryFacts:
         key = _key_of_entry(entry)
-        found = self._recent.get("entries", {}).get(key)
-        if found is None:
-            found = self._promote("entries", key)
+        found: tuple[EntryFacts, ...] | None = self._find("entries", key)
         if found is None:
             plain = replace(
                 entry, original=None, source=source, action=None, reason=None, sequence=0
             )
-            found = self._new_facts((plain,), key, None, "entries")
-        facts: EntryFacts = found
-        return facts
+            found = self._remember((plain,), key, "entries")
+        return found[0]
 
-    def _find(self, key: Hashable, message: Any, format: MessageFormat, place: int) -> Any:
-        found = self._promote(format.name, key)
-        if found is not None:
-            return found
-        try:
-            private = format.snapshot(message)
-        except (ConversionError, TypeError, ValueError, RecursionError):
-            format.read(message, place)
-            raise
-        return self._new_facts(format.read(private, place), key, read_usage(message), format.name)
-
-    def _promote(self, table: str, key: Hashable) -> Any:
-        """Return what is known of a key from the older half, which makes it recent."""
-        found = self._older.get(table, {}).get(key)
-        if found is not None:
-            self._keep(table, key, found)
+    def _find(self, table: str, key: Hashable) -> Any:
+        """Return what is known of a key, which makes it recent."""
+        found = self._recent[table].get(key)
+        if found is None:
+            found = self._older[table].get(key)
+            if found is not None:
+                self._keep(table, key, found)
         return found
 
-    def _new_facts(
-        self, entries: Sequence[ConversationEntry], key: Hashable, usage: Usage | None, table: str
-    ) -> Any:
-        size = _size_of(key)
-        facts = tuple([EntryFacts(entry, key, size // len(entries)) for entry in entries])
-        if facts:
-            facts[-1].usage = usage
-        if self._counts:
-            counts = [self._counts.get(_digest(key, at), -1) for at in range(len(facts))]
-            for each, tokens in zip(facts, counts, strict=True):
-                each.tokens = tokens
-        found = facts[0] if len(facts) == 1 else facts
+    def _remember(
+        self, entries: Sequence[ConversationEntry], key: Hashable, table: str
+    ) -> tuple[EntryFacts, ...]:
+        size = _size_of(key) // max(1, len(entries))
+        found = tuple([EntryFacts(entry, key, size) for entry in entries])
         self._keep(table, key, found)
         return found
 
-    def _keep(self, table: str, key: Hashable, found: Any) -> None:
-        some = found if found.__class__ is tuple else (found,)
-        self._recent_bytes += sum([each.size_bytes for each in some])
+    def _keep(self, table: str, key: Hashable, found: tuple[EntryFacts, ...]) -> None:
+        self._recent_bytes += sum([each.size_bytes for each in found])
         if self._recent_bytes > self.max_bytes:
-            forgotten, self._older, self._recent = self._older, self._recent, {}
+            self._older, self._recent = self._recent, defaultdict(dict)
             self._recent_bytes = 0
-            self._remember_counts(forgotten)
-        self._recent.setdefault(table, {})[key] = found
-
-    def _remember_counts(self, forgotten: dict[str, dict[Hashable, Any]]) -> None:
-        if len(self._counts) > _COUNTS:
-            self._counts.clear()
-        for key, found in chain.from_iterable(table.items() for table in forgotten.values()):
-            for at, facts in enumerate(found if found.__class__ is tuple else (found,)):
-                if facts.tokens >= 0:
-                    self._counts[_digest(key, at)] = facts.tokens
+        self._recent[table][key] = found
 
 
-def _checked_entries(messages: Sequence[Any], format: MessageFormat) -> Sequence[ConversationEntry]:
-    for place, message in enumerate(messages):
-        if message.__class__ is not ConversationEntry:
-            format.read(message, place)
-    return messages
+_get_fields = attrgetter(
+    "role", "content", "tool_call_id", "tool_name", "name", "status", "pinned", "origin",
+    "role_name", "barrier", "truncated", "handle", "created_at", "span",
+)  # fmt: skip
 
 
 def _key_of_entry(entry: ConversationEntry) -> Hashable:
     """Return what an entry says and carries, exactly."""
     calls = entry.tool_calls
-    rare = (
-        None
-        if entry.parts is None and entry.reasoning is None and entry.repairs is None
-        else (freeze(entry.parts), freeze(entry.reasoning), entry.repairs)
-    )
-    return (
-        entry.role,
-        entry.content,
-        entry.tool_call_id,
-        entry.tool_name,
-        entry.name,
-        entry.status,
-        entry.pinned,
-        entry.origin,
-        entry.role_name,
-        entry.barrier,
-        entry.truncated,
-        entry.handle,
-        entry.created_at,
-        entry.span,
-        None if calls is None else tuple([_key_of_call(call) for call in calls]),
-        rare,
-        entry.metadata and repr(entry.metadata.get("timestamp")),
-    )
-
-
-def _key_of_call(call: ToolCall) -> Hashable:
-    return call.id, call.name, call.arguments, freeze(call.extra)
+    time = entry.metadata and repr(entry.metadata.get("timestamp"))
+    rare = None
+    if entry.parts is not None or entry.reasoning is not None or entry.repairs is not None:
+        rare = (freeze(entry.parts), freeze(entry.reasoning), entry.repairs)
+    called = calls and tuple([(c.id, c.name, c.arguments, freeze(c.extra)) for c in calls])
+    return (*_get_fields(entry), called, rare, time)
 
 
 def _is_plain(value: Any, depth: int = 6) -> bool:
@@ -429,8 +371,3 @@ def _size_of(key: Any) -> int:
     if isinstance(key, (str, bytes)):
         return len(key)
     return sum(map(_size_of, key)) if isinstance(key, (tuple, frozenset)) else 0
-
-
-def _digest(key: Hashable, place: int) -> tuple[int, int, int]:
-    """Return what names a key that is gone: its hash and its size."""
-    return hash(key), _size_of(key), place

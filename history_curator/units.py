@@ -29,40 +29,34 @@ class Unit:
         head: the entry that opens the unit.
         start: position of the head in the record.
         indexes: positions in the record of the head and of each call's result; -1 for a missing one.
+        results: the result of each call of the head, in call order; None for a missing one.
     """
 
-    __slots__ = ("_entries", "_record", "head", "indexes", "kind", "start")
+    __slots__ = ("_entries", "head", "indexes", "kind", "results", "start")
 
-    def __init__(
-        self,
-        kind: UnitKind,
-        head: ConversationEntry,
-        start: int,
-        record: Sequence[ConversationEntry],
-        indexes: Sequence[int],
-    ) -> None:
+    def __init__(self, kind: UnitKind, head: ConversationEntry, start: int, calls: int = 0) -> None:
         self.kind = kind
         self.head = head
         self.start = start
-        self.indexes = indexes
-        self._record = record
+        self.indexes = [start] if not calls else [start, *[-1] * calls]
+        self.results: list[ConversationEntry | None] = [None] * calls
         self._entries: tuple[ConversationEntry, ...] | None = None
 
     @property
     def entries(self) -> tuple[ConversationEntry, ...]:
         """The head and its results in call order, with a placeholder for each missing one."""
         if self._entries is None:
-            results = [
-                self._record[index] if index >= 0 else placeholder(call.id, call.name)
-                for index, call in zip(self.indexes[1:], self.head.tool_calls or (), strict=True)
-            ]
+            pairs = zip(self.results, self.head.tool_calls or (), strict=True)
+            results = [result or placeholder(call.id, call.name) for result, call in pairs]
             self._entries = (self.head, *results)
         return self._entries
 
-    @property
-    def results(self) -> tuple[ConversationEntry | None, ...]:
-        """The result of each call of the head, in call order; None for a call that still waits."""
-        return tuple([self._record[at] if at >= 0 else None for at in self.indexes[1:]])
+    def with_result(self, place: int, entry: ConversationEntry, index: int) -> Unit:
+        """Return a copy that has a result of one of its calls; the unit may be known elsewhere."""
+        unit = Unit(self.kind, self.head, self.start)
+        unit.indexes, unit.results = self.indexes.copy(), self.results.copy()
+        unit.indexes[place], unit.results[place - 1] = index, entry
+        return unit
 
     def __repr__(self) -> str:
         return f"<Unit {self.kind} at {self.start}>"
@@ -85,12 +79,16 @@ def placeholder(call_id: str, tool_name: str | None) -> ConversationEntry:
 class Pairing:
     """Entries grouped into units. A late result joins its call, wherever it stands.
 
+    Args:
+        entries: the record.
+        earlier: the pairing of the beginning of these very entries, to go on from.
+
     Attributes:
         units: every unit, in order of their heads.
         users: positions in `units` of what the user said.
         pinned: positions in `units` of those that hold a pinned entry.
         hard_starts: positions in `units` of those before which nothing is sent.
-        incomplete_units: positions in `units` of exchanges that wait for results.
+        waiting: positions in `units` of exchanges that wait for results.
         system: the system entries, with their positions in the record.
         orphans: positions of results that match no call, with the reason.
         replaced: positions of results that a later one for the same call took the place of.
@@ -103,87 +101,94 @@ class Pairing:
         ['user', 'exchange']
     """
 
-    def __init__(self, entries: Sequence[ConversationEntry], start: int = 0) -> None:
-        self.units: list[Unit] = []
-        self.users: list[int] = []
-        self.pinned: list[int] = []
-        self.hard_starts: list[int] = []
-        self.system: list[tuple[int, ConversationEntry]] = []
-        self.orphans: dict[int, str] = {}
-        self.replaced: list[int] = []
-        self.late_results: list[int] = []
+    def __init__(
+        self, entries: Sequence[ConversationEntry], earlier: Pairing | None = None
+    ) -> None:
         self._entries = entries
-        self._calls: dict[str, int] = {}  # the latest exchange that carries a call id
-        self._latest = -1  # the exchange that a result without an id answers
-        self._pair(start)
-        self.incomplete_units = [
-            position
-            for position, unit in enumerate(self.units)
-            if unit.kind == "exchange" and -1 in unit.indexes
-        ]
-
-    def _pair(self, start: int) -> None:  # noqa: PLR0912 - one branch a role, in the hot path
-        entries, units = self._entries, self.units
-        add_unit, calls_of = units.append, self._calls
+        if earlier is None:
+            self.units: list[Unit] = []
+            self.users: list[int] = []
+            self.pinned: list[int] = []
+            self.hard_starts: list[int] = []
+            self.waiting: set[int] = set()
+            self.system: list[tuple[int, ConversationEntry]] = []
+            self.orphans: dict[int, str] = {}
+            self.replaced: list[int] = []
+            self.late_results: list[int] = []
+            self._exchanges: dict[str, int] = {}  # the latest one that carries a call id
+            self._latest = -1  # the exchange that a result without an id answers
+            self._shared_units = start = 0  # units of an earlier pairing, which stay as they are
+        else:
+            for name, value in vars(earlier).items():
+                if isinstance(value, (list, set, dict)) and name != "_entries":
+                    setattr(self, name, value.copy())
+            self._latest, start = earlier._latest, len(earlier._entries)
+            self._shared_units = len(self.units)
         for index in range(start, len(entries)):
-            entry = entries[index]
-            role = entry.role
-            position: int | None = len(units)
-            if role is _TOOL:
-                position = self._add_result(entry, index)
-            elif role is _ASSISTANT:
-                calls = entry.tool_calls
-                if not calls:
-                    add_unit(Unit("assistant", entry, index, entries, (index,)))
-                else:
-                    if len(calls) > 1:
-                        entry = _without_repeated_calls(entry)
-                        calls = entry.tool_calls or ()
-                    for call in calls:
-                        calls_of[call.id] = len(units)
-                    self._latest = len(units)
-                    add_unit(Unit("exchange", entry, index, entries, [index, *[-1] * len(calls)]))
-            elif role is _USER:
-                if entry.is_real_user:
-                    self.users.append(len(units))
-                add_unit(Unit("user", entry, index, entries, (index,)))
-                self._latest = -1
+            self._add(entries[index], index)
+
+    def _add(self, entry: ConversationEntry, index: int) -> None:
+        role = entry.role
+        position: int | None = len(self.units)
+        if role is _TOOL:
+            position = self._add_result(entry, index)
+        elif role is _ASSISTANT:
+            if not entry.tool_calls:
+                self.units.append(Unit("assistant", entry, index))
             else:
-                self.system.append((index, entry))
-                continue
-            if position is not None:
-                if entry.pinned and position not in self.pinned:
-                    insort(self.pinned, position)
-                if entry.barrier:
-                    self.hard_starts.append(position)
+                self._add_exchange(entry, index)
+        elif role is _USER:
+            if entry.is_real_user:
+                self.users.append(len(self.units))
+            self.units.append(Unit("user", entry, index))
+            self._latest = -1
+        else:
+            self.system.append((index, entry))
+            return
+        if position is not None:
+            if entry.pinned and position not in self.pinned:
+                insort(self.pinned, position)
+            if entry.barrier:
+                self.hard_starts.append(position)
+
+    def _add_exchange(self, entry: ConversationEntry, index: int) -> None:
+        entry = _without_repeated_calls(entry)
+        calls = entry.tool_calls or ()
+        self._latest = position = len(self.units)
+        for call in calls:
+            self._exchanges[call.id] = position
+        self.units.append(Unit("exchange", entry, index, len(calls)))
+        self.waiting.add(position)
 
     def _add_result(self, entry: ConversationEntry, index: int) -> int | None:
         call_id = entry.tool_call_id
-        position = self._calls.get(call_id, -1) if call_id else self._latest
+        position = self._exchanges.get(call_id, -1) if call_id else self._latest
         if position < 0:
             self.orphans[index] = ORPHAN
             return None
-        unit = self.units[position]
-        indexes = unit.indexes
-        assert isinstance(indexes, list)
-        place = 0
+        unit, place = self.units[position], 0
         for at, call in enumerate(unit.head.tool_calls or (), start=1):
             if not call_id or call.id == call_id:
                 place = at
-                if indexes[at] < 0:
+                if unit.indexes[at] < 0:
                     break
-        earlier = indexes[place]
-        if earlier >= 0:
+        replaced = unit.indexes[place]
+        if replaced >= 0:
             if not call_id:
                 self.orphans[index] = ORPHAN
                 return None
-            if self._entries[earlier].content and not (entry.content or entry.parts):
+            if self._entries[replaced].content and not (entry.content or entry.parts):
                 self.orphans[index] = "second, empty result for the same call"
                 return position
-            self.replaced.append(earlier)
-        if earlier >= 0 or position != len(self.units) - 1:
+            self.replaced.append(replaced)
+        if replaced >= 0 or position != len(self.units) - 1:
             self.late_results.append(index)
-        indexes[place] = index
+        if position < self._shared_units:
+            self.units[position] = unit = unit.with_result(place, entry, index)
+        else:
+            unit.indexes[place], unit.results[place - 1] = index, entry
+        if None not in unit.results:
+            self.waiting.discard(position)
         return position
 
     @property

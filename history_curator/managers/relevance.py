@@ -23,7 +23,7 @@ from history_curator.managers.search import (
 )
 from history_curator.managers.select import fit_window, is_answered, measure_fit
 from history_curator.units import Unit, pair
-from history_curator.window import FittedView
+from history_curator.window import View
 
 SHARE = 0.7
 """Share of the budget that earlier parts may take."""
@@ -200,7 +200,7 @@ class RelevanceManager:
 class _Plan(NamedTuple):
     """The window, the position of the question, its words if it is no entry yet, free tokens."""
 
-    window: FittedView
+    window: View
     question: int | None
     said: str
     available: int

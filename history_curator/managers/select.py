@@ -16,7 +16,7 @@ from history_curator.managers.base import (
     check_count,
 )
 from history_curator.units import Unit, pair
-from history_curator.window import FittedView, fit_entries
+from history_curator.window import View, fit_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def fit_window(
     compact_to: float | None = None,
     *,
     recap: bool = False,
-) -> FittedView:
+) -> View:
     """Return the entries that fit, as the context wants them.
 
     Raises:

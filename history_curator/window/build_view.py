@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain
-from operator import attrgetter, is_, itemgetter
-from typing import Literal, NamedTuple
+from itertools import chain
+from operator import is_
+from typing import NamedTuple
 
 from history_curator.entries import ConversationEntry
 from history_curator.memo import Memo, Record
-from history_curator.rules import ProviderProfile
+from history_curator.rules import ProviderProfile, Tail
+from history_curator.tokens import TokenCounter
 from history_curator.tokens.estimate import Request
 from history_curator.units import Pairing, Unit
-from history_curator.window.cutoff import COMPACT_TO, Cutoff, WindowState, find_cutoff
+from history_curator.window.cutoff import COMPACT_TO, Cutoff, UnitSizes, WindowState, find_cutoff
+from history_curator.window.fallback import shrink_newest
 from history_curator.window.recap import Recap
 from history_curator.window.rendering import Renderer, Rendering
-from history_curator.window.sizes import UnitSizes
-
-Tail = Literal["request", "history"]
 
 STEP = 0.02
 """The available tokens are rounded down to this share of the budget, so that a date in the system
 prompt does not move the cutoff."""
+_NO_RULES = ProviderProfile("none", ())
 
 
 @dataclass(frozen=True)
@@ -52,57 +52,32 @@ class WindowOptions:
     preserve_last_n: int = 0
 
 
-@dataclass
-class View:
+class View(NamedTuple):
     """A view that fits and conforms.
 
     Attributes:
         entries: what is sent.
-        tokens: their exact count, without tools, reserve and priming.
+        fitted: the same before the provider's rules looked at it as a whole.
+        tokens: the exact count of `entries`, without tools, reserve and priming.
+        window: the units that are shown.
+        is_smaller: whether it is shorter than the usual budget leaves it.
+        is_shrunk: whether its newest unit was shrunk to fit, or had to go.
         stable_entries: how many leading entries the next view repeats, unless it compacts.
         cutoff: position in the record of the first entry behind the cutoff; 0 when all is shown.
         kept_entries: positions in the record of entries before the cutoff that stay.
         compacted: whether this view does not simply go on from that of the request before.
-        fitted: the entries before the provider's rules looked at them as a whole.
-        is_smaller: whether it is shorter than the usual budget leaves it.
     """
 
     entries: list[ConversationEntry]
-    tokens: int
-    stable_entries: int
+    fitted: Sequence[ConversationEntry] = ()
+    tokens: int = 0
+    window: Cutoff = Cutoff()
+    is_smaller: bool = False
+    is_shrunk: bool = False
+    stable_entries: int = 0
     cutoff: int = 0
     kept_entries: tuple[int, ...] = ()
     compacted: bool = False
-    fitted: Sequence[ConversationEntry] = ()
-    is_smaller: bool = False
-
-
-class Candidate(NamedTuple):
-    """A view that conforms and may fit.
-
-    Attributes:
-        cutoff: where it begins.
-        entries: what is sent.
-        flat: the same before the provider's rules looked at it as a whole.
-        tokens: what it costs.
-        is_smaller: whether it is that of less than the usual budget.
-        is_shrunk: whether its newest unit was shrunk to fit, or had to go.
-    """
-
-    cutoff: Cutoff
-    entries: list[ConversationEntry]
-    flat: list[ConversationEntry]
-    tokens: int
-    is_smaller: bool = False
-    is_shrunk: bool = False
-
-
-class Piece(NamedTuple):
-    """Entries that are shown together, bound to their messages, and their tokens."""
-
-    entries: Sequence[ConversationEntry]
-    sizes: Sequence[int]
-    tokens: int
 
 
 class ViewBuilder:
@@ -135,11 +110,11 @@ class ViewBuilder:
         self.profile = options.profile
         self.tail = tail
         self.edited = edited
-        self._previous = previous
-        self.pairing = Pairing([facts.entry for facts in record.facts])
+        self.pairing = record.pairing
         self.renderer = Renderer(
             record, memo, options.profile, options.budget, recall_tool=options.recall_tool
         )
+        self._previous = previous
         self._cold_units = cold_units
         self._states: dict[int, tuple[WindowState, WindowState]] = {}
 
@@ -149,65 +124,70 @@ class ViewBuilder:
         start = pairing.hard_starts[-1] if pairing.hard_starts else 0  # nothing before it is sent
         groups = [(unit.start, self._bind_unit(unit)) for unit in pairing.units[start:]]
         groups += [(index, [record.entry_at(index)]) for index, _ in pairing.system]
-        groups.sort(key=itemgetter(0))
+        groups.sort(key=lambda group: group[0])
         entries = flat = list(chain.from_iterable([group for _, group in groups]))
         if len(record) or self.edited:
             entries = self.profile.repair(flat, self.tail, edited=self.edited)
         sizes = {id(record.entry_at(at)): self._count_at(at) for at in range(len(record))}
-        found = Candidate(Cutoff(), entries, flat, self._count_shown(entries, sizes))
-        return View(entries, found.tokens, self._stable_entries(found), fitted=flat)
+        view = View(entries, flat, self._count_shown(entries, sizes))
+        return view._replace(stable_entries=self._count_stable(view))
 
-    def build(self, usual: int, limit: int) -> View | None:
-        """Return the view that fits; None where only a fallback can.
+    def build(self, usual: int, limit: int, likely_limit: int = 0) -> View:
+        """Return the view that fits.
 
         Args:
             usual: tokens for all messages by the settings. The cutoff is chosen for these.
             limit: tokens for all messages this time. Where they are fewer, this one view is shorter.
+            likely_limit: tokens that most likely fit, where only a prediction says what does.
+
+        Raises:
+            BudgetUnsatisfiableError: when what must stay does not fit. Its numbers are those of the
+                messages alone.
         """
+        if not len(self.record) and not self.edited:  # an empty history stays empty
+            return View([])
         self.usual = self._round_down(usual - self.heading.tokens)
         self.limit = limit
-        found = self._search(self.usual, limit)
-        return None if found is None else self.finish(found)
-
-    def finish(self, found: Candidate) -> View:
-        """Return a candidate as the view, with what the report says about it."""
-        units, cutoff = self.pairing.units, found.cutoff
-        stable = self._stable_entries(found)
-        if found.is_smaller and not found.is_shrunk:
-            stable = min(stable, _count_common(found.entries, self._usual_entries()))
-        return View(
-            found.entries,
-            found.tokens,
-            stable,
-            units[cutoff.unit].start if cutoff.unit else 0,
-            tuple([index for at in cutoff.kept_units for index in units[at].indexes if index >= 0]),
-            self._is_compacted(found),
-            found.flat,
-            found.is_smaller,
+        view = self._search(self.usual, limit) or shrink_newest(self, likely_limit)
+        units, window = self.pairing.units, view.window
+        stable = self._count_stable(view)
+        if view.is_smaller and not view.is_shrunk:
+            stable = min(stable, _count_common(view.entries, self._usual_entries()))
+        kept = [index for at in window.kept_units for index in units[at].indexes if index >= 0]
+        return view._replace(
+            stable_entries=stable,
+            cutoff=units[window.unit].start if window.unit else 0,
+            kept_entries=tuple(kept),
+            compacted=self._is_compacted(view),
         )
 
     @cached_property
-    def heading(self) -> Piece:
+    def late_system(self) -> list[int]:
+        """Positions in the record of system entries that keep their place among the units."""
+        units = self.pairing.units
+        if self.profile.hoists or not units:
+            return []
+        return [index for index, _ in self.pairing.system if index > units[0].start]
+
+    @cached_property
+    def heading(self) -> Rendering:
         """The system entries that stand in front."""
-        system, units = self.pairing.system, self.pairing.units
-        if not self.profile.hoists and units:
-            system = [each for each in system if each[0] < units[0].start]
-        entries = [self.record.entry_at(index) for index, _ in system]
-        sizes = {id(self.record.entry_at(index)): self._count_at(index) for index, _ in system}
+        late = self.late_system
+        indexes = [index for index, _ in self.pairing.system if index not in late]
+        entries = [self.record.entry_at(index) for index in indexes]
+        sizes = {id(self.record.entry_at(index)): self._count_at(index) for index in indexes}
         if entries[1:]:
             entries = self.profile.repair(entries, "history")
         shown = self.profile.repair_unit(tuple(entries))
         tokens = [self._count_shown((entry,), sizes) for entry in shown]
-        return Piece(shown, tokens, sum(tokens))
+        return Rendering(shown, tokens, sum(tokens))
 
     @cached_property
     def fixed_tokens(self) -> int:
         """Tokens of what is neither a unit nor a kept question: system entries in front or last."""
-        system, units = self.pairing.system, self.pairing.units
-        if self.profile.hoists or not units or not system or system[-1][0] < units[-1].start:
-            return self.heading.tokens
-        trailing = [index for index, _ in system if index > units[-1].start]
-        return self.heading.tokens + sum(map(self._count_at, trailing))
+        last = self.pairing.units[-1].start if self.pairing.units else 0
+        trailing = [self._count_at(index) for index in self.late_system if index > last]
+        return self.heading.tokens + sum(trailing)
 
     @cached_property
     def recap(self) -> Recap | None:
@@ -218,7 +198,7 @@ class ViewBuilder:
         return Recap(
             self.record,
             self.pairing,
-            self._offsets,
+            self.record.offsets,
             self.memo.counter,
             options.budget,
             recall_tool=options.recall_tool,
@@ -239,40 +219,24 @@ class ViewBuilder:
         available = self._round_down(min(remaining, self.usual))
         return (*self.state(available), available)
 
-    def pieces(self, state: WindowState) -> list[Piece]:
+    def pieces(self, state: WindowState) -> list[Rendering]:
         """Return what is shown: system entries, kept questions, recap, and units in order."""
-        cutoff, units = state.cutoff, self.pairing.units
-        kept_pieces = [self._build_piece(at, cutoff) for at in cutoff.kept_units]
+        cutoff = state.cutoff
+        kept = [self._show_unit(at, cutoff) for at in cutoff.kept_units]
         if self.recap is not None and cutoff.recap_tokens:
             note = self.recap.write(cutoff)
             if note is not None:
-                kept_pieces.append(self.piece_of((note,)))
-        shown = [self._build_piece(at, cutoff) for at in range(cutoff.unit, state.end)]
-        system = self.pairing.system
-        if self.profile.hoists or not units or not system or system[-1][0] < units[0].start:
-            return [self.heading, *kept_pieces, *shown]
-        return self._place_late_system(kept_pieces, shown, cutoff.unit, state.end)
+                kept.append(self.renderer.render_entries((note,)))
+        shown = [self._show_unit(at, cutoff) for at in range(cutoff.unit, state.end)]
+        if not self.late_system:
+            return [self.heading, *kept, *shown]
+        return self._place_late_system(kept, shown, cutoff.unit, state.end)
 
-    def piece_of(self, entries: tuple[ConversationEntry, ...]) -> Piece:
-        """Return entries of ours as a piece, after the rules that hold in a unit by itself."""
-        rendering = self.renderer.render_entries(entries)
-        return Piece(rendering.entries, rendering.sizes, rendering.tokens)
-
-    def unit_piece(self, rendering: Rendering, unit: Unit) -> Piece:
-        """Return a rendered unit, bound to its messages."""
-        bound = self.renderer.bind(rendering, unit.indexes)
-        return Piece(bound, rendering.sizes, rendering.tokens)
-
-    def system_pieces(self) -> list[Piece]:
+    def system_pieces(self) -> list[Rendering]:
         """Return every system entry, in front: there may be no space to leave them in place."""
-        pairing = self.pairing
-        if self.profile.hoists or not pairing.units:
-            return [self.heading]
-        start = pairing.units[0].start
-        late = [index for index, _ in pairing.system if index > start]
-        return [self.heading, *[self.piece_of((self.record.entry_at(at),)) for at in late]]
+        return [self.heading, *map(self._show_system, self.late_system)]
 
-    def conform(self, pieces: Sequence[Piece], cutoff: Cutoff) -> Candidate:
+    def conform(self, pieces: Sequence[Rendering], window: Cutoff) -> View:
         """Return the view of these pieces, after the rules that look at all of it."""
         flat = list(chain.from_iterable([piece.entries for piece in pieces]))
         sizes = dict(
@@ -282,17 +246,13 @@ class ViewBuilder:
         if self.edited:
             entries = self.profile.settle_reasoning(entries, 0, edited=True)
         if entries is flat:
-            return Candidate(cutoff, flat, flat, sum([piece.tokens for piece in pieces]))
-        return Candidate(cutoff, entries, flat, self._count_shown(entries, sizes))
+            return View(flat, flat, sum([piece.tokens for piece in pieces]), window)
+        return View(entries, flat, self._count_shown(entries, sizes), window)
 
-    def _search(self, usual: int, limit: int, *, previous: bool = False) -> Candidate | None:
+    def _search(self, usual: int, limit: int, *, previous: bool = False) -> View | None:
         """Return the first view that fits: of the usual budget, else of less and less."""
-        states, smaller, remaining, available = (
-            self.state(usual),
-            False,
-            limit - self.fixed_tokens,
-            usual,
-        )
+        states, smaller, available = self.state(usual), False, usual
+        remaining = limit - self.fixed_tokens
         while remaining > 0 or not smaller:
             state = states[previous].restore_if_all_fits(limit - self.fixed_tokens)
             everything = state.cutoff.unit == state.first_allowed
@@ -314,7 +274,7 @@ class ViewBuilder:
         state = self.state(self.usual)[0].restore_if_all_fits(self.limit - self.fixed_tokens)
         return list(chain.from_iterable([piece.entries for piece in self.pieces(state)]))
 
-    def _is_compacted(self, found: Candidate) -> bool:
+    def _is_compacted(self, view: View) -> bool:
         """Whether a view does not simply go on from that of the request before.
 
         That request was made before the newest answer, in a budget like this one. Since then the
@@ -328,42 +288,38 @@ class ViewBuilder:
         if self.profile.hoists:
             changes = changes + [index for index, _ in pairing.system[-1:]]
         start = pairing.units[answer].start
-        return any(index > start for index in changes) or not self._extends_previous_view(found)
+        return any(index > start for index in changes) or not self._extends_previous_view(view)
 
-    def _extends_previous_view(self, found: Candidate) -> bool:
-        usual, limit = self.usual, self.limit
+    def _extends_previous_view(self, view: View) -> bool:
+        usual, limit, remaining = self.usual, self.limit, self.remaining
         if self._previous is not None and self._previous.anchor is not None:
             usual = self._round_down(self._previous.usual - self.heading.tokens)
             limit = self._previous.available
         past = self.state(usual)[1].restore_if_all_fits(limit - self.fixed_tokens)
-        if limit >= usual + self.fixed_tokens and not found.is_smaller:
-            if past.cutoff == found.cutoff:
+        earlier: View | None
+        if limit >= usual + self.fixed_tokens and not view.is_smaller:
+            if past.cutoff == view.window:
                 return True
-            recaps = past.cutoff.recap_tokens or found.cutoff.recap_tokens
-            if past.cutoff.unit != found.cutoff.unit and recaps:
+            recaps = past.cutoff.recap_tokens or view.window.recap_tokens
+            if past.cutoff.unit != view.window.unit and recaps:
                 return False  # the recap tells of more; it need not be written to see that
-            earlier: Candidate | None = self.conform(self.pieces(past), past.cutoff)
+            earlier = self.conform(self.pieces(past), past.cutoff)
         else:
             earlier = self._search(usual, limit, previous=True)
-        return earlier is not None and earlier.flat == found.flat[: len(earlier.flat)]
+            self.remaining = remaining
+        return earlier is not None and earlier.fitted == view.fitted[: len(earlier.fitted)]
 
-    def _stable_entries(self, found: Candidate) -> int:
+    def _count_stable(self, view: View) -> int:
         """Return how many leading entries the next view repeats unless it compacts."""
-        pairing, entries = self.pairing, found.entries
-        units = [pairing.units[at] for at in pairing.incomplete_units]
-        if found.is_shrunk:
-            units.append(pairing.units[-1])
-        changing = {
-            id(self.record.entry_at(index).root)
-            for unit in units
-            for index in unit.indexes
-            if index >= 0
-        }
-        end = next(
-            (at for at, entry in enumerate(entries) if changing and id(entry.root) in changing),
-            len(entries),
-        )
-        repaired = not _is_same(entries, found.flat)
+        pairing, entries, end = self.pairing, view.entries, len(view.entries)
+        waiting = [pairing.units[at] for at in pairing.waiting]
+        units = [*waiting, *(pairing.units[-1:] if view.is_shrunk else ())]
+        indexes = [index for unit in units for index in unit.indexes if index >= 0]
+        changing = {id(self.record.entry_at(index).root) for index in indexes}
+        if changing:
+            found = (at for at, entry in enumerate(entries) if id(entry.root) in changing)
+            end = next(found, end)
+        repaired = not _is_same(entries, view.fitted)
         if self.profile.strips and (self.edited or repaired) and pairing.units:
             thinking = (at for at, entry in enumerate(entries) if entry.reasoning)
             end = min(end, next(thinking, len(entries)))
@@ -374,40 +330,36 @@ class ViewBuilder:
         return max(0, end)
 
     def _place_late_system(
-        self, kept_pieces: list[Piece], shown: list[Piece], cutoff: int, end: int
-    ) -> list[Piece]:
+        self, kept: list[Rendering], shown: list[Rendering], cutoff: int, end: int
+    ) -> list[Rendering]:
         """Put system entries between units where they stood; those before the cutoff in front."""
-        units, record = self.pairing.units, self.record
-        stop = units[end].start if end < len(units) else len(record)
+        units = self.pairing.units
+        stop = units[end].start if end < len(units) else len(self.record)
         start = units[cutoff].start if cutoff < len(units) else stop
-        late = [index for index, _ in self.pairing.system if units[0].start < index < stop]
-        front = [self.piece_of((record.entry_at(at),)) for at in late if at < start]
-        waiting = [at for at in late if at > start][::-1]
-        out = [self.heading, *front, *kept_pieces]
+        late = [index for index in self.late_system if index < stop]
+        front = [self._show_system(index) for index in late if index < start]
+        waiting = [index for index in late if index > start][::-1]
+        out = [self.heading, *front, *kept]
         for unit, piece in zip(units[cutoff:end], shown, strict=True):
             while waiting and waiting[-1] < unit.start:
-                out.append(self.piece_of((record.entry_at(waiting.pop()),)))
+                out.append(self._show_system(waiting.pop()))
             out.append(piece)
-        return [*out, *[self.piece_of((record.entry_at(at),)) for at in reversed(waiting)]]
+        return [*out, *map(self._show_system, reversed(waiting))]
 
-    def _build_piece(self, position: int, cutoff: Cutoff) -> Piece:
+    def _show_unit(self, position: int, cutoff: Cutoff) -> Rendering:
         unit, renderer = self.pairing.units[position], self.renderer
         if position < cutoff.reasoning_from:
-            return self.unit_piece(renderer.render_without_reasoning(unit), unit)
-        return self.unit_piece(renderer.render_full(unit), unit)
+            return renderer.bind(renderer.render_without_reasoning(unit), unit)
+        return renderer.bind(renderer.render_full(unit), unit)
 
-    @cached_property
-    def _offsets(self) -> list[int]:
-        """Cheap size, in characters, of everything recorded before each unit."""
-        total = [0, *accumulate(map(attrgetter("weight"), self.record.facts))]
-        return [total[unit.start] for unit in self.pairing.units]
+    def _show_system(self, index: int) -> Rendering:
+        return self.renderer.render_entries((self.record.entry_at(index),))
 
     @cached_property
     def _sizes(self) -> UnitSizes:
         return UnitSizes(
-            self.pairing,
-            self._offsets,
             self.renderer,
+            self.late_system,
             self.recap,
             cold=() if self._cold_units is None else self._cold_units(self.pairing),
             preserve_last_n=self.options.preserve_last_n,
@@ -423,16 +375,36 @@ class ViewBuilder:
 
     def _count_shown(self, entries: Sequence[ConversationEntry], sizes: Mapping[int, int]) -> int:
         """Return the tokens of entries; ``sizes`` has those of known ones, by identity."""
-        tokens, count = 0, self.memo.counter.count_entry
-        for entry in entries:
-            size = sizes.get(id(entry))
-            tokens += count(entry) if size is None else size
-        return tokens
+        count = self.memo.counter.count_entry
+        return sum([sizes[id(each)] if id(each) in sizes else count(each) for each in entries])
 
-    def _bind_unit(self, unit: Unit) -> list[ConversationEntry]:
+    def _bind_unit(self, unit: Unit) -> Sequence[ConversationEntry]:
         """Return the entries of a unit, bound to their messages."""
-        rendering = Rendering(unit.entries, (), 0)
-        return self.renderer.bind(rendering, unit.indexes)
+        return self.renderer.bind(Rendering(unit.entries, (), 0), unit).entries
+
+
+def fit_entries(
+    entries: Sequence[ConversationEntry],
+    *,
+    counter: TokenCounter,
+    max_tokens: int,
+    tail: Tail = "request",
+    compact_to: float | None = None,
+    recap: bool = False,
+    recall_tool: bool | str = False,
+    preserve_last_n: int | None = None,
+    memo: Memo | None = None,
+) -> View:
+    """Return what a budget leaves of entries, before any provider's rules.
+
+    Raises:
+        BudgetUnsatisfiableError: when what must stay is larger.
+    """
+    memo = Memo(counter) if memo is None else memo
+    target = COMPACT_TO if compact_to is None else compact_to
+    options = WindowOptions(_NO_RULES, max_tokens, target, recap, recall_tool, preserve_last_n or 0)
+    builder = ViewBuilder(memo.read_entries(entries), memo, options, tail)
+    return builder.build(max_tokens, max_tokens)
 
 
 def _is_same(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> bool:
@@ -440,9 +412,6 @@ def _is_same(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry
 
 
 def _count_common(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> int:
-    count = 0
-    for mine, yours in zip(one, other, strict=False):
-        if mine is not yours:
-            break
-        count += 1
-    return count
+    pairs = enumerate(zip(one, other, strict=False))
+    changed = (count for count, (mine, yours) in pairs if mine is not yours)
+    return next(changed, min(len(one), len(other)))

@@ -13,12 +13,17 @@ or not. Everything here is arithmetic on integers.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+from itertools import accumulate
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from history_curator.units import Pairing
-from history_curator.window.sizes import UnitSizes
+from history_curator.window.rendering import Renderer
+
+if TYPE_CHECKING:
+    from history_curator.window.recap import Recap
 
 COMPACT_TO = 0.70
 """How full a compaction leaves the view."""
@@ -78,6 +83,82 @@ class WindowState(NamedTuple):
             cutoff = Cutoff(first, reasoning_from=first)
             return self._replace(cutoff=cutoff, tokens=int(self.total_tokens))
         return self
+
+
+class UnitSizes:
+    """The tokens of the units of a record, each worked out on first use.
+
+    Args:
+        renderer: renders units.
+        late_system: positions in the record of system entries that keep their place among units.
+        recap: sizes the recap; None for no recap.
+        cold: units before whose arrival the provider's cache went cold.
+        preserve_last_n: so many newest entries always stay.
+    """
+
+    def __init__(
+        self,
+        renderer: Renderer,
+        late_system: Sequence[int],
+        recap: Recap | None,
+        *,
+        cold: Collection[int] = (),
+        preserve_last_n: int = 0,
+    ) -> None:
+        self.pairing: Pairing = renderer.record.pairing
+        self.offsets = renderer.record.offsets
+        self.cold = cold
+        self.preserve_last_n = preserve_last_n
+        self.strips_reasoning = renderer.profile.strips
+        self.recap = recap
+        self._renderer = renderer
+        self._late_system = late_system
+        self._full = [-1] * len(self.offsets)
+        self._without_reasoning = self._full.copy()
+
+    def full(self, position: int) -> int:
+        """Return the tokens of a unit as it is first shown."""
+        size = self._full[position]
+        if size < 0:
+            rendering = self._renderer.render_full(self.pairing.units[position])
+            size = self._full[position] = rendering.tokens + self._count_bridge(position)
+            if not rendering.has_reasoning:
+                self._without_reasoning[position] = size
+        return size
+
+    def without_reasoning(self, position: int) -> int:
+        """Return the tokens of a unit once something before it changed."""
+        size = self._without_reasoning[position]
+        if size < 0:
+            rendering = self._renderer.render_without_reasoning(self.pairing.units[position])
+            size = rendering.tokens + self._count_bridge(position)
+            self._without_reasoning[position] = size
+        return size
+
+    def arrival(self, position: int) -> int:
+        """Return the tokens of a unit, with the system entries right before it."""
+        size = self.full(position)
+        return size + self.late_system(position - 1, position) if self._late_system else size
+
+    def late_system(self, first: int, last: int) -> int:
+        """Return the tokens of system entries that keep their place, from one unit up to another."""
+        units, system = self.pairing.units, self._late_system
+        if not system or first < 0 or last <= first:
+            return 0
+        low, high = bisect_left(system, units[first].start), bisect_left(system, units[last].start)
+        facts, count = self._renderer.record.facts, self._renderer.memo.count
+        return sum([count(facts[index]) for index in system[low:high]])
+
+    def _count_bridge(self, position: int) -> int:
+        """Return the tokens of what a rule puts before a user entry that follows an exchange."""
+        units = self.pairing.units
+        if not position or units[position].kind != "user":
+            return 0
+        if units[position - 1].kind != "exchange":
+            return 0
+        last = units[position - 1].entries[-1]
+        bridge = self._renderer.profile.bridge(last, units[position].head)
+        return self._renderer.memo.counter.count_entry(bridge) if bridge else 0
 
 
 def find_cutoff(
@@ -180,57 +261,47 @@ def _compact(  # noqa: PLR0917
     taken also where the question that it brings along does not.
     """
     pairing = sizes.pairing
-    pinned, barrier = pairing.pinned, pairing.barrier_before(position)
-    first_pin, floor = bisect_left(pinned, barrier), max(floor, barrier)
-    preserved = _first_preserved(sizes, position)
+    users, barrier = pairing.users, pairing.barrier_before(position)
+    pinned = [unit for unit in pairing.pinned if barrier <= unit < position]
+    floor, preserved = max(floor, barrier), _first_preserved(sizes, position)
     reasoning_from = _start_of_running_turn(pairing, position) if sizes.strips_reasoning else 0
     fixed = sizes.late_system(0, position - 1) + newest
 
     def size_of(unit: int) -> int:
         return sizes.without_reasoning(unit) if unit < reasoning_from else sizes.full(unit)
 
-    def list_questions(cutoff: int) -> list[int]:
-        questions = _kept_questions(sizes, cutoff, position, barrier, available)
-        return [unit for unit in questions if unit not in pinned] if pinned else questions
-
-    users = pairing.users
-    fronts: dict[tuple[int, bool, int], int] = {}
+    pinned_tokens = [0, *accumulate(map(size_of, pinned))]
+    fronts: dict[tuple[int, bool, bool], int] = {}
 
     def size_in_front(cutoff: int) -> int:
         turn = bisect_left(users, cutoff)
-        is_question = turn < len(users) and users[turn] == cutoff
-        last_pin = max(first_pin, bisect_left(pinned, cutoff)) if pinned else 0
-        key = (turn, is_question, last_pin)
+        key = turn, users[turn : turn + 1] == [cutoff], barrier < cutoff
         size = fronts.get(key)
-        if size is None or barrier:
-            size = sizes.count_pinned(first_pin, last_pin, reasoning_from) if pinned else 0
-            size += sum(map(size_of, list_questions(cutoff)))
-            fronts[key] = size
-        return size
+        if size is None:
+            questions = _kept_questions(sizes, cutoff, position, barrier, available)
+            size = fronts[key] = sum([size_of(unit) for unit in questions if unit not in pinned])
+        return size + pinned_tokens[bisect_left(pinned, cutoff)] if pinned else size
 
-    def recap_of(cutoff: int) -> int:  # none where what must stay does not even fit
-        fits = size_in_front(cutoff) + fixed <= available
-        return sizes.recap(cutoff, available) if fits else 0
+    def size_recap(cutoff: int) -> int:  # none where what must stay does not even fit
+        fits = sizes.recap is not None and size_in_front(cutoff) + fixed <= available
+        return sizes.recap.size(cutoff, available) if sizes.recap is not None and fits else 0
 
     target = _leave_space_for_one_more(newest, available, target)
-    cutoff, tail, recap = position, 0, recap_of(position)
+    cutoff, tail, recap = position, 0, size_recap(position)
     front = size_in_front(cutoff)
     for _ in range(2):  # the recap of what really left is smaller than that of everything
         while cutoff > floor:
-            spent = recap + tail + size_of(cutoff - 1) + fixed
-            earlier_front = size_in_front(cutoff - 1)
+            size = size_of(cutoff - 1)
+            spent, earlier_front = recap + tail + size + fixed, size_in_front(cutoff - 1)
             fits = earlier_front + spent <= target or (
                 earlier_front + spent <= available and front + spent <= target
             )
             if cutoff <= preserved and not fits:
                 break
-            cutoff -= 1
-            tail += size_of(cutoff)
-            front = earlier_front
-        recap = recap_of(cutoff)
-    kept_units = pinned[first_pin : bisect_left(pinned, cutoff)]
-    for unit in list_questions(cutoff):
-        insort(kept_units, unit)
+            cutoff, tail, front = cutoff - 1, tail + size, earlier_front
+        recap = size_recap(cutoff)
+    questions = _kept_questions(sizes, cutoff, position, barrier, available)
+    kept_units = sorted({*pinned[: bisect_left(pinned, cutoff)], *questions})
     if len(kept_units) == cutoff - barrier:
         recap = 0  # everything stayed
     found = Cutoff(cutoff, tuple(kept_units), recap, position, reasoning_from)

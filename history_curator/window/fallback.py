@@ -8,10 +8,14 @@ provider's count is only predicted, the smallest view is sent when it most likel
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from history_curator.errors import BudgetUnsatisfiableError
-from history_curator.window.build_view import Candidate, Piece, View, ViewBuilder
 from history_curator.window.cutoff import Cutoff
+from history_curator.window.rendering import Rendering
+
+if TYPE_CHECKING:
+    from history_curator.window.build_view import View, ViewBuilder
 
 
 def shrink_newest(builder: ViewBuilder, likely_limit: int) -> View:
@@ -34,25 +38,25 @@ def shrink_newest(builder: ViewBuilder, likely_limit: int) -> View:
         available = remaining - sum(piece.tokens for piece in front) + builder.fixed_tokens
         while available >= 0 or not must_stay:
             newest = renderer.shrink_to(units[last], available)
-            end = [builder.unit_piece(newest, units[last])] if newest.tokens <= available else []
+            end = [renderer.bind(newest, units[last])] if newest.tokens <= available else []
             if must_stay and not end:
                 break
             found = builder.conform([*front, *end], cutoff)
             if found.tokens <= limit:
-                return builder.finish(found._replace(is_smaller=True, is_shrunk=True))
+                return found._replace(is_smaller=True, is_shrunk=True)
             if not end:
                 break
             available = min(available, newest.tokens) - max(1, found.tokens - limit)
-    least = _minimum_view(builder)  # its parts may cost more than the whole: rules join some
+    least = _build_minimum(builder)  # its parts may cost more than the whole: rules join some
     if least.tokens > max(limit, likely_limit):
         raise build_error(builder)
-    return builder.finish(least._replace(cutoff=cutoff, is_smaller=True, is_shrunk=True))
+    return least._replace(window=cutoff, is_smaller=True, is_shrunk=True)
 
 
 def build_error(builder: ViewBuilder) -> BudgetUnsatisfiableError:
     """Return the error that says what cannot be left out, and what it needs."""
     pairing, renderer, limit = builder.pairing, builder.renderer, builder.limit
-    tokens = _minimum_view(builder).tokens
+    tokens = _build_minimum(builder).tokens
     irreducible: list[tuple[int | None, str, int]] = [
         (index, "system", builder.memo.count_entry(entry)) for index, entry in pairing.system
     ]
@@ -62,7 +66,7 @@ def build_error(builder: ViewBuilder) -> BudgetUnsatisfiableError:
     return BudgetUnsatisfiableError(max(tokens, limit + 1), limit, irreducible)
 
 
-def _prefix_options(builder: ViewBuilder, cutoff: Cutoff) -> Iterator[list[Piece]]:
+def _prefix_options(builder: ViewBuilder, cutoff: Cutoff) -> Iterator[list[Rendering]]:
     """Yield what may stand before the newest unit: each time less."""
     units, renderer, system = builder.pairing.units, builder.renderer, builder.system_pieces()
     last = len(units) - 1
@@ -70,15 +74,15 @@ def _prefix_options(builder: ViewBuilder, cutoff: Cutoff) -> Iterator[list[Piece
     if cutoff.unit == last:
         state = builder.state_for_less(max(0, builder.remaining))[0]._replace(end=last)
         yield [*system, *builder.pieces(state)[1:]]
-        yield [*system, *[builder.unit_piece(renderer.render_full(unit), unit) for unit in older]]
-    yield [*system, *[builder.unit_piece(renderer.clear(unit), unit) for unit in older]]
+        yield [*system, *[renderer.bind(renderer.render_full(unit), unit) for unit in older]]
+    yield [*system, *[renderer.bind(renderer.clear(unit), unit) for unit in older]]
 
 
-def _minimum_view(builder: ViewBuilder) -> Candidate:
+def _build_minimum(builder: ViewBuilder) -> View:
     """Return nothing but what no fallback may drop, as placeholders."""
     units, renderer = builder.pairing.units, builder.renderer
     required = [
-        builder.unit_piece(renderer.clear(units[at]), units[at]) for at in _required_units(builder)
+        renderer.bind(renderer.clear(units[at]), units[at]) for at in _required_units(builder)
     ]
     return builder.conform([*builder.system_pieces(), *required], Cutoff())
 

@@ -27,7 +27,7 @@ Entries = tuple[ConversationEntry, ...]
 
 
 class Rendering(NamedTuple):
-    """A unit as it is shown.
+    """Entries that are shown together, most often those of a unit.
 
     Attributes:
         entries: what is shown.
@@ -37,8 +37,8 @@ class Rendering(NamedTuple):
         has_reasoning: whether any entry carries reasoning.
     """
 
-    entries: Entries
-    sizes: tuple[int, ...]
+    entries: Sequence[ConversationEntry]
+    sizes: Sequence[int]
     tokens: int
     is_untouched: bool = False
     has_reasoning: bool = False
@@ -69,47 +69,23 @@ class Renderer:
         self.profile = profile
         self.recall_tool = recall_tool
         self.cap = None if budget is None else max(LEAST_CAP, int(budget * CAP_SHARE))
-        self._key = memo.intern((self.cap, profile, recall_tool))
-        self._bound: dict[tuple[int, int], tuple[Rendering, list[ConversationEntry]]] = {}
+        self._number = memo.number((self.cap, profile, recall_tool))
+        self._bound: dict[tuple[int, int], tuple[Rendering, Rendering]] = {}
 
     def render_full(self, unit: Unit) -> Rendering:
         """Return the unit as it is first shown, and as long as it is shown."""
-        facts, indexes = self.record.facts, unit.indexes
-        results = (
-            [facts[at] if at >= 0 else None for at in indexes[1:]]
-            if unit.kind == "exchange"
-            else []
-        )
-        head = facts[unit.start]
-        shown = head.shown
-        if shown is None or shown[0] is not self._key or shown[1] != results:
-            rendering = self._remember("full", unit, lambda: self._render_full(unit))
-            shown = head.shown = (self._key, results, rendering)
-        found: Rendering = shown[2]
-        return found
+        return self._remember("full", unit, self._render_full)
 
     def render_without_reasoning(self, unit: Unit) -> Rendering:
         """Return the unit as it is shown once something before it has changed."""
         full = self.render_full(unit)
-        if not full.has_reasoning:
-            return full
-
-        def render() -> Rendering:
-            return self.render_entries(self.profile.without_reasoning(full.entries))
-
-        return self._remember("bare", unit, render)
+        return self._remember("bare", unit, self._render_bare) if full.has_reasoning else full
 
     def clear(self, unit: Unit) -> Rendering:
         """Return the unit with results as placeholders and long arguments shortened, if that is smaller."""
-        full = self.render_full(unit)
         if unit.kind != "exchange":
-            return full
-
-        def render() -> Rendering:
-            cleared = self.render_entries(tuple(map(self._clear_entry, unit.entries)))
-            return cleared if cleared.tokens < full.tokens else full
-
-        return self._remember("cleared", unit, render)
+            return self.render_full(unit)
+        return self._remember("cleared", unit, self._render_cleared)
 
     def shrink_to(self, unit: Unit, tokens: int) -> Rendering:
         """Return the unit with its results shortened as far as needed to fit, if that is possible."""
@@ -137,20 +113,21 @@ class Renderer:
         """Return a rendering of these entries, after the rules that hold in a unit by itself."""
         return self._rendering(self.profile.repair_unit(entries))
 
-    def bind(self, rendering: Rendering, indexes: Sequence[int]) -> list[ConversationEntry]:
-        """Return what is shown, bound to the messages at these positions of the record."""
-        key = (id(rendering), indexes[0])
+    def bind(self, rendering: Rendering, unit: Unit) -> Rendering:
+        """Return a rendered unit with its entries bound to their messages."""
+        key = (id(rendering), unit.start)
         known = self._bound.get(key)
         if known is not None:
             return known[1]
-        record = self.record
+        record, indexes = self.record, unit.indexes
         if rendering.is_untouched:
             bound = [record.entry_at(at) for at in indexes]
         else:
             places = {id(record.facts[at].entry): at for at in indexes if at >= 0}
             bound = [self._bind_entry(entry, places) for entry in rendering.entries]
-        self._bound[key] = (rendering, bound)  # holding the rendering keeps the key its own
-        return bound
+        shown = rendering._replace(entries=bound)
+        self._bound[key] = (rendering, shown)  # holding the rendering keeps the key its own
+        return shown
 
     def _bind_entry(self, entry: ConversationEntry, places: dict[int, int]) -> ConversationEntry:
         index = places.get(id(entry.root))
@@ -159,15 +136,15 @@ class Renderer:
         recorded = self.record.entry_at(index)
         return recorded if entry.original is None else rebase(entry, recorded)
 
-    def _remember(self, kind: str, unit: Unit, render: Callable[[], Rendering]) -> Rendering:
+    def _remember(self, kind: str, unit: Unit, render: Callable[[Unit], Rendering]) -> Rendering:
         facts = self.record.facts
-        key: tuple[object, ...] = (kind, self._key)
-        if unit.kind == "exchange":
+        key: tuple[object, ...] = (kind, self._number)
+        if unit.results:
             key += tuple([None if at < 0 else facts[at] for at in unit.indexes[1:]])
         known = facts[unit.start].renderings
         found: Rendering | None = known.get(key)
         if found is None:
-            found = known[key] = render()
+            found = known[key] = render(unit)
         return found
 
     def _render_full(self, unit: Unit) -> Rendering:
@@ -182,6 +159,15 @@ class Renderer:
             sizes = tuple([self.memo.count(self.record.facts[at]) for at in unit.indexes])
             return Rendering(entries, sizes, sum(sizes), True, _has_reasoning(entries))
         return self._rendering(entries)
+
+    def _render_bare(self, unit: Unit) -> Rendering:
+        entries = self.profile.without_reasoning(tuple(self.render_full(unit).entries))
+        return self.render_entries(entries)
+
+    def _render_cleared(self, unit: Unit) -> Rendering:
+        full = self.render_full(unit)
+        cleared = self.render_entries(tuple(map(self._clear_entry, unit.entries)))
+        return cleared if cleared.tokens < full.tokens else full
 
     def _rendering(self, entries: Entries) -> Rendering:
         sizes = tuple(map(self.memo.counter.count_entry, entries))

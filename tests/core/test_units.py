@@ -24,8 +24,8 @@ def test_a_late_result_joins_its_call_and_the_placeholder_of_another_stays() -> 
     assert unit.indexes == [1, 4, -1, 2]
     assert unit.entries[1] is entries[4]
     assert unit.entries[2].origin == "placeholder"
-    assert unit.results == (entries[4], None, entries[2])
-    assert (pairing.incomplete_units, pairing.late_results) == ([1], [4])
+    assert unit.results == [entries[4], None, entries[2]]
+    assert (pairing.waiting, pairing.late_results) == ({1}, [4])
 
 
 def test_a_result_belongs_to_the_latest_calls_with_its_id() -> None:
