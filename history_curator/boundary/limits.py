@@ -17,34 +17,8 @@ from pydantic import (
 )
 
 from history_curator.config import explain_problems
-from history_curator.errors import ConfigurationError
 
 ENV_PREFIX = "HISTORY_CURATOR_"
-
-_PRESETS: dict[str, dict[str, Any]] = {
-    "assistant_first": {},
-    "user_first": {
-        "max_user_chars": 8_000,
-        "max_assistant_chars": 150,
-        "hard_factor": None,
-        "max_total_chars": None,
-        "strip_content": False,
-        "user_indicator": " ... (truncated, original: {original} chars)",
-        "assistant_indicator": " ... (truncated)",
-        "user_indicator_room": 100,
-    },
-    "stateless": {
-        "max_user_chars": None,
-        "max_assistant_chars": None,
-        "hard_factor": None,
-        "max_total_chars": None,
-        "max_messages": 20,
-        "warn_messages": 15,
-        "min_messages": 0,
-        "max_payload_bytes": 102_400,
-        "alternate": True,
-    },
-}
 
 
 def _read_none(value: Any) -> Any:
@@ -114,12 +88,24 @@ class HistoryLimits(BaseModel):
     @classmethod
     def user_first(cls, **changes: Any) -> HistoryLimits:
         """User messages stay, answers are shortened to 150 characters; no message is refused."""
-        return cls(**{**_PRESETS["user_first"], **changes})
+        preset = {
+            "max_user_chars": 8_000,
+            "max_assistant_chars": 150,
+            "hard_factor": None,
+            "max_total_chars": None,
+            "strip_content": False,
+            "user_indicator": " ... (truncated, original: {original} chars)",
+            "assistant_indicator": " ... (truncated)",
+            "user_indicator_room": 100,
+        }
+        return cls(**{**preset, **changes})
 
     @classmethod
     def stateless(cls, **changes: Any) -> HistoryLimits:
         """A history sent along with each request: 20 messages, 100 KB, strict alternation."""
-        return cls(**{**_PRESETS["stateless"], **changes})
+        no_limit = dict.fromkeys(("max_user_chars", "max_assistant_chars", "max_total_chars"))
+        numbers = {"max_messages": 20, "warn_messages": 15, "max_payload_bytes": 102_400}
+        return cls(**{**no_limit, **numbers, "alternate": True, **changes})
 
     @classmethod
     def from_env(
@@ -127,19 +113,13 @@ class HistoryLimits(BaseModel):
     ) -> HistoryLimits:
         """Read limits from variables such as ``HISTORY_CURATOR_MAX_MESSAGES``.
 
-        They change `base`, or the preset that ``HISTORY_CURATOR_PRESET`` names. ``none`` or an
-        empty value lifts a limit; roles are separated by commas.
+        They change `base`, or the defaults. ``none`` lifts a limit; commas separate roles.
         """
         environ = os.environ if environ is None else environ
-        names = {name: f"{ENV_PREFIX}{name.upper()}" for name in ("preset", *cls.model_fields)}
+        names = {name: f"{ENV_PREFIX}{name.upper()}" for name in cls.model_fields}
         given = {name: environ[env] for name, env in names.items() if env in environ}
-        preset = given.pop("preset", "").strip().lower()
-        if preset and preset not in _PRESETS:
-            fix = f"Fix: use one of {', '.join(_PRESETS)}."
-            raise ConfigurationError(f"{names['preset']}: there is no preset {preset!r}. {fix}")
-        limits = _PRESETS[preset] if preset else base.model_dump() if base else {}
         try:
-            return cls(**{**limits, **given})
+            return cls(**{**(base or cls()).model_dump(), **given})
         except ValidationError as error:
             raise explain_problems(error, cls, rename=names.__getitem__) from error
 

@@ -376,8 +376,8 @@ def prune(
         rules = RetentionConfig.from_file(config)
     if is_database:
         found = prune_store(store, table=table, session_id=session, config=rules, apply=apply)
-        text = json.dumps(asdict(found)) if as_json else found.explain()
-        sys.stdout.write(text + "\n")
+        lines = [json.dumps(asdict(one)) if as_json else str(one) for one in found]
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
     else:
         _prune_file(store, rules, Path(store) if in_place else output, apply=apply)
     if not apply:

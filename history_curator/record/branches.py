@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.formats import parse_object
-from history_curator.record.outbox import DEFECTS, WriteBehind
+from history_curator.record.outbox import WriteBehind
 from history_curator.record.session import position_of
 from history_curator.run_steps import Steps, run_async, run_sync
 
@@ -50,17 +50,6 @@ class Branches(Generic[H]):
 
     `conversation` opens the conversation of a key, and `buffer` returns its outbox; `line` makes a
     message of the store's that holds a text, and `text` returns the text of a message.
-
-    Examples:
-        >>> stored = {}
-        >>> def conversation(key):
-        ...     rows = stored.setdefault(key, [])
-        ...     return WriteBehind(lambda: list(rows), rows.extend)
-        >>> branches = Branches("ann", conversation, buffer=lambda one: one, line=str, text=str)
-        >>> _ = run_sync(branches.open().add(["hello", "a question"]))
-        >>> _ = run_sync(branches.fork("other", at=1).add(["another question"]))
-        >>> run_sync(branches.open().read()), run_sync(branches.switch("main").read())
-        (['hello', 'another question'], ['hello', 'a question'])
     """
 
     def __init__(
@@ -119,7 +108,7 @@ class Branches(Generic[H]):
         branch = _find(name, (yield from self._list()))
         if switch and not branch.current:
             yield from self._write_line(switch=name)
-        return self._open_key(branch.key)
+        return self._conversation(branch.key)
 
     def _fork(self, name: str, at: int | None) -> Steps[H]:
         known = yield from self._list()
@@ -136,20 +125,12 @@ class Branches(Generic[H]):
             known = yield from self._list()
         if _find(name, known).key != key:  # also where another fork took the name meanwhile
             raise ConfigurationError(f"name: {name!r} is taken. Fix: choose another, or switch.")
-        return self._open_key(key)
-
-    def _open_key(self, key: str) -> H:
-        try:
-            return self._conversation(key)
-        except (HistoryCuratorError, *DEFECTS):
-            raise
-        except Exception as error:
-            raise _store_failed("opened", error) from error
+        return self._conversation(key)
 
     # A new outbox each time: what it could not deliver must not arrive after the error was raised.
 
     def _read(self, key: str) -> Steps[Any]:
-        outbox = self._buffer(self._open_key(key))
+        outbox = self._buffer(self._conversation(key))
         messages = yield from outbox.read()
         if outbox.degraded:
             raise _store_failed("read", outbox.failure) from outbox.failure
@@ -160,7 +141,7 @@ class Branches(Generic[H]):
         yield from self._write(f"{self.key}:branches", [line])
 
     def _write(self, key: str, messages: Sequence[Any]) -> Steps[None]:
-        outbox = self._buffer(self._open_key(key))
+        outbox = self._buffer(self._conversation(key))
         # Once more: a writer in the way is gone, and what had arrived is recognised.
         if not ((yield from outbox.add(messages)) or (yield from outbox.flush())):
             raise _store_failed("written to", outbox.failure) from outbox.failure

@@ -44,42 +44,20 @@ LAYOUTS = (
 
 @dataclass(frozen=True, slots=True)
 class PrunedConversation:
-    """The rows of one conversation: how many were trimmed or removed, and the characters saved."""
+    """How many rows of a conversation there are, and were trimmed or removed; characters saved."""
 
+    table: str
     session_id: str
-    rows: int = 0
-    trimmed: int = 0
-    removed: int = 0
-    characters: int = 0
-    saved: int = 0
+    rows: int
+    trimmed: int
+    removed: int
+    characters: int
+    saved: int
 
-
-@dataclass(frozen=True, slots=True)
-class PruneReport:
-    """The conversations of a store that were looked at; they were changed unless `dry_run`."""
-
-    store: str
-    dry_run: bool
-    conversations: tuple[PrunedConversation, ...]
-
-    @property
-    def total(self) -> PrunedConversation:
-        """The sums over all conversations."""
-        names = ("rows", "trimmed", "removed", "characters", "saved")
-        sums = (sum(getattr(one, name) for one in self.conversations) for name in names)
-        return PrunedConversation("", *sums)
-
-    def explain(self) -> str:
-        """Return the outcome in words, with a line for each conversation that changes."""
-        total = self.total
-        head = f"{self.store}: {total.rows} messages of {len(self.conversations)} conversations; "
-        changed = [one for one in self.conversations if one.trimmed or one.removed]
-        lines = [f"  {one.session_id}: {self._describe(one)}" for one in changed]
-        return "\n".join([f"{head}{self._describe(total)} of {total.characters}", *lines])
-
-    def _describe(self, one: PrunedConversation) -> str:
-        verb = "would be" if self.dry_run else "were"
-        return f"{one.trimmed} {verb} trimmed, {one.removed} removed, {one.saved} characters saved"
+    def __str__(self) -> str:
+        numbers = f"{self.rows} messages, {self.trimmed} trimmed, {self.removed} removed"
+        saved = f"{self.saved} of {self.characters} characters saved"
+        return f"{self.table}, {self.session_id}: {numbers}, {saved}"
 
 
 def prune_store(
@@ -89,7 +67,7 @@ def prune_store(
     session_id: str | None = None,
     config: RetentionConfig | None = None,
     apply: bool = False,
-) -> PruneReport:
+) -> list[PrunedConversation]:
     """Apply retention to what a store already holds, or say what that would do.
 
     The store changes only if `apply` is set, each conversation in one transaction. Preserved turns
@@ -97,10 +75,10 @@ def prune_store(
 
     Args:
         url: an SQLAlchemy URL, such as ``sqlite:///chat.db``; async drivers are accepted.
-        table: may be left out when only one looks like a conversation.
-        session_id: one conversation (LangChain's session, LlamaIndex's key); None is all.
+        table: only this one; by default every table that a framework made for messages.
+        session_id: only this conversation (LangChain's session, LlamaIndex's key).
         config: what to keep; by default older turns are trimmed to ``{name, status}``.
-        apply: change the store; otherwise the report says what would change.
+        apply: change the store; otherwise the numbers say what would change.
     """
     config = config or RetentionConfig(persist_tool_invocations="trimmed")
     try:
@@ -110,24 +88,30 @@ def prune_store(
         raise ConfigurationError(f"Pruning needs SQLAlchemy. {fix}") from error
     engine, tables = _open_store(sa, url)
     pruned: list[PrunedConversation] = []
+    session: Any = None
     try:
-        found, layout = _find_table(tables, table)
-        for session in _find_sessions(sa, engine, found.c[layout.session], session_id):
-            try:
-                with engine.begin() as connection:
-                    done = _prune(connection, found, session, config, apply=apply)
-            except sa.exc.SQLAlchemyError as error:
-                raise HistoryCuratorError(
-                    f"The store failed ({type(error).__name__}) at conversation {session!r}, which "
-                    "is as it was. Fix: see that it can be written to, and run it again."
-                ) from error
-            pruned.append(done)
+        for found in tables:
+            column = found.c[(_find_layout(found) or LAYOUTS[0]).session]
+            query = sa.select(column).distinct().where(column.is_not(None)).order_by(column)
+            with engine.connect() as connection:
+                sessions = connection.execute(query).scalars().all()
+            for session in sessions:
+                if table in (None, found.name) and session_id in (None, str(session)):
+                    with engine.begin() as connection:
+                        pruned.append(_prune(connection, found, session, config, apply=apply))
+    except sa.exc.SQLAlchemyError as error:
+        raise HistoryCuratorError(
+            f"The store failed ({type(error).__name__}) at conversation {session!r}, which "
+            "is as it was. Fix: see that it can be written to, and run it again."
+        ) from error
     finally:
         engine.dispose()
-    store = f"{engine.url.render_as_string()}, table {found.name} ({layout.name})"
-    report = PruneReport(store, dry_run=not apply, conversations=tuple(pruned))
-    logger.info("%s", report.explain().splitlines()[0])
-    return report
+    if not tables or (not pruned and (table or session_id)):
+        fix = f"Fix: check table= and session_id=; found {[one.name for one in tables]}."
+        raise ConfigurationError(f"No conversation of LangChain or LlamaIndex is there. {fix}")
+    for one in pruned:
+        logger.info("prune%s: %s", "" if apply else " (dry run)", one)
+    return pruned
 
 
 def prune_connection(
@@ -141,7 +125,7 @@ def prune_connection(
 def _prune(
     connection: Any, table: Any, session: Any, config: RetentionConfig, *, apply: bool
 ) -> PrunedConversation:
-    layout = _layout_of(table) or LAYOUTS[0]
+    layout = _find_layout(table) or LAYOUTS[0]
     try:
         adapter = adapters()[layout.module].load()
     except (ImportError, KeyError) as error:
@@ -180,11 +164,12 @@ def _prune(
         if apply:
             connection.execute(change.where(table.c.id == key))
     characters = sum(len(text) for _, _, text, _ in rows)
-    return PrunedConversation(str(session), len(rows), trimmed, removed, characters, saved)
+    numbers = (len(rows), trimmed, removed, characters, saved)
+    return PrunedConversation(table.name, str(session), *numbers)
 
 
-def _open_store(sa: Any, url: str) -> tuple[Any, dict[str, tuple[Any, Layout]]]:
-    """Return a store, and its tables of conversations with their layouts."""
+def _open_store(sa: Any, url: str) -> tuple[Any, list[Any]]:
+    """Return a store, and its tables of conversations."""
     scheme, separator, rest = url.partition("://")
     try:
         # Errors of a driver quote what was written, unless they are told not to.
@@ -198,32 +183,10 @@ def _open_store(sa: Any, url: str) -> tuple[Any, dict[str, tuple[Any, Layout]]]:
     except (sa.exc.SQLAlchemyError, ImportError) as error:
         fix = "Fix: use a URL such as sqlite:///chat.db."
         raise ConfigurationError(f"The store cannot be opened: {error}. {fix}") from error
-    tables = {name: (table, _layout_of(table)) for name, table in schema.tables.items()}
-    return engine, {name: (table, layout) for name, (table, layout) in tables.items() if layout}
+    return engine, [table for table in schema.sorted_tables if _find_layout(table)]
 
 
-def _find_table(tables: dict[str, tuple[Any, Layout]], name: str | None) -> tuple[Any, Layout]:
-    name = name or (next(iter(tables)) if len(tables) == 1 else "")
-    if name not in tables:
-        raise ConfigurationError(
-            f"{len(tables)} tables hold conversations of LangChain or LlamaIndex, and {name!r} is "
-            f"none of them. Fix: say which with table=, of {', '.join(tables) or 'none'}."
-        )
-    return tables[name]
-
-
-def _layout_of(table: Any) -> Layout | None:
+def _find_layout(table: Any) -> Layout | None:
     names = {column.name for column in table.columns}
     fitting = (one for one in LAYOUTS if names.issuperset({one.session, one.payload, *one.order}))
     return next(fitting, None)
-
-
-def _find_sessions(sa: Any, engine: Any, column: Any, session_id: str | None) -> list[Any]:
-    query = sa.select(column).distinct().where(column.is_not(None)).order_by(column)
-    with engine.connect() as connection:
-        found = [row[0] for row in connection.execute(query)]
-    chosen = [one for one in found if session_id is None or str(one) == session_id]
-    if session_id is not None and not chosen:
-        fix = f"Fix: use one of {', '.join(map(str, found[:10]))}."
-        raise ConfigurationError(f"There is no conversation {session_id!r}. {fix}")
-    return chosen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -67,7 +68,6 @@ class HistorySession:
         self.parent_id: UUID | None = None
         self.bus = bus or EventBus()
         self._entries: list[ConversationEntry] = []
-        self._next_sequence: dict[UUID, int] = {}
         self._slices: dict[type, tuple[Any, ...]] = {}
         self._lock = threading.RLock()
 
@@ -86,19 +86,31 @@ class HistorySession:
 
     def append(self, message: Any, *, evaluation_id: UUID | None = None) -> ConversationEntry:
         """Record one message or entry and return it as recorded."""
-        entries = self._read([message])
+        entries = read_entries([message])
         if len(entries) != 1:
-            raise ConversionError(
-                f"the message holds {len(entries)} entries.",
-                fix="record it with session.record([…]).",
-            )
-        return self._add(entries, evaluation_id)[0]
+            problem = f"the message holds {len(entries)} entries."
+            raise ConversionError(problem, fix="record it with session.record([…]).")
+        return self.record(entries, evaluation_id=evaluation_id)[0]
 
     def record(
         self, messages: Sequence[Any], *, evaluation_id: UUID | None = None
     ) -> tuple[ConversationEntry, ...]:
         """Record messages of any format, or entries; nothing when one cannot be read."""
-        return self._add(self._read(messages), evaluation_id)
+        entries = read_entries(messages, find_format(messages), start=len(self._entries))
+        recorded = []
+        now = datetime.now(timezone.utc)
+        with self._lock:
+            counts = Counter(entry.evaluation_id for entry in self._entries)
+            for entry in entries:
+                evaluation = evaluation_id or entry.evaluation_id or self.evaluation_id
+                stamps: dict[str, Any] = {"evaluation_id": evaluation}
+                stamps["created_at"] = entry.created_at or now
+                recorded.append(replace(entry, sequence=counts[evaluation], **stamps))
+                counts[evaluation] += 1
+            self._entries += recorded
+        for entry in recorded:
+            self.bus.publish(ConversationRecorded(entry, self.session_id, now))
+        return tuple(recorded)
 
     def register_reducer(
         self, event_type: type[Any], reducer: Reducer, *, slice_type: type[Any]
@@ -128,7 +140,7 @@ class HistorySession:
         shared = self.entries
         branch = HistorySession(bus=self.bus)
         branch.parent_id = self.session_id
-        branch._restore(shared[: position_of(at, len(shared))])
+        branch._entries = list(shared[: position_of(at, len(shared))])
         return branch
 
     def to_json(self) -> str:
@@ -161,7 +173,7 @@ class HistorySession:
             session.parent_id = UUID(data["parent_id"]) if data["parent_id"] else None
             sources = list(map(_load_message, data["messages"]))
             common = _common_format(sources)
-            session._restore([_load_entry(item, sources, common) for item in data["entries"]])
+            session._entries = [_load_entry(item, sources, common) for item in data["entries"]]
         except ConversionError:
             raise
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
@@ -169,42 +181,11 @@ class HistorySession:
             raise ConversionError(problem, fix="pass the text unchanged.") from error
         return session
 
-    def _read(self, messages: Sequence[Any]) -> list[ConversationEntry]:
-        return read_entries(messages, find_format(messages), start=len(self._entries))
-
-    def _add(
-        self, entries: Sequence[ConversationEntry], evaluation_id: UUID | None
-    ) -> tuple[ConversationEntry, ...]:
-        with self._lock:
-            recorded = tuple(self._stamp(entry, evaluation_id) for entry in entries)
-            self._entries.extend(recorded)
-        for entry in recorded:
-            now = datetime.now(timezone.utc)
-            self.bus.publish(ConversationRecorded(entry, self.session_id, now))
-        return recorded
-
-    def _stamp(self, entry: ConversationEntry, evaluation_id: UUID | None) -> ConversationEntry:
-        evaluation = evaluation_id or entry.evaluation_id or self.evaluation_id
-        sequence = self._next_sequence.get(evaluation, 0)
-        self._next_sequence[evaluation] = sequence + 1
-        created_at = entry.created_at or datetime.now(timezone.utc)
-        return replace(entry, evaluation_id=evaluation, sequence=sequence, created_at=created_at)
-
-    def _restore(self, entries: Sequence[ConversationEntry]) -> None:
-        self._entries = list(entries)
-        for entry in entries:
-            if entry.evaluation_id is not None:
-                known = self._next_sequence.get(entry.evaluation_id, 0)
-                self._next_sequence[entry.evaluation_id] = max(known, entry.sequence + 1)
-
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[ConversationEntry]:
         return iter(self.entries)
-
-    def __repr__(self) -> str:
-        return f"HistorySession({self.session_id}, {len(self)} entries)"
 
 
 def position_of(at: int | None, count: int) -> int:

@@ -62,18 +62,16 @@ class TestEnvironment:
         }
         assert HistoryLimits.from_env(environ) == chosen
 
-    def test_preset_and_change(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("HISTORY_CURATOR_PRESET", "user_first")
+    def test_variables_change_a_preset(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HISTORY_CURATOR_MAX_ASSISTANT_CHARS", "99")
-        assert HistoryLimits.from_env() == HistoryLimits.user_first(max_assistant_chars=99)
+        limits = HistoryLimits.from_env(base=HistoryLimits.user_first())
+        assert limits == HistoryLimits.user_first(max_assistant_chars=99)
 
     def test_none_lifts_a_limit(self) -> None:
         limits = HistoryLimits.from_env({"HISTORY_CURATOR_MAX_TOTAL_CHARS": "none"})
         assert limits.max_total_chars is None
 
     def test_errors_name_the_variable(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"PRESET: .*'fast'.*assistant_first, user_f"):
-            HistoryLimits.from_env({"HISTORY_CURATOR_PRESET": "fast"})
         with pytest.raises(ConfigurationError, match=r"HISTORY_CURATOR_MAX_MESSAGES: .*'many'"):
             HistoryLimits.from_env({"HISTORY_CURATOR_MAX_MESSAGES": "many"})
 

@@ -218,9 +218,9 @@ def test_pruning_the_jsonb_of_langchain_postgres(postgres: Server) -> None:
         history = stores.PostgresChatMessageHistory(table, session, sync_connection=connection)
         for number in range(3):
             history.add_messages(turn_of(number, langchain=True))
-        report = prune_store(postgres.url, table=table, session_id=session, config=TRIM, apply=True)
-        assert report.total.rows == 12
-        assert (report.total.trimmed, report.total.removed) == (2, 0)
+        only = {"table": table, "session_id": session}
+        (pruned,) = prune_store(postgres.url, **only, config=TRIM, apply=True)
+        assert (pruned.rows, pruned.trimmed, pruned.removed) == (12, 2, 0)
         messages = history.get_messages()
     assert json.loads(str(messages[2].content)) == {"name": "find", "status": "success"}
     assert messages[6].content == BULK
