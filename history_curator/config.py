@@ -1,7 +1,7 @@
 """Every option of a curator, and the configurations that hold them, read from files.
 
-`OPTIONS` declares each option once: default, meaning and check. `CuratorConfig` and
-`RetentionConfig` are read from YAML, TOML, JSON or a mapping.
+`OPTIONS` declares each option once: default and check. `CuratorConfig` and `RetentionConfig` are
+read from YAML, TOML, JSON or a mapping.
 """
 
 from __future__ import annotations
@@ -76,63 +76,34 @@ def _check_tool(value: Any) -> str | None:
 
 
 class Option(NamedTuple):
-    """One option."""
+    """The default of an option, and the check of its values."""
 
     default: Any
-    doc: str
     check: Check = lambda _: None
 
 
 _SWITCH = _one_of(True, False)
-
 OPTIONS: Mapping[str, Option] = {
-    "max_tokens": Option(
-        None, "The budget of a request; None enforces the provider's rules only.", _whole_number(1)
-    ),
-    "name": Option("history", "The curator's name in reports, events and traces."),
-    "counter": Option("o200k_base", "Counts tokens: an encoding, a model, or a `TokenCounter`."),
-    "provider": Option("core", "The provider whose rules hold: a profile, or its name."),
-    "compact_to": Option(
-        None,
-        "The share of the budget a compaction leaves; None is 0.7, 1.0 loses the cache each call.",
-        _number(1e-9, 1.0, "above 0, at most 1"),
-    ),
-    "recap": Option(True, "Whether a note lists removed messages.", _SWITCH),
-    "retrieve": Option(
-        False, "Whether earlier messages that matter to the question are brought back.", _SWITCH
-    ),
-    "calibration": Option(None, "The last reported usage; False takes the counter's word."),
-    "cache_bytes": Option(
-        64 * 2**20, "Bytes of the memory of messages.", _whole_number(0, none=False)
-    ),
-    "reasoning": Option(
-        None,
-        "How to treat reasoning that an edit unbinds; None is the provider's way.",
-        _one_of("strip", "keep", "refuse", None),
-    ),
-    "recall_tool": Option(
-        False, "Whether the model can ask for messages left out, or the tool's name.", _check_tool
-    ),
-    "mode": Option(
-        "enforce",
-        "``shadow`` reports the view and sends the full history.",
-        _one_of("enforce", "shadow"),
-    ),
-    "bus": Option(None, "An `EventBus` that receives `HistoryCurated`."),
-    "preserve_last_n": Option(None, "The last n messages are never left out.", _whole_number(0)),
-    "reserve": Option(0, "Tokens left free for the caller.", _whole_number(0, none=False)),
-    "tail": Option(
-        None,
-        "``request`` when the view is about to be sent, ``history`` when something is still "
-        "appended to it; None tells by who spoke last.",
-        _one_of("request", "history", None),
-    ),
-    "idle": Option(
-        None, "Seconds since the last request.", _number(0, MOST, "a number of seconds, at least 0")
-    ),
-    "key": Option(None, "Names the conversation of one view.", _check_hashable),
+    "max_tokens": Option(None, _whole_number(1)),
+    "name": Option("history"),
+    "counter": Option("o200k_base"),
+    "provider": Option("core"),
+    "compact_to": Option(None, _number(1e-9, 1.0, "above 0, at most 1")),
+    "recap": Option(True, _SWITCH),
+    "retrieve": Option(False, _SWITCH),
+    "calibration": Option(None),
+    "cache_bytes": Option(64 * 2**20, _whole_number(0, none=False)),
+    "reasoning": Option(None, _one_of("strip", "keep", "refuse", None)),
+    "recall_tool": Option(False, _check_tool),
+    "mode": Option("enforce", _one_of("enforce", "shadow")),
+    "bus": Option(None),
+    "preserve_last_n": Option(None, _whole_number(0)),
+    "reserve": Option(0, _whole_number(0, none=False)),
+    "tail": Option(None, _one_of("request", "history", None)),
+    "idle": Option(None, _number(0, MOST, "a number of seconds, at least 0")),
+    "key": Option(None, _check_hashable),
 }
-"""Every option by name."""
+"""Every option by name; `Curator` says what it means."""
 
 
 class SharedOptions(TypedDict, total=False):
@@ -217,10 +188,10 @@ def explain_problems(
             path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
         where = rename(path) if path else model.__name__
         if problem["type"] == "extra_forbidden":
-            is_nested = len(problem["loc"]) > 1
-            fields = (RetentionConfig if is_nested else model).model_fields
-            hint = suggest_name(str(problem["loc"][-1]), fields)
-            lines.append(f"{where}: unknown setting; {hint}")
+            known = (RetentionConfig if len(problem["loc"]) > 1 else model).model_fields
+            lines.append(
+                f"{where}: unknown setting; {suggest_name(str(problem['loc'][-1]), known)}"
+            )
         else:
             message = problem["msg"].removeprefix("Value error, ")
             lines.append(f"{where}: {message} (got {show_value(problem['input'])})")
@@ -228,30 +199,28 @@ def explain_problems(
     return ConfigurationError(f"{head}:\n  " + "\n  ".join(lines))
 
 
-_SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json"}
+_TOML = "tomllib" if sys.version_info >= (3, 11) else "tomli"
 _PARSERS = {
-    "json": ("json", "loads", ""),
-    "toml": ("tomllib" if sys.version_info >= (3, 11) else "tomli", "loads", "tomli"),
-    "yaml": ("yaml", "safe_load", "pyyaml"),
-}
-"""The module that reads a format, its function, and the distribution to install for it."""
+    ".json": ("json", "loads", ""), ".toml": (_TOML, "loads", "tomli"),
+    ".yaml": ("yaml", "safe_load", "pyyaml"), ".yml": ("yaml", "safe_load", "pyyaml"),
+}  # fmt: skip
+"""For a file's suffix, the module that reads it, its function, and the distribution it is in."""
 
 
-def _parse_text(text: str, kind: str, source: str) -> dict[str, Any]:
-    module, function, distribution = _PARSERS[kind]
+def _parse_file(path: Path) -> Any:
+    if path.suffix.lower() not in _PARSERS:
+        problem = f"{path}: cannot tell the format from {path.suffix!r}"
+        raise ConfigurationError(f"{problem}. Fix: name the file {', '.join(_PARSERS)}.")
+    module, function, distribution = _PARSERS[path.suffix.lower()]
     try:
-        parse = getattr(importlib.import_module(module), function)
+        text = path.read_text(encoding="utf-8")
+        return getattr(importlib.import_module(module), function)(text)
     except ImportError as error:
         fix = f"pip install {distribution}, or use JSON"
-        raise ConfigurationError(f"{kind.upper()} needs {distribution}. Fix: {fix}.") from error
-    try:
-        data = parse(text)
+        raise ConfigurationError(f"{path}: needs {distribution}. Fix: {fix}.") from error
     except Exception as error:  # parsers raise many kinds: nested too deep, a date, a number
-        raise ConfigurationError(f"{source}: not valid {kind.upper()}: {error}") from error
-    if not isinstance(data, Mapping | None):
-        problem = f"expected a mapping at the top, got {type(data).__name__}"
-        raise ConfigurationError(f"{source}: {problem}. Fix: write `name: value` lines.")
-    return dict(data or {})
+        problem = "cannot be read" if isinstance(error, OSError) else f"not valid {module.upper()}"
+        raise ConfigurationError(f"{path}: {problem}: {error}") from error
 
 
 class FileConfig(BaseModel):
@@ -268,7 +237,7 @@ class FileConfig(BaseModel):
         if not isinstance(found, Mapping | None):
             problem = f"expected a mapping of settings, got {type(found).__name__}"
             fix = f"use the fields {', '.join(cls.model_fields)}"
-            raise ConfigurationError(f"{path or cls.__name__}: {problem}. Fix: {fix}.")
+            raise ConfigurationError(f"{path or source or cls.__name__}: {problem}. Fix: {fix}.")
         try:
             return cls(**{str(key): value for key, value in (found or {}).items()})
         except ValidationError as error:
@@ -286,21 +255,7 @@ class FileConfig(BaseModel):
     @classmethod
     def from_file(cls, path: str | Path) -> Self:
         """Read a YAML, TOML or JSON file."""
-        path = Path(path)
-        kind = _SUFFIXES.get(path.suffix.lower())
-        if kind is None:
-            problem = f"{path}: cannot tell the format from {path.suffix!r}"
-            raise ConfigurationError(f"{problem}. Fix: name the file {', '.join(_SUFFIXES)}.")
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(f"{path}: cannot be read: {error}") from error
-        return cls.from_dict(_parse_text(text, kind, str(path)), source=str(path))
-
-    @classmethod
-    def from_yaml(cls, text: str) -> Self:
-        """Read YAML text."""
-        return cls.from_dict(_parse_text(text, "yaml", "the YAML text"))
+        return cls.from_dict(_parse_file(Path(path)), source=str(path))
 
 
 class RetentionConfig(FileConfig):
@@ -342,8 +297,8 @@ class RetentionConfig(FileConfig):
 
 
 def declare_field(name: str, **more: Any) -> Any:
-    """Return the pydantic field of an option, with its declared default and meaning."""
-    return Field(default=OPTIONS[name].default, description=OPTIONS[name].doc, **more)
+    """Return the pydantic field of an option, with its declared default."""
+    return Field(default=OPTIONS[name].default, **more)
 
 
 class CuratorFields(BaseModel):

@@ -356,7 +356,7 @@ class Curator:
             record=call.record.entries(),
             view=view.entries,
             steps=steps,
-            counter=self.counter,
+            token_counter=self.counter,
             count_entry=self._memo.count_entry,
             tokens=view.tokens + call.overhead,
             max_tokens=None if call.budget is None else call.budget.max_tokens,

@@ -1,12 +1,12 @@
 """Entries: the messages of a conversation in a form that no provider owns.
 
-Beside the classes stand handles, under which the recall tool finds an entry, `quote` and its like,
-which keep quoted words from posing as a note of ours, and `write_private` for files.
+Beside the classes stand entries as JSON data, handles, under which the recall tool finds an entry,
+`quote` and its like, which keep quoted words from posing as ours, and `write_private` for files.
 """
 
 from __future__ import annotations
 
-import contextlib
+import base64
 import errno
 import os
 import re
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
-from history_curator.errors import ConfigurationError
+from history_curator.errors import ConfigurationError, ConversionError
 
 PartKind = Literal["text", "image", "audio", "video", "file", "other"]
 
@@ -89,6 +89,35 @@ class Reasoning:
 class ConversationEntry:
     """One message of a conversation.
 
+    Attributes:
+        role: who speaks.
+        content: the text, all text blocks joined; None for a message that only carries calls.
+        evaluation_id: correlates all entries of one run.
+        sequence: zero-based position within the run.
+        created_at: when the entry was recorded.
+        tool_calls: calls asked for by the assistant.
+        tool_call_id, tool_name: the call that a result answers, and the tool that produced it.
+        name: the author's name, where a provider takes one.
+        parts: all content blocks in order, when the message is more than plain text.
+        reasoning: thinking blocks, in order.
+        status: outcome of a tool result, where known.
+        pinned: a pinned entry survives every manager.
+        truncated, original_length: whether the text was shortened, and its characters before.
+        handle: the id under which the recall tool returns the original text.
+        origin: None for a recorded message; else why it was invented: ``placeholder``, ``bridge``,
+            ``user``, ``summary``, ``recollection``, ``note``.
+        role_name: the provider's own name for the role: ``developer``, ``function``.
+        barrier: whether the provider keeps earlier messages in here: a ``compaction`` of Anthropic
+            or OpenAI. Messages before it are not sent again, and it is never left out.
+        repairs: the faulty parts of the message that were read as something else, in words for a
+            person, such as an id that is a number. The message as it stands would be refused.
+        metadata: data that the caller attached; never sent.
+        action: the change made to it: ``truncated``, ``cleared``, ``merged``, ``moved``, …
+        reason: why, in words for a person.
+        source: the library's private copy of the message this entry was read from.
+        span: (k, n) when the source message was read as n entries and this is the k-th.
+        original: the entry as recorded, when this one is an edited copy.
+
     Examples:
         >>> entry = ConversationEntry(MessageRole.USER, "hello")
         >>> entry.evolve(content="hi").original is entry
@@ -96,85 +125,31 @@ class ConversationEntry:
     """
 
     role: MessageRole
-    """Who speaks."""
-
     content: str | None = None
-    """The text, all text blocks joined. None for a message that only carries calls."""
-
     evaluation_id: UUID | None = None
-    """Correlates all entries of one run."""
-
     sequence: int = 0
-    """Zero-based position within the run."""
-
     created_at: datetime | None = None
-    """When the entry was recorded."""
-
     tool_calls: tuple[ToolCall, ...] | None = None
-    """Calls asked for by the assistant."""
-
     tool_call_id: str | None = None
-    """The call this result answers. Tool role only."""
-
     tool_name: str | None = None
-    """The tool that produced this result. Tool role only."""
-
     name: str | None = None
-    """The author's name, where a provider takes one."""
-
     parts: tuple[ContentPart, ...] | None = None
-    """All content blocks in order, when the message is more than plain text."""
-
     reasoning: tuple[Reasoning, ...] | None = None
-    """Thinking blocks, in order."""
-
     status: Literal["success", "error"] | None = None
-    """Outcome of a tool result, where known."""
-
     pinned: bool = False
-    """A pinned entry survives every manager."""
-
     truncated: bool = False
-    """Whether the text was shortened."""
-
     original_length: int | None = None
-    """Characters of the text before it was shortened."""
-
     handle: str | None = None
-    """The id under which the recall tool returns the original text."""
-
     origin: str | None = None
-    """None for a recorded message; else why it was invented: ``placeholder``, ``bridge``, ``user``,
-    ``summary``, ``recollection``, ``note``."""
-
     role_name: str | None = None
-    """The provider's own name for the role: ``developer``, ``function``."""
-
     barrier: bool = False
-    """Whether the provider keeps earlier messages in here: a ``compaction`` of Anthropic or OpenAI.
-    Messages before a barrier are not sent again, and a barrier is never left out."""
-
     repairs: str | None = field(default=None, compare=False, repr=False)
-    """The faulty parts of the message that were read as something else, in words for a person,
-    such as an id that is a number. The message as it stands would be refused."""
-
     metadata: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
-    """Data that the caller attached; never sent."""
-
     action: str | None = field(default=None, compare=False, repr=False)
-    """The change made to it: ``truncated``, ``cleared``, ``merged``, ``moved``, ``inserted``, …"""
-
     reason: str | None = field(default=None, compare=False, repr=False)
-    """Why, in words for a person."""
-
     source: Any = field(default=None, compare=False, repr=False)
-    """The library's private copy of the message this entry was read from."""
-
     span: tuple[int, int] | None = field(default=None, compare=False, repr=False)
-    """(k, n) when the source message was read as n entries and this is the k-th."""
-
     original: ConversationEntry | None = field(default=None, compare=False, repr=False)
-    """The entry as recorded, when this one is an edited copy."""
 
     def evolve(self, **changes: Any) -> ConversationEntry:
         """Return an edited copy that remembers the recorded entry as `original`."""
@@ -200,6 +175,80 @@ class ConversationEntry:
         return self.parts is not None and any(
             part.kind != "text" and not part.is_mark for part in self.parts
         )
+
+
+BYTES = "__bytes__"
+"""The key that marks bytes in JSON."""
+
+_PLAIN = (
+    *("content", "sequence", "tool_call_id", "tool_name", "name", "status", "pinned", "truncated"),
+    *("original_length", "handle", "origin", "role_name", "barrier", "repairs", "action", "reason"),
+)
+_DEFAULTS = {name: ConversationEntry.__dataclass_fields__[name].default for name in _PLAIN}
+_NESTED = {"tool_calls": ToolCall, "parts": ContentPart, "reasoning": Reasoning}
+
+
+def entry_to_dict(entry: ConversationEntry) -> dict[str, Any]:
+    """Return an entry as JSON data; fields at their default are left out.
+
+    `source` and `original` are objects of the running program and are not part of it.
+    """
+    plain = {name: getattr(entry, name) for name in _PLAIN}
+    data = {name: value for name, value in plain.items() if value != _DEFAULTS[name]}
+    data["role"] = entry.role.value
+    if entry.evaluation_id is not None:
+        data["evaluation_id"] = str(entry.evaluation_id)
+    if entry.created_at is not None:
+        data["created_at"] = entry.created_at.isoformat()
+    for name in _NESTED:
+        if getattr(entry, name) is not None:
+            data[name] = [_fields_to_dict(item) for item in getattr(entry, name)]
+    if entry.metadata:
+        data["metadata"] = {key: value for key, value in entry.metadata.items() if key != "merged"}
+    return data
+
+
+def entry_from_dict(data: Mapping[str, Any]) -> ConversationEntry:
+    """Return the entry that `entry_to_dict` wrote, or raise a `ConversionError`."""
+    try:
+        fields = {name: data[name] for name in _PLAIN if name in data}
+        for name, kind in _NESTED.items():
+            if data.get(name) is not None:
+                fields[name] = tuple(kind(**item) for item in data[name])
+        for name, read in (("evaluation_id", UUID), ("created_at", datetime.fromisoformat)):
+            fields[name] = read(data[name]) if data.get(name) else None
+        role, metadata = MessageRole(data["role"]), data.get("metadata") or None
+        return ConversationEntry(role, metadata=metadata, **fields)
+    except (KeyError, TypeError, ValueError) as error:
+        problem = f"not an entry as written by entry_to_dict ({error})."
+        raise ConversionError(problem, fix="pass the data unchanged.") from error
+
+
+def _fields_to_dict(value: Any) -> dict[str, Any]:
+    data = {name: getattr(value, name) for name in value.__slots__}
+    return {name: item for name, item in data.items() if item is not None and item is not False}
+
+
+def encode_value(value: Any) -> Any:
+    """Return plain data with bytes made safe for JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): encode_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [encode_value(item) for item in value]
+    if isinstance(value, (bytes, bytearray)):
+        return {BYTES: base64.b64encode(value).decode("ascii")}
+    return value
+
+
+def decode_value(value: Any) -> Any:
+    """Return plain data with the bytes that `encode_value` hid in it."""
+    if isinstance(value, Mapping):
+        if value.keys() == {BYTES}:
+            return base64.b64decode(value[BYTES])
+        return {key: decode_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [decode_value(item) for item in value]
+    return value
 
 
 RECALL_TOOL_NAME = "recall"
@@ -386,8 +435,6 @@ def write_private(path: str | Path, data: str | bytes) -> Path:
         if place.exists():
             Path(name).chmod(place.stat().st_mode & 0o777)
         Path(name).replace(place)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+    finally:
+        Path(name).unlink(missing_ok=True)
     return target

@@ -64,7 +64,7 @@ class HistoryCurated:
             created_at=datetime.now(timezone.utc),
             tokens=report.tokens,
             max_tokens=report.max_tokens,
-            actions=action_totals(report._record, report._view),
+            actions=action_totals(report.record, report.view),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from history_curator.caching import Mark, find_cache_rules, place_marks, plan_of
+from history_curator.caching import Mark, find_cache_rules, place_marks
 from history_curator.config import CuratorOptions
 from history_curator.curator import ConfigSource as ConfigSource  # noqa: PLC0414 - for adapters
 from history_curator.curator import Curation, Curator
@@ -371,7 +371,7 @@ def mark_view(
 
     `model` names the model, for the least prefix it caches.
     """
-    sheet = find_cache_rules(model)
-    pricing = sheet if sheet is not None and sheet.breakpoints else "anthropic"
-    plan = plan_of(curation, model=pricing, others=others)
-    return place_marks(messages, plan, lambda message, point: mark(message, point.ttl))
+    rules = find_cache_rules(model)
+    pricing = model if rules is not None and rules.breakpoints else "anthropic"
+    plan = curation.report.plan_cache(pricing)
+    return place_marks(messages, plan, others, lambda message, point: mark(message, point.ttl))

@@ -1,51 +1,70 @@
-"""The report: one decision per entry, made when it is read; and the difference of two views."""
+"""The report: one decision per entry, worked out when it is read; and the difference of two views."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from history_curator.caching import CachePlan, find_cache_rules, plan_cache
-from history_curator.decisions import Decision, DecisionBuilder, rebuild
-from history_curator.entries import ConversationEntry, MessageRole, write_private
+from history_curator.entries import (
+    ConversationEntry,
+    MessageRole,
+    entry_from_dict,
+    entry_to_dict,
+    write_private,
+)
+from history_curator.formats import find_format, read_entries, ungroup_items
 from history_curator.managers import Step
 from history_curator.report_page import render_frame, render_html
+from history_curator.tokens import TokenCounter
 from history_curator.window.identifiers import find_identifiers, rank_identifiers
 
-if TYPE_CHECKING:
-    from history_curator.tokens import TokenCounter
-
-__all__ = ["CurationReport", "Decision", "LeftUnit", "Step", "ViewDiff", "rebuild"]
+__all__ = ["CurationReport", "Decision", "Step", "ViewDiff", "rebuild"]
 
 _VOLATILE = {"recollection", "placeholder"}
-_GIST_CHARS = 80
-_NAMED_IDENTIFIERS = 20
+_UNCHANGED = "kept as it is"
 
 
 @dataclass(frozen=True, slots=True)
-class LeftUnit:
-    """A unit that an earlier view showed and this one does not.
+class Decision:
+    """The fate of one entry, and the reason.
 
     Attributes:
-        entries: positions in the record: one message, or a call with all its results.
-        kind: ``exchange`` for a call with its results, otherwise who spoke.
-        tokens: how large it was in the earlier view.
-        gist: the calls, or the beginning of the text, in a line.
-        handles: the names by which the recall tool returns the originals.
-        reason: why it left, as the later view's decision says.
+        index: position in the record, or None for an inserted entry.
+        position: position in the view, or None when it is not there.
+        role: who speaks.
+        action: kept, truncated, cleared, dropped, merged, moved, inserted, summarised, repaired.
+        reason: why, for a person.
+        manager: who decided: a manager's name, ``budget``, ``rules``; empty when nobody did.
+        tokens_before: tokens as recorded; 0 when inserted.
+        tokens_after: tokens in the view; 0 when it is not there.
+        handle: the name by which the recall tool returns the original.
+        origin: why an inserted entry was invented.
+        name: the author or the tool.
+        change: the fields of an edited or inserted entry, which `rebuild` needs.
     """
 
-    entries: tuple[int, ...]
-    kind: str
-    tokens: int
-    gist: str
-    handles: tuple[str, ...] = ()
-    reason: str = ""
+    index: int | None
+    position: int | None
+    role: str
+    action: str
+    reason: str
+    manager: str
+    tokens_before: int
+    tokens_after: int
+    handle: str | None = None
+    origin: str | None = None
+    name: str | None = None
+    change: Mapping[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,44 +72,32 @@ class ViewDiff:
     """The changes from one view of a conversation to a later one.
 
     Attributes:
-        left: the units that are gone, in order.
+        left: the later view's decisions about the entries that are gone, in order.
         joined: positions in the record that are shown now and were not before.
         changed: earlier and later decisions about entries that both views show differently.
-        identifiers: names, paths and ids of the units gone or changed that the view no longer
-            shows anywhere.
+        identifiers: names, paths and ids of entries gone or changed that the view no longer shows
+            anywhere.
+        tokens: the tokens of the entries that are gone, as the earlier view showed them.
     """
 
-    left: tuple[LeftUnit, ...]
+    left: tuple[Decision, ...]
     joined: tuple[int, ...]
     changed: tuple[tuple[Decision, Decision], ...]
     identifiers: tuple[str, ...]
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the units that left."""
-        return sum(unit.tokens for unit in self.left)
-
-    def needed(self, later: Iterable[ConversationEntry]) -> tuple[str, ...]:
-        """Return the identifiers gone that calls among later entries name, as first used."""
-        gone, found = set(self.identifiers), dict[str, None]()
-        for entry in later:
-            for call in entry.tool_calls or ():
-                found.update(dict.fromkeys(each for each in gone if each in call.arguments))
-                gone.difference_update(found)
-        return tuple(found)
+    tokens: int
 
     def __str__(self) -> str:
         if not self.left:
             return f"Nothing left the view; {len(self.joined)} entries joined it."
-        lines = [f"{len(self.left)} units left the view ({self.tokens:,} tokens):"]
-        lines += [f"  {unit.kind}, {unit.tokens:,} tokens: {unit.gist}" for unit in self.left]
+        lines = [f"{len(self.left)} entries left the view ({self.tokens:,} tokens):"]
+        lines += [f"  {each.index}, {each.role}: {each.reason}" for each in self.left]
         if self.identifiers:
-            more = len(self.identifiers) - _NAMED_IDENTIFIERS
-            named = ", ".join(self.identifiers[:_NAMED_IDENTIFIERS])
-            lines.append(f"No longer shown: {named}" + (f" and {more:,} more" if more > 0 else ""))
+            named = ", ".join(self.identifiers[:20])
+            lines.append(f"No longer shown, of {len(self.identifiers):,} names: {named}")
         return "\n".join(lines)
 
 
+@dataclass(eq=False, repr=False)
 class CurationReport:
     """The messages that were sent, those that were not, and the reasons.
 
@@ -98,17 +105,21 @@ class CurationReport:
     access, so an unread report is free.
 
     Attributes:
+        record: the recorded entries.
+        view: the entries that were sent.
+        token_counter: counts tokens; `count_entry` counts an entry as the budget does.
         tokens: the cost of the view: messages, tools and priming, without the reserve.
         max_tokens: the budget, or None.
         overhead: tool schemas, reserve and priming.
-        prefix_entries, prefix_tokens: how much of the view the next call will repeat byte for
-            byte, unless the cutoff moves.
+        provider: the profile whose rules hold.
+        strategy: the managers that ran; ``budget`` without any.
+        stable_entries: how many leading entries stay while the cutoff does.
         cut: position in the record of the first entry behind the cutoff; 0 when all is shown.
         compacted: whether this view does not simply go on from that of the request before, as it
             is in the same budget with the same tools and reserve: the cutoff moved, or something
             before it changed (a late or second result, a system message).
-        original_count, curated_count: entries in the record and in the view.
-        count_entry: counts an entry as the budget does.
+        mode: ``shadow`` when the full history was sent.
+        warnings: everything else worth knowing, in sentences.
 
     Examples:
         >>> from history_curator import Curator
@@ -117,105 +128,86 @@ class CurationReport:
         ('kept', 1)
     """
 
-    def __init__(
-        self,
-        *,
-        record: Sequence[ConversationEntry],
-        view: Sequence[ConversationEntry],
-        steps: Sequence[Step],
-        counter: TokenCounter,
-        count_entry: Callable[[ConversationEntry], int],
-        tokens: int,
-        max_tokens: int | None,
-        overhead: int,
-        provider: str,
-        strategy: str,
-        stable_entries: int,
-        cut: int = 0,
-        compacted: bool = False,
-        orphans: Mapping[int, str] | None = None,
-        warnings: Sequence[str] = (),
-        mode: str = "enforce",
-    ) -> None:
-        self._record, self._view, self._steps = record, view, steps
-        self._counter, self._stable_entries = counter, stable_entries
-        self._orphans = orphans or {}
-        self.count_entry = count_entry
-        self.tokens, self.max_tokens, self.overhead = tokens, max_tokens, overhead
-        self.provider, self.strategy, self.mode = provider, strategy, mode
-        self.cut, self.compacted, self.warnings = cut, compacted, tuple(warnings)
-        self.original_count, self.curated_count = len(record), len(view)
+    record: Sequence[ConversationEntry]
+    view: Sequence[ConversationEntry]
+    steps: Sequence[Step]
+    token_counter: TokenCounter
+    count_entry: Callable[[ConversationEntry], int]
+    tokens: int
+    max_tokens: int | None
+    overhead: int
+    provider: str
+    strategy: str
+    stable_entries: int
+    cut: int = 0
+    compacted: bool = False
+    orphans: Mapping[int, str] = field(default_factory=dict)
+    mode: str = "enforce"
+    warnings: Sequence[str] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         # Managers give their reasons by the identity of entries, which a copy does not have.
-        count_entry = self._counter.count_entry
+        count_entry = self.token_counter.count_entry
         return {**self.__dict__, "decisions": self.decisions, "count_entry": count_entry}
+
+    def __post_init__(self) -> None:
+        self.original_count, self.curated_count = len(self.record), len(self.view)
 
     @property
     def counter(self) -> str:
         """Name of the token counter."""
-        return self._counter.name
+        return self.token_counter.name
 
     @cached_property
     def prefix_entries(self) -> int:
-        """Entries of the stable prefix: it ends where one was put in for this call alone."""
-        last = len(self._view) - 1
-        for position, entry in enumerate(self._view[: self._stable_entries]):
+        """How many entries of the view the next one repeats byte for byte, unless the cutoff moves."""
+        last = len(self.view) - 1
+        for position, entry in enumerate(self.view[: self.stable_entries]):
             if entry.origin in _VOLATILE or (entry.origin == "user" and position == last):
-                return position
-        return self._stable_entries
+                return position  # put in for this call alone
+        return self.stable_entries
 
     @cached_property
     def prefix_tokens(self) -> int:
-        """Tokens of the stable prefix."""
-        return sum(map(self.count_entry, self._view[: self.prefix_entries]))
+        """Tokens of the entries that the next view repeats."""
+        return sum(map(self.count_entry, self.view[: self.prefix_entries]))
 
-    @cached_property
+    @property
     def cache_plan(self) -> CachePlan:
         """Where breakpoints for the provider's prompt cache pay in this view."""
-        sizes = list(map(self.count_entry, self._view))
-        model = getattr(self._counter, "model", None) or self._counter.name.rpartition(":")[2]
+        model = getattr(self.token_counter, "model", None) or self.counter.rpartition(":")[2]
+        return self.plan_cache(model if find_cache_rules(model) else self.provider)
+
+    def plan_cache(self, model: str | None) -> CachePlan:
+        """Return where breakpoints pay in this view by the rules of a model or a provider."""
+        sizes = list(map(self.count_entry, self.view))
+        tools_tokens = max(self.tokens - sum(sizes), 0)
         return plan_cache(
-            self._view,
-            sizes,
-            prefix_entries=self.prefix_entries,
-            model=model if find_cache_rules(model) else self.provider,
-            tools_tokens=max(self.tokens - sum(sizes), 0),
-        )
+            self.view, sizes, prefix_entries=self.prefix_entries, model=model,
+            tools_tokens=tools_tokens,
+        )  # fmt: skip
 
     @cached_property
     def tokens_before(self) -> int:
         """Tokens of the whole record, counted on demand."""
-        return sum(map(self.count_entry, self._record))
+        return sum(map(self.count_entry, self.record))
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
         """One decision per recorded entry, in order, with inserted ones at their place."""
-        builder = DecisionBuilder(
-            self._record, self._view, self._steps, self._orphans, self.count_entry
-        )
-        return tuple(builder.build())
+        return tuple(_DecisionBuilder(self).build())
 
     @cached_property
     def actions(self) -> dict[str, int]:
         """How often each action was taken."""
         return dict(Counter(decision.action for decision in self.decisions))
 
-    @cached_property
-    def reasoning_stripped(self) -> int:
-        """How many entries lost reasoning that an edit before them had unbound."""
-        return sum(each.reason.startswith("reasoning stripped") for each in self.decisions)
-
-    def original_text(self, index: int) -> str:
-        """Return the recorded text of an entry."""
-        return self._record[index].content or ""
-
     def to_dict(self, *, texts: bool = True) -> dict[str, Any]:
         """Return plain data; with `texts`, each decision carries the text before and after."""
         decisions = [decision.to_dict() for decision in self.decisions]
         for data in decisions if texts else ():
-            recorded = None if data["index"] is None else self._record[data["index"]]
-            shown = None if data["position"] is None else self._view[data["position"]]
+            recorded = None if data["index"] is None else self.record[data["index"]]
+            shown = None if data["position"] is None else self.view[data["position"]]
             data["before"] = recorded and recorded.content
             data["after"] = shown and shown.content
             entry = shown or recorded
@@ -224,26 +216,17 @@ class CurationReport:
                 {"id": call.id, "name": call.name, "arguments": call.arguments}
                 for call in (entry and entry.tool_calls) or ()
             ]
-        return {**self.summary(), "decisions": decisions}
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers without the decisions."""
         names = (
-            "original_count", "curated_count", "tokens", "max_tokens", "overhead",
-            "prefix_entries", "prefix_tokens", "cut", "compacted", "provider", "counter",
-            "strategy", "mode", "reasoning_stripped",
+            "original_count", "curated_count", "tokens", "max_tokens", "overhead", "prefix_entries",
+            "prefix_tokens", "cut", "compacted", "provider", "counter", "strategy", "mode",
         )  # fmt: skip
         numbers = {name: getattr(self, name) for name in names}
-        return {**numbers, "actions": dict(self.actions), "warnings": list(self.warnings)}
+        more = {"actions": dict(self.actions), "warnings": list(self.warnings)}
+        return {**numbers, **more, "decisions": decisions}
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the report as one JSON object, without the texts of the record."""
         return json.dumps(self.to_dict(texts=False), ensure_ascii=False, indent=indent, default=str)
-
-    def to_jsonl(self) -> str:
-        """Return one JSON object per line: the summary, then each decision."""
-        lines = [self.summary(), *(decision.to_dict() for decision in self.decisions)]
-        return "\n".join(json.dumps(line, ensure_ascii=False, default=str) for line in lines) + "\n"
 
     def rebuild(self, messages: Sequence[Any]) -> list[Any]:
         """Return the view again, from the record and this report's decisions alone."""
@@ -259,53 +242,26 @@ class CurationReport:
             }
             for report in (previous, self)
         )
-        gone = sorted(before.keys() - now.keys())
-        both = [(before[index], each) for index, each in now.items() if index in before]
-        changed = tuple(
-            (old, new) for old, new in both if (old.action, old.change) != (new.action, new.change)
-        )
-        touched = sorted({*gone, *(new.index for _, new in changed if new.index is not None)})
-        return ViewDiff(
-            tuple(self._group_units(gone, before)),
-            tuple(sorted(now.keys() - before.keys())),
-            changed,
-            self._find_missing_identifiers(touched),
-        )
-
-    def _group_units(
-        self, gone: Sequence[int], before: Mapping[int, Decision]
-    ) -> Iterable[LeftUnit]:
-        """Yield the units gone: results go with the call they follow."""
-        groups: list[list[int]] = []
-        for index in gone:
-            is_result = self._record[index].role is MessageRole.TOOL
-            if groups and is_result and self._record[groups[-1][0]].tool_calls:
-                groups[-1].append(index)
-            else:
-                groups.append([index])
-        reasons = {each.index: each.reason for each in self.decisions if each.reason}
-        for group in groups:
-            first = self._record[group[0]]
-            handles = (before[index].handle or self._record[index].handle for index in group)
-            yield LeftUnit(
-                entries=tuple(group),
-                kind="exchange" if first.tool_calls else first.role.value,
-                tokens=sum(before[index].tokens_after for index in group),
-                gist=_describe_entry(first),
-                handles=tuple(filter(None, handles)),
-                reason=reasons.get(group[0], ""),
-            )
-
-    def _find_missing_identifiers(self, indexes: Sequence[int]) -> tuple[str, ...]:
-        """Return identifiers of recorded entries that the view does not show, best first."""
-        if not indexes:
-            return ()
+        gone = before.keys() - now.keys()
+        changed = {
+            index: (before[index], each)
+            for index, each in now.items()
+            if index in before
+            and (before[index].action, before[index].change) != (each.action, each.change)
+        }
         text = "\n".join(
             "\n".join([entry.content or "", *(call.arguments for call in entry.tool_calls or ())])
-            for entry in self._view
+            for entry in self.view
         )
-        ranked = rank_identifiers([find_identifiers(self._record[index]) for index in indexes])
-        return tuple(name for name in ranked if name not in text)
+        touched = [self.record[index] for index in sorted(gone | changed.keys())]
+        names = rank_identifiers([find_identifiers(entry) for entry in touched])
+        return ViewDiff(
+            tuple(each for each in self.decisions if each.index in gone),
+            tuple(sorted(now.keys() - before.keys())),
+            tuple(changed.values()),
+            tuple(name for name in names if name not in text),
+            sum(before[index].tokens_after for index in gone),
+        )
 
     def explain(self, *, limit: int | None = None) -> str:
         """Return a table for a terminal, one line per decision; the newest `limit`, if given."""
@@ -318,39 +274,176 @@ class CurationReport:
             rows.append((number, each.role, each.action, tokens, each.reason, each.manager))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-        lines = [self._summarize_in_a_line(), *table]
-        hidden = len(self.decisions) - len(decisions)
-        if hidden:
-            lines.insert(2, f"({hidden} earlier decisions not shown)")
-        lines.extend(f"warning: {warning}" for warning in self.warnings)
-        return "\n".join(lines)
-
-    def _summarize_in_a_line(self) -> str:
         budget = "" if self.max_tokens is None else f" of {self.max_tokens}"
         actions = ", ".join(f"{count} {action}" for action, count in sorted(self.actions.items()))
-        return (
+        headline = (
             f"{self.curated_count} of {self.original_count} entries, "
             f"{self.tokens}{budget} tokens ({self.counter}, {self.provider}); "
             f"stable prefix {self.prefix_entries} entries, {self.prefix_tokens} tokens; "
             f"{actions or 'nothing to decide'}"
         )
-
-    def _repr_html_(self) -> str:
-        return render_frame(self)
+        lines = [headline, *table]
+        if (hidden := len(self.decisions) - len(decisions)) > 0:
+            lines.insert(2, f"({hidden} earlier decisions not shown)")
+        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
     def to_html(self, path: str | Path) -> Path:
         """Write a self-contained page and return its path."""
         return write_private(path, render_html(self))
 
+    def _repr_html_(self) -> str:
+        return render_frame(self)
+
     def __repr__(self) -> str:
-        budget = "no budget" if self.max_tokens is None else f"of {self.max_tokens}"
-        return (
-            f"<CurationReport {self.curated_count} of {self.original_count} entries, "
-            f"{self.tokens} tokens {budget}>"
+        entries = f"{self.curated_count} of {self.original_count} entries"
+        return f"<CurationReport {entries}, {self.tokens} of {self.max_tokens} tokens>"
+
+
+class _DecisionBuilder:
+    """Compares the record with the view, and asks the steps which of them did it.
+
+    An entry that was split in two has two decisions, both with its index.
+    """
+
+    def __init__(self, report: CurationReport) -> None:
+        self.report = report
+        self._roots = [{id(entry.root) for entry in step.entries} for step in report.steps]
+        self._outputs = [{id(entry) for entry in step.entries} for step in report.steps]
+        self._merged = {
+            id(root): position
+            for position, entry in enumerate(report.view)
+            if entry.original
+            for root in (entry.metadata or {}).get("merged", ())
+        }
+
+    def build(self) -> list[Decision]:
+        """Return the decisions in the order of the record, inserted entries at their place."""
+        positions_of = self._find_positions()
+        inserted = self._decide_inserted(positions_of)
+        decisions, latest = inserted.pop(-1, []), -1
+        for index, positions in enumerate(positions_of):
+            is_moved = bool(positions) and positions[0] < latest
+            latest = max([latest, *positions])
+            decisions += [self._decide_shown(index, each, is_moved) for each in positions]
+            if not positions:
+                decisions.append(self._decide_absent(index))
+            decisions += inserted.pop(index, ())
+        return decisions
+
+    def _find_positions(self) -> list[list[int]]:
+        """Return where each recorded entry is in the view; one object may be recorded twice."""
+        free: dict[int, list[int]] = {}
+        for position, entry in enumerate(self.report.view):
+            free.setdefault(id(entry.root), []).append(position)
+        remaining = Counter(id(entry.root) for entry in self.report.record)
+        found = []
+        for entry in self.report.record:
+            key = id(entry.root)
+            remaining[key] -= 1
+            mine = free.get(key, [])
+            taken = mine[:1] if remaining[key] else mine[:]
+            del mine[: len(taken)]
+            found.append(taken)
+        return found
+
+    def _decide_shown(self, index: int, position: int, is_moved: bool) -> Decision:
+        recorded, entry = self.report.record[index], self.report.view[position]
+        fate = ("kept", _UNCHANGED, "")
+        if entry is not recorded:
+            fate = (entry.action or "kept", entry.reason or _UNCHANGED, self._find_editor(entry))
+        if is_moved and fate[0] == "kept":
+            is_result = recorded.role is MessageRole.TOOL
+            place = "up to the call it answers" if is_result else "to the front"
+            fate = ("moved", f"moved {place}", "rules")
+        return self._decide(index, position, recorded, entry, fate)
+
+    def _decide_absent(self, index: int) -> Decision:
+        recorded = self.report.record[index]
+        root = id(recorded.root)
+        action, reason, manager = "dropped", "left out", "budget"
+        if root in self._merged:
+            action, reason, manager = "merged", "merged into its neighbour", "rules"
+        elif index in self.report.orphans:
+            reason, manager = self.report.orphans[index], "rules"
+        else:
+            roots = zip(self.report.steps, self._roots, strict=True)
+            step = next((step for step, present in roots if root not in present), None)
+            if step is not None:
+                reason = step.reasons.get(root, f"left out by {step.name}")
+                manager = step.name
+        position = self._merged.get(root)
+        return self._decide(index, position, recorded, None, (action, reason, manager))
+
+    def _decide_inserted(self, positions_of: Sequence[Sequence[int]]) -> dict[int, list[Decision]]:
+        """Return decisions about invented entries, by the index of the entry they follow."""
+        indexes = {each: index for index, found in enumerate(positions_of) for each in found}
+        decisions: dict[int, list[Decision]] = {}
+        previous = -1
+        for position, entry in enumerate(self.report.view):
+            if position in indexes:
+                previous = max(previous, indexes[position])
+                continue
+            editor = self._find_editor(entry)
+            fate = (entry.action or "inserted", entry.reason or "inserted", editor)
+            decision = self._decide(None, position, None, entry, fate)
+            decisions.setdefault(previous, []).append(decision)
+        return decisions
+
+    def _decide(
+        self,
+        index: int | None,
+        position: int | None,
+        recorded: ConversationEntry | None,
+        entry: ConversationEntry | None,
+        fate: tuple[str, str, str],
+    ) -> Decision:
+        """Return the decision with its action, reason and manager."""
+        count_entry = self.report.count_entry
+        known = recorded or entry
+        assert known is not None
+        return Decision(
+            index,
+            position,
+            known.role.value,
+            *fate,
+            tokens_before=0 if recorded is None else count_entry(recorded),
+            tokens_after=0 if entry is None else count_entry(entry),
+            handle=None if entry is None else entry.handle,
+            origin=None if entry is None else entry.origin,
+            name=known.tool_name or known.name,
+            change=None if entry is None or entry is recorded else entry_to_dict(entry),
         )
 
+    def _find_editor(self, entry: ConversationEntry) -> str:
+        """Return the step in whose output this very entry appears first."""
+        outputs = zip(self.report.steps, self._outputs, strict=True)
+        return next((step.name for step, known in outputs if id(entry) in known), "rules")
 
-def _describe_entry(entry: ConversationEntry) -> str:
-    calls = ", ".join(f"{call.name}({call.arguments})" for call in entry.tool_calls or ())
-    text = " ".join((calls or entry.content or "").split())
-    return text if len(text) <= _GIST_CHARS else text[: _GIST_CHARS - 1] + "…"
+
+def rebuild(
+    messages: Sequence[Any], decisions: Sequence[dict[str, Any]], provider: str | None = None
+) -> list[Any]:
+    """Return the view that a report describes, from the recorded messages.
+
+    Args:
+        messages: the record, as it was given to the curator.
+        decisions: `Decision.to_dict` of every decision, as `to_json` writes them.
+        provider: the profile of the curation; it tells formats apart where messages do not.
+    """
+    format = find_format(messages, provider)
+    entries = read_entries(messages, format)
+    view: dict[int, ConversationEntry] = {}
+    for decision in decisions:
+        position, index, change = decision["position"], decision["index"], decision["change"]
+        if position is None or (decision["action"] == "merged" and change is None):
+            continue
+        if change is None:
+            view[position] = entries[index]
+        elif index is None:
+            view[position] = entry_from_dict(change)
+        else:
+            original = entries[index]
+            view[position] = entry_from_dict(change).evolve(
+                source=original.source, span=original.span, original=original
+            )
+    return ungroup_items(format.write([view[position] for position in sorted(view)]))

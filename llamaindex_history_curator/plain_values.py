@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 from sqlalchemy.engine import URL, make_url
 
-from history_curator.entry_json import BYTES, decode_value
+from history_curator.entries import BYTES, decode_value
 from history_curator.errors import ConfigurationError, ConversionError
 
 _V = TypeVar("_V")

@@ -11,8 +11,13 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple, TypeVar, overload
 from uuid import UUID, uuid4
 
-from history_curator.entries import ConversationEntry
-from history_curator.entry_json import decode_value, encode_value, entry_from_dict, entry_to_dict
+from history_curator.entries import (
+    ConversationEntry,
+    decode_value,
+    encode_value,
+    entry_from_dict,
+    entry_to_dict,
+)
 from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.events import ConversationRecorded, EventBus
 from history_curator.formats import (

@@ -10,10 +10,12 @@ from history_curator.errors import ConfigurationError
 from history_curator.formats import find_format, read_entries
 from history_curator.tokens.base import MessageCounter, TokenCounter
 from history_curator.tokens.estimate import (
+    Usage,
     UsageAnchor,
     available_tokens,
     entry_time,
     parse_time,
+    read_usage,
 )
 from history_curator.tokens.heuristic_counter import HeuristicCounter
 from history_curator.tokens.models import (
@@ -28,7 +30,6 @@ from history_curator.tokens.models import (
 )
 from history_curator.tokens.tiktoken_counter import TiktokenCounter
 from history_curator.tokens.truncate import Keep, cap_text, shorten, shorten_tokens
-from history_curator.tokens.usage import Usage, read_usage
 
 __all__ = [
     "HeuristicCounter", "ImageFormula", "Keep", "MessageCounter", "ModelFamily", "TiktokenCounter",

@@ -56,9 +56,8 @@ class TokenCounter(Protocol):
 class MessageCounter:
     """Counts messages and tools with a subclass's tokens of a text, each text tokenised once.
 
-    Attributes:
-        calls: how often the tokenizer ran.
-        characters: how many characters it was given.
+    `calls` and `characters` say how often the tokenizer ran, and on how much text; of `max_texts`
+    texts the count is remembered, by a digest of 16 bytes.
 
     Examples:
         >>> class Words(MessageCounter):
@@ -70,7 +69,6 @@ class MessageCounter:
 
     priming = 3
     max_texts: ClassVar[int] = 100_000
-    """How many counts are remembered, by a digest of the text: 16 bytes each."""
 
     def __init__(
         self,
@@ -125,23 +123,18 @@ class MessageCounter:
             total += count(entry.content)
         if entry.name:
             total += _NAME + count(entry.name)
-        if entry.tool_calls:
-            calls = 0
-            for call in entry.tool_calls:
-                calls += _CALL + count(call.name) + count(call.arguments)
-                if len(call.id) > _LONG_ID:
-                    calls += count(call.id)
-                if call.extra is not None:
-                    calls += sum(map(count, _long_texts(call.extra)))
-            total += calls * self.tool_factor
+        calls = 0
+        for call in entry.tool_calls or ():
+            calls += _CALL + count(call.name) + count(call.arguments)
+            calls += sum(map(count, _long_texts({"id": call.id}, call.extra)))
+        total += calls * self.tool_factor
         if entry.tool_call_id is not None and len(entry.tool_call_id) > _LONG_ID:
             total += count(entry.tool_call_id)
-        if entry.reasoning:
-            total += sum(map(self._count_reasoning, entry.reasoning))
+        for block in entry.reasoning or ():
+            total += self._count_reasoning(block)
         if entry.source.__class__ is dict and not _COUNTED_FIELDS.isdisjoint(entry.source):
             total += self._count_other_fields(entry)
-        tokens = math.ceil(total * self.factor)
-        return tokens if entry.parts is None else tokens + sum(map(self._count_part, entry.parts))
+        return math.ceil(total * self.factor) + sum(map(self._count_part, entry.parts or ()))
 
     def count_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> int:
         """Return the tokens of tool schemas, all of their text; see `count_schemas`."""
@@ -234,18 +227,18 @@ def to_text(raw: Any) -> str:
     if raw is None or isinstance(raw, str):
         return raw or ""
     try:
-        return json.dumps(raw, default=str, ensure_ascii=False)
+        return _to_json(raw)
     except (TypeError, ValueError, RecursionError):  # odd keys, a cycle, or too deep for JSON
         texts, stack, seen = list[str](), [raw], set[int]()
-        while stack:
-            value = stack.pop()
-            if not isinstance(value, (Mapping, list, tuple)):
-                texts.append(str(value))
-            elif id(value) not in seen:
-                seen.add(id(value))
-                stack += value
-                stack += value.values() if isinstance(value, Mapping) else ()
-        return "\n".join(texts)
+    while stack:
+        value = stack.pop()
+        if not isinstance(value, (Mapping, list, tuple)):
+            texts.append(str(value))
+        elif id(value) not in seen:
+            seen.add(id(value))
+            stack += value
+            stack += value.values() if isinstance(value, Mapping) else ()
+    return "\n".join(texts)
 
 
 def _digest(text: str) -> str | bytes:
@@ -254,12 +247,12 @@ def _digest(text: str) -> str | bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _long_texts(extra: Mapping[str, Any]) -> list[str]:
+def _long_texts(fields: dict[str, Any], extra: Mapping[str, Any] | None) -> list[str]:
     """Return the long texts that a call carries beside its name and arguments."""
-    fields = {**(extra.get("chat") or {}), **(extra.get("responses") or {})}
-    body = fields.pop("body", None) or {}
-    texts = map(to_text, [*body.values(), *fields.values()])
-    return [text for text in texts if len(text) > _LONG_ID]
+    if extra is not None:
+        fields = {**fields, **(extra.get("chat") or {}), **(extra.get("responses") or {})}
+        fields.update(fields.pop("body", None) or {})
+    return [text for text in map(to_text, fields.values()) if len(text) > _LONG_ID]
 
 
 _FUNCTION, _PROPERTIES, _PROPERTY, _ENUM, _ENUM_ITEM, _TOOLS_END = 7, 3, 3, -3, 3, 12
@@ -315,11 +308,9 @@ def _count_tool(tool: Mapping[str, Any], count: Count) -> int:
     total = _FUNCTION + count(f"{name}:{_describe(tool)}")
     for key, value in tool.items():
         is_counted = key in ("name", "description", schema_key, *_NOT_SHOWN)
-        if not is_counted and not (key == "type" and value == "function"):
+        if not is_counted and (key, value) != ("type", "function"):
             total += count(f"{key}:{_to_json(value)}")
-    if schema_key is None:
-        return total
-    schema = tool[schema_key]
+    schema = {} if schema_key is None else tool[schema_key]
     if schema.keys() == {"json"} and isinstance(schema["json"], Mapping):  # Bedrock
         schema = schema["json"]
     if schema.get("type", "object") != "object":

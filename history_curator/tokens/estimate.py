@@ -1,4 +1,4 @@
-"""Predict the provider's count of the next prompt from the last usage report; read message times.
+"""Read usage reports, predict the provider's count of the next prompt from them, read message times.
 
 The next prompt is the last reported prompt plus a ratio times the tokens added since. A system
 prompt that a service adds unseen is part of the report and cancels out. The ratio is learned from
@@ -27,6 +27,120 @@ _SURPRISE = 0.25
 _GROWTH_ERROR, _PROMPT_ERROR = 0.4, 0.015
 # The available tokens move in steps of the budget divided by this.
 _STEPS = 32
+
+# Where reports name a number. Gemini reports thinking beside the answer, everyone else within it.
+_INPUT = ("input_tokens", "prompt_tokens", "inputTokens", "promptTokenCount", "prompt_token_count")
+_OUTPUT = ("output_tokens", "completion_tokens", "outputTokens", "candidatesTokenCount",
+           "candidates_token_count")  # fmt: skip
+_THOUGHTS = ("thoughtsTokenCount", "thoughts_token_count")
+_DETAILS = ("input_token_details", "input_tokens_details", "prompt_tokens_details")
+_READ_DETAIL = ("cached_tokens", "cache_read", "priority_cache_read", "flex_cache_read")
+_WRITE_DETAIL = ("cache_write_tokens", "cache_creation", "priority_cache_creation",
+                 "flex_cache_creation")  # fmt: skip
+# Anthropic and Bedrock report the cached parts beside the input, everyone else within it.
+_READ_BESIDE = ("cache_read_input_tokens", "cacheReadInputTokens")
+_WRITE_BESIDE = ("cache_creation_input_tokens", "cacheWriteInputTokens")
+_READ_WITHIN = ("cachedContentTokenCount", "cached_content_token_count")
+_FIVE_MINUTES, _ONE_HOUR = ("ephemeral_5m_input_tokens",), ("ephemeral_1h_input_tokens",)
+# The fields in which a message, an answer or a line of a log keeps its usage.
+_HOLDERS = ("usage_metadata", "usageMetadata", "usage", "token_usage", "response_metadata",
+            "llm_output", "raw", "message", "additional_kwargs")  # fmt: skip
+_DEPTH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens of one request and its answer, as the provider counted them.
+
+    Attributes:
+        input: the whole prompt, cached parts included.
+        cache_read: how much of it was read from the cache.
+        cache_write: how much of it was written to the cache.
+        output: the answer, thinking included.
+        cache_write_1h: how much of `cache_write` was written for an hour.
+    """
+
+    input: int
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    cache_write_1h: int = 0
+
+    @property
+    def uncached(self) -> int:
+        """Tokens of the prompt that were neither read from the cache nor written to it."""
+        return max(0, self.input - self.cache_read - self.cache_write)
+
+
+def read_usage(reported: Any) -> Usage | None:
+    """Return the usage that an answer, a message or a usage object reports; None without one.
+
+    Takes what OpenAI, Anthropic, Gemini, Bedrock, LangChain and LlamaIndex report, as mappings or
+    objects, and a message, an answer or a line of a log that holds one of them. Anthropic and
+    Bedrock report the cached parts beside the input; here `Usage.input` is the whole prompt.
+
+    Examples:
+        >>> read_usage({"input_tokens": 3, "cache_read_input_tokens": 90, "output_tokens": 5}).input
+        93
+        >>> read_usage({"role": "user", "content": "hi"}) is None
+        True
+    """
+    return reported if isinstance(reported, Usage) else _find_usage(reported, 0)
+
+
+def _find_usage(holder: Any, depth: int) -> Usage | None:
+    if holder is None or isinstance(holder, (str, bytes, int, float, list)):
+        return None
+    prompt = _read_number(holder, _INPUT)
+    if prompt:  # an answer that is still streaming reports zeros
+        return _read_fields(holder, prompt)
+    for name in _HOLDERS if depth < _DEPTH else ():
+        inner = _read_field(holder, name)
+        if name == "additional_kwargs" and inner:
+            # LlamaIndex leaves a part of Anthropic's report there, without the cached tokens.
+            part = _read_field(inner, "usage")
+            if isinstance(part, Mapping) and part.keys() == {"input_tokens", "output_tokens"}:
+                continue
+        usage = _find_usage(inner, depth + 1)
+        if usage is not None:
+            return usage
+    return None
+
+
+def _read_fields(given: Any, prompt: int) -> Usage:
+    output = (_read_number(given, _OUTPUT) or 0) + (_read_number(given, _THOUGHTS) or 0)
+    details = next(filter(None, (_read_field(given, name) for name in _DETAILS)), None)
+    long = _read_number(details, _ONE_HOUR) or 0
+    read = _read_number(details, _READ_DETAIL) or 0
+    write = (_read_number(details, _FIVE_MINUTES) or 0) + long
+    write = write or _read_number(details, _WRITE_DETAIL) or 0
+    if read or write:
+        return Usage(prompt, read, write, output, long)
+    read = _read_number(given, _READ_BESIDE) or 0
+    write = _read_number(given, _WRITE_BESIDE) or 0
+    if not (read or write):
+        return Usage(prompt, _read_number(given, _READ_WITHIN) or 0, 0, output)
+    total = _read_number(given, ("total_tokens",))
+    if total is None or total != prompt + output:  # some routers add them up themselves
+        prompt += read + write
+    for each in _read_field(given, "cacheDetails") or ():  # Bedrock
+        long += _read_number(each, ("inputTokens",)) or 0 if _read_field(each, "ttl") == "1h" else 0
+    long = _read_number(_read_field(given, "cache_creation"), _ONE_HOUR) or long
+    return Usage(prompt, read, write, output, long)
+
+
+def _read_field(holder: Any, name: str) -> Any:
+    if holder.__class__ is dict or isinstance(holder, Mapping):
+        return holder.get(name)
+    return getattr(holder, name, None)
+
+
+def _read_number(holder: Any, names: tuple[str, ...]) -> int | None:
+    for name in names:
+        value = _read_field(holder, name)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +198,13 @@ class UsageAnchor:
         """Return the anchor after the provider reported on the next request of the conversation."""
         if counted <= 0 or reported <= 0:
             return self
-        if not self.explains(counted, reported):
-            # Within a factor of two another version of the model answered; beyond it, a hidden prompt was added.
-            change = reported / max(1, self.predict(counted))
-            ratio = self.ratio * change if 0.5 <= change <= 2 else self.ratio
-            return UsageAnchor(counted, reported, ratio)
         ratio, growth = self.ratio, counted - self.counted
-        if growth > 0:
+        if not self.explains(counted, reported):
+            # Within a factor of two another version of the model answered; beyond it, a hidden
+            # prompt was added.
+            change = reported / max(1, self.predict(counted))
+            ratio *= change if 0.5 <= change <= 2 else 1.0
+        elif growth > 0:
             # A reminder slipped in or a cleared result says little about the tokenizer.
             shown = (reported - self.reported) / growth
             shown = min(max(shown, ratio * (1 - _MAX_STEP)), ratio * (1 + _MAX_STEP))
@@ -141,18 +255,12 @@ def available_tokens(
     *,
     previous: int | None = None,
 ) -> int:
-    """Return the tokens that are left for messages, as we count them.
+    """Return the tokens of a budget that are left for messages, as we count them.
 
     Without a usage report these are the budget less the overhead. With one, the previous number
     stays while the provider most likely counts it as nearly the budget. Otherwise it moves, to a
     multiple of a 32nd of the budget, so it seldom moves again. A view that grew much since the
     report may still be over the budget: `UsageAnchor.available_tokens` is certain for one view.
-
-    Args:
-        budget: tokens the provider may count for the whole request.
-        overhead: tokens of tools and priming as we count them.
-        anchor: the last usage report of the conversation.
-        previous: the result for the last view.
 
     Examples:
         >>> anchor = UsageAnchor(8_000, 9_600, 1.2)  # the provider counts a fifth more

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 
 class ImageFormula(Protocol):
-    """Tokens of an image of ``width`` x ``height`` pixels; the worst case when they are unknown."""
+    """Tokens of an image by its pixels; the worst case when they are unknown."""
 
     def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
         """Return the tokens."""
@@ -37,9 +37,7 @@ class tiles:  # noqa: N801 - reads as a function, is a class so that counters ca
             return self.base + self.tile * 8
         scale = min(1.0, 2048 / max(width, height))
         scale *= min(1.0, 768 / (min(width, height) * scale))
-        across = max(1, math.ceil(round(width * scale, 6) / 512))
-        down = max(1, math.ceil(round(height * scale, 6) / 512))
-        return self.base + self.tile * across * down
+        return self.base + self.tile * _count_squares(width * scale, height * scale, 512)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,39 +49,32 @@ class patches:  # noqa: N801 - see `tiles`
 
     def __call__(self, width: int | None, height: int | None, *, detail: str | None = None) -> int:
         """Return the tokens."""
-        count = self.most
-        if width and height:
-            count = min(count, math.ceil(width / 32) * math.ceil(height / 32))
-        return math.ceil(count * self.factor)
+        count = _count_squares(width, height, 32) if width and height else self.most
+        return math.ceil(min(count, self.most) * self.factor)
 
 
 def claude(width: int | None, height: int | None, *, detail: str | None = None) -> int:
     """Return the tokens of an image with Claude: 28-pixel patches, at most about 1568."""
-    if not width or not height:
-        return 1568
-    return min(1568, math.ceil(width / 28) * math.ceil(height / 28))
+    return min(1568, _count_squares(width, height, 28)) if width and height else 1568
 
 
 def gemini(width: int | None, height: int | None, *, detail: str | None = None) -> int:
     """Return the tokens of an image with Gemini: 258, or 258 per 768-pixel tile when larger."""
     if not width or not height:
         return 258 * 4
-    if max(width, height) <= 384:
-        return 258
-    return 258 * math.ceil(width / 768) * math.ceil(height / 768)
+    return 258 * (_count_squares(width, height, 768) if max(width, height) > 384 else 1)
+
+
+def _count_squares(width: float, height: float, side: int) -> int:
+    return math.ceil(round(width, 6) / side) * math.ceil(round(height, 6) / side)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFamily:
-    """Models that count alike.
+    """Models that count alike: those whose own name begins with the pattern.
 
-    Attributes:
-        name: the family.
-        pattern: regular expression found at the start of a model's own name.
-        encoding: the tiktoken encoding, exact for OpenAI and the nearest one for others.
-        factor: multiplies the counts of the encoding.
-        tool_factor: a further factor for tool schemas and calls, whose framing is undocumented.
-        image: tokens of an image by its size.
+    The tiktoken encoding is exact for OpenAI and the nearest one for others, whose counts are it
+    times the factor; the framing of tools is undocumented and has a factor of its own.
     """
 
     name: str
@@ -167,15 +158,8 @@ _TEXT_TYPE = re.compile(
 )
 _TEXTS = ("title", "context", "filename", "name", "text", "content")
 _DATA = ("data", "file_data", "base64", "bytes")
-_TYPES = (
-    "type",
-    "source_type",
-    "media_type",
-    "mime_type",
-    "mimeType",
-    "document_mimetype",
-    "format",
-)
+_TYPES = ("type", "source_type", "media_type", "mime_type", "mimeType", "document_mimetype",
+          "format")  # fmt: skip
 _HOLDERS = ("source", "file", "document", "inlineData", "inline_data", "input_audio", "audio")
 
 
@@ -187,17 +171,15 @@ def count_media(kind: str, raw: Any, count: Callable[[str], int], given: Mapping
     """
     fields = list(_text_fields(raw))
     total = sum(count(str(value)) for name, value in fields if name in _TEXTS)
-    described = " ".join(
-        str(value) for name, value in fields if name in (*_TYPES, "filename", "name")
-    )
+    named = (str(value) for name, value in fields if name in (*_TYPES, "filename", "name"))
+    described = " ".join(named).lower()
     data = next((value for name, value in fields if name in _DATA), None)
     if data is None:
         has_text = any(name in ("text", "content") for name, _ in fields)
         return total + (0 if has_text else given.get(kind, MEDIA_TOKENS[kind]))
     if isinstance(data, str) and data.startswith("data:") and "," in data:
         head, data = data.split(",", 1)
-        described = f"{head[5:]} {described}"
-    described = described.lower()
+        described = f"{head[5:].lower()} {described}"
     if kind == "file" and ("text" in described.split() or _TEXT_TYPE.search(described)):
         decoded = _decode(data)
         return total + count(str(data) if decoded is None else decoded.decode("utf-8", "replace"))

@@ -8,7 +8,6 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from hashlib import sha1
 from pathlib import Path
@@ -25,7 +24,6 @@ ALLOW_DOWNLOAD = "HISTORY_CURATOR_ALLOW_DOWNLOAD"
 """Environment variable; ``0`` forbids fetching a tokenizer from the network."""
 
 _DOWNLOAD_SECONDS = 10.0
-_HOST = "https://openaipublic.blob.core.windows.net/encodings"
 ENCODINGS = {
     "r50k_base": "r50k_base", "p50k_base": "p50k_base", "p50k_edit": "p50k_base",
     "cl100k_base": "cl100k_base", "o200k_base": "o200k_base", "o200k_harmony": "o200k_base",
@@ -40,11 +38,8 @@ class TiktokenCounter(MessageCounter):
     """Counts with a tiktoken encoding, exactly; with a factor for models of other families.
 
     Takes the name of an encoding or of a model. The encoding is loaded at the first count. Where
-    it cannot be had, counts are conservative estimates: `exact` is False, `name` ends in
-    ``estimated``, and one warning says so.
-
-    No text makes it raise (special tokens are counted as plain text) or slow: a piece without a
-    split point is cut, which may over-count by a token per 32,768 characters.
+    it cannot be had, counts are estimates: `exact` is False, `name` ends in ``estimated``, and one
+    warning says so. Special tokens are counted as plain text.
 
     Args:
         encoding: an encoding such as ``"o200k_base"`` or a model such as ``"gpt-4o"``.
@@ -79,20 +74,21 @@ class TiktokenCounter(MessageCounter):
             )
         self.encoding = family.encoding
         self.model = None if is_encoding else encoding
-        self._options: dict[str, Any] = {
-            "encoding": encoding,
-            "factor": family.factor if factor is None else factor,
-            "tool_factor": family.tool_factor if tool_factor is None else tool_factor,
+        factor = family.factor if factor is None else factor
+        tool_factor = family.tool_factor if tool_factor is None else tool_factor
+        options: dict[str, Any] = {
+            "factor": factor,
+            "tool_factor": tool_factor,
             "image": image,
             "media": media,
         }
-        options = {**self._options, "image": image or family.image}
-        del options["encoding"]
+        self._rebuild = partial(TiktokenCounter, encoding, **options)
         names = [encoding if is_encoding else f"{self.encoding}:{family.name}"]
-        if options["factor"] != family.factor:
-            names.append(f"×{options['factor']:g}")
-        if options["tool_factor"] != family.tool_factor:
-            names.append(f"tools×{options['tool_factor']:g}")
+        if factor != family.factor:
+            names.append(f"×{factor:g}")
+        if tool_factor != family.tool_factor:
+            names.append(f"tools×{tool_factor:g}")
+        options["image"] = image or family.image
         super().__init__(" ".join(names + describe_media(image, media)), **options)
 
     @property
@@ -118,7 +114,7 @@ class TiktokenCounter(MessageCounter):
             return max(estimate_tokens(text), len(text.encode("utf-8", "replace")))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(TiktokenCounter, **self._options), ()
+        return self._rebuild, ()
 
 
 def load_encoding(name: str) -> Encode | None:
@@ -131,22 +127,28 @@ def load_encoding(name: str) -> Encode | None:
 
 
 def _load(name: str) -> Encode | None:
-    url = f"{_HOST}/{ENCODINGS[name]}.tiktoken"
+    url = f"https://openaipublic.blob.core.windows.net/encodings/{ENCODINGS[name]}.tiktoken"
     file = sha1(url.encode(), usedforsecurity=False).hexdigest()
     folder = next((each for each in _candidate_folders() if (each / file).is_file()), None)
     problem = _download(url) if folder is None else None
-    if problem is None:
-        try:
-            import tiktoken
+    before = os.environ.get("TIKTOKEN_CACHE_DIR")
+    try:
+        import tiktoken
 
-            with _cache_folder(folder):
-                return tiktoken.get_encoding(name).encode_ordinary
-        except Exception as error:  # noqa: BLE001 - any failure ends in the same estimates
-            problem = f"loading it failed ({type(error).__name__}: {error})"
+        if folder is not None:
+            os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+        if problem is None:
+            return tiktoken.get_encoding(name).encode_ordinary
+    except Exception as error:  # noqa: BLE001 - any failure ends in the same estimates
+        problem = f"loading it failed ({type(error).__name__}: {error})"
+    finally:
+        os.environ.pop("TIKTOKEN_CACHE_DIR", None)
+        if before is not None:
+            os.environ["TIKTOKEN_CACHE_DIR"] = before
     warnings.warn(
-        f"The tokenizer {name!r} is not available: {problem}. Token counts are conservative "
-        "estimates instead of exact, and the counter's name says so. Fix: set TIKTOKEN_CACHE_DIR "
-        "to a folder that has it, or allow the download once.",
+        f"The tokenizer {name!r} is not available: {problem}. Token counts are estimates, and the "
+        "counter's name says so. Fix: set TIKTOKEN_CACHE_DIR to a folder that has it, or allow the "
+        "download once.",
         RuntimeWarning,
         stacklevel=2,
     )
@@ -162,21 +164,6 @@ def _candidate_folders() -> Iterator[Path]:
     spec = importlib.util.find_spec("llama_index")
     for root in (spec.submodule_search_locations or ()) if spec else ():
         yield Path(root) / "core" / "_static" / "tiktoken_cache"
-
-
-@contextmanager
-def _cache_folder(folder: Path | None) -> Iterator[None]:
-    """Point tiktoken at a folder for the duration of one load."""
-    before = os.environ.get("TIKTOKEN_CACHE_DIR")
-    if folder is not None:
-        os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
-    try:
-        yield
-    finally:
-        if before is not None:
-            os.environ["TIKTOKEN_CACHE_DIR"] = before
-        elif folder is not None:
-            del os.environ["TIKTOKEN_CACHE_DIR"]
 
 
 def _download(url: str) -> str | None:
@@ -200,5 +187,4 @@ def _download(url: str) -> str | None:
     worker = threading.Thread(target=fetch, daemon=True, name="history-curator-encoding")
     worker.start()
     worker.join(_DOWNLOAD_SECONDS)
-    reason = problem[0]
-    return reason and f"no cached copy was found and the download failed ({reason})"
+    return problem[0] and f"no cached copy was found and the download failed ({problem[0]})"

@@ -1,8 +1,4 @@
-"""Shorten text from the head, the tail or the middle, by characters or by tokens.
-
-Every function is deterministic, returns a text that already fits untouched, and never returns
-more than it was asked for.
-"""
+"""Shorten text from the head, the tail or the middle; a text that fits is returned untouched."""
 
 from __future__ import annotations
 
@@ -17,10 +13,7 @@ Keep = Literal["head", "tail", "both"]
 """Which end of a text survives: its head, its tail, or both with the middle left out."""
 
 MAX_CHARS = 32_768
-"""Longest text given to a tokenizer at once.
-
-Far below the run of 999,999 whitespace characters at which tiktoken's regex engine panics.
-"""
+"""Longest text given to a tokenizer at once; tiktoken panics at 999,999 characters of whitespace."""
 _DENSE = 3
 """Characters a token, about, of the densest common text. Most have more."""
 # Greedy from one start, or of fixed width: none of them takes more than linear time.
@@ -41,11 +34,9 @@ def shorten(text: str, max_chars: int, keep: Keep = "both", marker: str = "…")
     """
     if len(text) <= max_chars:
         return text
-    if max_chars <= 0:
-        return ""
     if len(marker) >= max_chars:
         marker = ""
-    return _join_ends(text, max_chars - len(marker), keep, marker)
+    return _join_ends(text, max(0, max_chars - len(marker)), keep, marker)
 
 
 def shorten_tokens(
@@ -59,12 +50,6 @@ def shorten_tokens(
 
     Tokenises a small multiple of ``max_tokens``, however long the text is. The result fills the
     limit closely, not always to the last token.
-
-    Examples:
-        >>> from history_curator.tokens import HeuristicCounter
-        >>> counter = HeuristicCounter()
-        >>> counter.count(shorten_tokens("word " * 500, 20, counter)) <= 20
-        True
     """
     if max_tokens <= 0:
         return "" if text else text
@@ -93,29 +78,26 @@ def shorten_tokens(
 def cap_text(
     text: str, cap: int, counter: TokenCounter, marker: str
 ) -> tuple[str, int | None] | None:
-    r"""Return a text with its middle left out, and its tokens where they are known.
+    """Return a text with its middle left out, and its tokens where they are known.
 
     None when the text has no more than ``cap`` tokens. The marker has to begin and end with a
     newline: between a letter or digit and a space, and before a single space, it changes no token
-    beside it, so head, marker and tail add up. Where the text offers no such boundary nearby, it
-    is cut anyway and its tokens are left to be counted.
-
-    Examples:
-        >>> from history_curator.tokens import HeuristicCounter
-        >>> counter = HeuristicCounter()
-        >>> text, _ = cap_text("word " * 400, 60, counter, "\n[…]\n")
-        >>> text.startswith("word word"), "[…]" in text, counter.count(text) <= 60
-        (True, True, True)
+    beside it, so head, marker and tail add up. Where the text offers no such boundary nearby, or
+    counts are estimates, it is cut anyway and its tokens are left to be counted.
     """
     if len(text) <= cap * _DENSE and counter.count(text) <= cap:
         return None
-    if _adds_up(counter):
-        found = _find_ends(text, cap, counter, marker)
-        if found is not None:
-            head, tail, tokens, marker_tokens = found
-            if not _exceeds(counter, text[head:tail], cap - tokens):
-                return None
-            return text[:head] + marker + text[tail:], tokens + marker_tokens
+    adds_up = getattr(counter, "exact", False) and getattr(counter, "factor", 1.0) == 1.0
+    marker_tokens = counter.count(marker) if adds_up else cap
+    available = cap - marker_tokens
+    head, head_tokens = _fill(text, available // 2, counter, from_end=False)
+    tail, tail_tokens = _fill(text, available - head_tokens, counter, from_end=True)
+    if 0 < head < len(text) - tail < len(text):
+        middle = text[head : len(text) - tail]
+        if not _exceeds(counter, middle, cap - head_tokens - tail_tokens):
+            return None
+        short = text[:head] + marker + text[len(text) - tail :]
+        return short, head_tokens + marker_tokens + tail_tokens
     if not _exceeds(counter, text, cap):
         return None
     return shorten_tokens(text, cap, counter, keep="both", marker=marker), None
@@ -153,48 +135,21 @@ def _exceeds(counter: TokenCounter, text: str, limit: int) -> bool:
     return counter.count(text) > limit if exceeds is None else exceeds(text, limit)
 
 
-def _adds_up(counter: TokenCounter) -> bool:
-    """Return whether counts of pieces add up: those of a tokenizer do, estimates do not."""
-    return bool(getattr(counter, "exact", False)) and getattr(counter, "factor", 1.0) == 1.0
-
-
-def _find_ends(
-    text: str, cap: int, counter: TokenCounter, marker: str
-) -> tuple[int, int, int, int] | None:
-    """Return where the head ends and the tail begins, their tokens, and those of the marker."""
-    marker_tokens = counter.count(marker)
-    available = cap - marker_tokens
-    if available <= 0:
-        return None
-
-    def take_head(taken: int, size: int) -> str:
-        found = _HEAD_END.match(text, taken, taken + size + 1)
-        return found[0] if found else ""
-
-    def take_tail(taken: int, size: int) -> str:
-        end = len(text) - taken
-        found = _TAIL_START.search(text, max(end - size, 1), end + 1)
-        return text[found.end() : end] if found else ""
-
-    head, head_tokens = _fill(available // 2, take_head, counter)
-    tail_chars, tail_tokens = _fill(available - head_tokens, take_tail, counter)
-    tail = len(text) - tail_chars
-    if not 0 < head < tail < len(text):
-        return None
-    return head, tail, head_tokens + tail_tokens, marker_tokens
-
-
-def _fill(
-    available: int, take: Callable[[int, int], str], counter: TokenCounter
-) -> tuple[int, int]:
-    """Return how many characters of a text nearly fill the available tokens, and their tokens.
+def _fill(text: str, available: int, counter: TokenCounter, *, from_end: bool) -> tuple[int, int]:
+    """Return how many characters of one end of a text nearly fill so many tokens, and their tokens.
 
     The first half is taken as if the text were dense, the rest by the density of the first.
     """
     chars = tokens = 0
     size = available * _DENSE // 2
-    for _ in range(6):
-        piece = take(chars, size)
+    for _ in range(6 if available > 0 else 0):
+        if from_end:
+            end = len(text) - chars
+            found = _TAIL_START.search(text, max(end - size, 1), end + 1)
+            piece = text[found.end() : end] if found else ""
+        else:
+            found = _HEAD_END.match(text, chars, chars + size + 1)
+            piece = found[0] if found else ""
         if not piece:
             break
         piece_tokens = counter.count(piece)

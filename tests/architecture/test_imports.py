@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ORDER = (
-    "errors", "run_steps", "entries", "entry_json", "config", "formats", "tokens", "events",
-    "units", "memo", "rules", "window", "managers", "caching", "decisions",
+    "errors", "run_steps", "entries", "config", "formats", "tokens", "events",
+    "units", "memo", "rules", "window", "managers", "caching",
     "report_page", "report", "call_budget", "curation", "curator", "record", "recall", "boundary", "integrations", "testing", "lab", "doctor", "cli",
 )  # fmt: skip
 """The rooms of the core, each of which may import those before it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,19 +10,14 @@ from hypothesis import strategies as st
 
 from history_curator.caching import (
     CachePlan,
-    CacheRules,
     Mark,
     apply_anthropic,
     apply_bedrock,
-    apply_openai,
     find_cache_rules,
     place_marks,
     plan_cache,
-    plan_of,
-    ttl_of,
 )
-from history_curator.entries import ConversationEntry, MessageRole, ToolCall
-from history_curator.tokens import HeuristicCounter
+from history_curator.entries import ConversationEntry, MessageRole
 
 S, U, A, T = MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL
 
@@ -39,8 +33,8 @@ def plan_for(roles: str, size: int = 2_000, **options: Any) -> CachePlan:
     return plan_cache(entries, [size] * len(entries), **given)
 
 
-def places(plan: CachePlan) -> list[tuple[str, int]]:
-    return [(each.place, each.after) for each in plan.breakpoints]
+def places(plan: CachePlan, others: list[Mark] | None = None) -> list[tuple[str, int]]:
+    return [(each.place, each.after) for each in plan.choose(others or [])]
 
 
 class TestRules:
@@ -55,8 +49,7 @@ class TestRules:
             ("claude-opus-4-7", 2048, 4),
             ("claude-opus-4-8", 1024, 4),
             ("claude-opus-5", 512, 4),
-            ("openai", 1024, 4),
-            ("openai/gpt-5.6-sol", 1024, 4),
+            ("openai", 1024, 0),
             ("gpt-5.5", 1024, 0),
             ("o3", 1024, 0),
             ("models/gemini-2.5-pro", 2048, 0),
@@ -91,7 +84,6 @@ class TestPlaces:
             ("suau", {"size": 100}, []),
             ("suau", {"size": 1_500, "model": "claude-opus-4-6"}, [("prefix", 4)]),
             ("suau", {"model": "gpt-5.5"}, []),
-            ("suau", {"model": CacheRules(minimum=8_000)}, [("prefix", 4)]),
             ("", {}, []),
         ],
     )  # fmt: skip
@@ -100,26 +92,10 @@ class TestPlaces:
     ) -> None:
         assert places(plan_for(roles, **options)) == expected
 
-    def test_the_previous_request_is_marked_when_it_is_out_of_sight(self) -> None:
-        calls = tuple(ToolCall(f"c{n}", "look") for n in range(30))
-        entries = [*view_of("sa"), ConversationEntry(A, None, tool_calls=calls)]
-        entries += [ConversationEntry(T, "r", tool_call_id=f"c{n}") for n in range(30)]
-        for model, expected in (("anthropic", ["front", "last request", "prefix"]),
-                                ("openai", ["front", "prefix"])):  # fmt: skip
-            plan = plan_cache(entries, [2_000] * 33, prefix_entries=33, model=model)
-            assert [each.place for each in plan.breakpoints] == expected
-
     def test_the_key_names_the_conversation(self) -> None:
         assert plan_for("sua").key == plan_for("suauau").key
         assert plan_for("sua").key != plan_for("ua").key
         assert len(plan_for("suau", model="gpt-5.5").key) == 32
-
-    def test_the_plan_of_a_curation_counts_tools_in_front(self) -> None:
-        counter, entries = HeuristicCounter(), view_of("suau")
-        report = SimpleNamespace(count_entry=counter.count_entry, prefix_entries=4)
-        tokens = sum(map(counter.count_entry, entries)) + 2_000
-        curation: Any = SimpleNamespace(entries=entries, tokens=tokens, report=report)
-        assert plan_of(curation, model="anthropic").breakpoints[0].tokens > 2_000
 
 
 class TestMarksOfOthers:
@@ -135,39 +111,34 @@ class TestMarksOfOthers:
     def test_they_count_and_their_places_are_left_alone(
         self, others: list[Mark], expected: list[tuple[str, int]]
     ) -> None:
-        assert places(plan_for("suauau", others=others)) == expected
+        assert places(plan_for("suauau"), others) == expected
 
     def test_ours_last_as_long_as_those_behind_and_no_longer_than_those_in_front(self) -> None:
-        behind = plan_for("suau", others=[Mark(4, 3600)])
-        assert {each.ttl for each in behind.breakpoints} == {3600}
-        front = plan_for("suau", others=[Mark(0, 300)], ttl=3600)
-        assert {each.ttl for each in front.breakpoints} == {300}
+        assert {each.ttl for each in plan_for("suau").choose([Mark(4, 3600)])} == {3600}
+        assert {each.ttl for each in plan_for("suau").choose([Mark(0, 300)])} == {300}
 
     @given(
         st.text("uat", min_size=1, max_size=12),
         st.lists(st.tuples(st.integers(0, 13), st.sampled_from([300.0, 3600.0])), max_size=5),
-        st.sampled_from([None, 300.0, 3600.0]),
         st.integers(0, 14),
     )
     def test_never_more_than_four_never_too_short_and_never_a_shorter_ttl_in_front(
-        self, roles: str, others: list[tuple[int, float]], ttl: float | None, prefix: int
+        self, roles: str, others: list[tuple[int, float]], prefix: int
     ) -> None:
         entries = view_of("s" + roles)
         # Marks of others are in order by themselves, as a request has to be.
         ttls = sorted((ttl for _, ttl in others), reverse=True)
         positions = sorted(min(at, len(entries)) for at, _ in others)
         marks = [Mark(at, lasting) for at, lasting in zip(positions, ttls, strict=True)]
-        plan = plan_cache(
-            entries, [700] * len(entries), prefix_entries=prefix,
-            model="anthropic", others=marks, ttl=ttl,
-        )  # fmt: skip
-        assert len(plan.breakpoints) + min(len(marks), 4) <= 4
-        assert all(each.tokens >= 1024 for each in plan.breakpoints)
+        plan = plan_cache(entries, [700] * len(entries), prefix_entries=prefix, model="anthropic")
+        chosen = plan.choose(marks)
+        assert len(chosen) + min(len(marks), 4) <= 4
+        assert all(each.tokens >= 1024 for each in chosen)
         together = [(mark.after, -mark.ttl) for mark in marks]
-        together += [(each.after, -each.ttl) for each in plan.breakpoints]
+        together += [(each.after, -each.ttl) for each in chosen]
         lasting = [-each for _, each in sorted(together)]
         assert lasting == sorted(lasting, reverse=True)
-        assert not {mark.after for mark in marks} & {each.after for each in plan.breakpoints}
+        assert not {mark.after for mark in marks} & {each.after for each in chosen}
 
 
 MESSAGES: list[dict[str, Any]] = [
@@ -200,12 +171,7 @@ class TestAnthropic:
     def test_an_hour_that_stands_behind_makes_the_front_last_an_hour(self) -> None:
         block = {**MESSAGES[2]["content"][1], "cache_control": {"type": "ephemeral", "ttl": "1h"}}
         marked = [*MESSAGES[:2], {"role": "user", "content": [MESSAGES[2]["content"][0], block]}]
-        plan = plan_cache(
-            view_of("suatt"),
-            [2_000] * 5,
-            prefix_entries=5,
-            others=[Mark(5, ttl_of(block["cache_control"]))],
-        )
+        plan = plan_cache(view_of("suatt"), [2_000] * 5, prefix_entries=5)
         out = apply_anthropic(marked, plan, system="rules")
         assert out["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
 
@@ -238,41 +204,26 @@ def test_bedrock_takes_a_cache_point_behind_the_last_block() -> None:
     messages = [
         {"role": role, "content": [{"text": "x"}]} for role in ("user", "assistant", "user")
     ]
-    plan = plan_cache(view_of("suau"), [2_000] * 4, prefix_entries=4, ttl=3600)
+    messages[2]["content"].append({"cachePoint": {"type": "default", "ttl": "1h"}})
+    plan = plan_cache(view_of("suau"), [2_000] * 4, prefix_entries=4)
     out = apply_bedrock(messages, plan, system=[{"text": "rules"}])
     point = {"cachePoint": {"type": "default", "ttl": "1h"}}
     assert out["system"] == [{"text": "rules"}, point]
-    assert out["messages"][-1]["content"] == [{"text": "x"}, point]
-
-
-def test_openai_takes_explicit_breakpoints_but_on_no_answer() -> None:
-    messages = [{"role": "system", "content": "rules"}, {"role": "user", "content": "hello"},
-                {"role": "assistant", "content": "hi"}, {"role": "user", "content": "and?"}]  # fmt: skip
-    plan = plan_cache(view_of("suau"), [2_000] * 4, prefix_entries=3, model="gpt-5.6")
-    out = apply_openai(messages, plan)
-    explicit = {"prompt_cache_breakpoint": {"mode": "explicit"}}
-    for index, text in ((0, "rules"), (1, "hello"), (3, "and?")):
-        assert out["messages"][index]["content"] == [{"type": "text", "text": text, **explicit}]
+    assert out["messages"][0]["content"] == [{"text": "x"}, point]
     assert out["messages"][2] is messages[2]
-    assert out["prompt_cache_key"] == plan.key
 
 
 def count_marks(value: Any) -> int:
     """Return how many marks a request carries, wherever they stand."""
     if isinstance(value, dict):
-        names = ("cache_control", "cachePoint", "prompt_cache_breakpoint")
+        names = ("cache_control", "cachePoint")
         return sum(name in value for name in names) + sum(map(count_marks, value.values()))
     return sum(map(count_marks, value)) if isinstance(value, list) else 0
 
 
 @pytest.mark.parametrize("marked", [(), (1,), (1, 3), (1, 3, 5), (0, 1, 3, 5)])
 @pytest.mark.parametrize(
-    ("mark", "apply"),
-    [
-        ("cache_control", apply_anthropic),
-        ("cachePoint", apply_bedrock),
-        ("prompt_cache_breakpoint", apply_openai),
-    ],
+    ("mark", "apply"), [("cache_control", apply_anthropic), ("cachePoint", apply_bedrock)]
 )
 def test_a_request_that_is_marked_already_never_gets_more_than_four(
     mark: str, apply: Any, marked: tuple[int, ...]
@@ -284,7 +235,7 @@ def test_a_request_that_is_marked_already_never_gets_more_than_four(
         blocks = [block, control] if control and mark == "cachePoint" else [{**block, **control}]
         messages += [{"role": "user", "content": blocks}, {"role": "assistant", "content": [block]}]
     messages.pop()
-    plan = plan_cache(view_of("uauauauauauau"), [5_000] * 13, prefix_entries=13, model="gpt-5.6")
+    plan = plan_cache(view_of("uauauauauauau"), [5_000] * 13, prefix_entries=13)
     before, out = repr(messages), apply(messages, plan)["messages"]
     shared = 0 in marked and any(each.after == 1 for each in plan.breakpoints)
     assert count_marks(out) == min(4, len(marked) + len(plan.breakpoints) - shared)
@@ -297,6 +248,6 @@ def test_a_request_that_is_marked_already_never_gets_more_than_four(
 
 def test_marks_are_placed_in_any_format_and_each_message_carries_one() -> None:
     plan = plan_cache(view_of("sua"), [2_000] * 3, prefix_entries=3)
-    marked = place_marks(["s", "u", "a"], plan, lambda text, point: f"{text}:{point.place}")
+    marked = place_marks(["s", "u", "a"], plan, [], lambda text, point: f"{text}:{point.place}")
     assert marked == ["s:front", "u:heads", "a:prefix"]
-    assert place_marks(["s", "u", "a"], plan, lambda *_: None) == ["s", "u", "a"]
+    assert place_marks(["s", "u", "a"], plan, [], lambda *_: None) == ["s", "u", "a"]

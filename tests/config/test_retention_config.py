@@ -47,22 +47,22 @@ def test_the_block_in_a_larger_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "means"),
     [
-        ("true", "full"),
-        ("false", "none"),
-        ("null", "none"),
+        (True, "full"),
+        (False, "none"),
+        (None, "none"),
         ("none", "none"),
         ("full", "full"),
         ("Trimmed", "trimmed"),
     ],
 )
-def test_switches_for_tool_persistence(written: str, means: str) -> None:
-    text = f"conversation:\n  retention:\n    persist_tool_invocations: {written}\n"
-    assert RetentionConfig.from_yaml(text).persist_tool_invocations == means
+def test_switches_for_tool_persistence(written: bool | str | None, means: str) -> None:
+    config = RetentionConfig.from_dict({"persist_tool_invocations": written})
+    assert config.persist_tool_invocations == means
 
 
 def test_fields_alone_and_empty_block() -> None:
     assert RetentionConfig.from_dict({"preserve_turns": 1}).preserve_turns == 1
-    assert RetentionConfig.from_yaml("conversation:\n  retention:\n") == RetentionConfig()
+    assert RetentionConfig.from_dict({"conversation": {"retention": None}}) == RetentionConfig()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from history_curator.formats import parse_object
 from history_curator.rules import check_conversation, repair_conversation
 from history_curator.testing import SEQUENCES, parse
-from history_curator.testing.strategies import broken_conversations
+from tests.support.strategies import broken_conversations
 
 formats = pytest.importorskip("langchain_history_curator.messages")
 messages_module = pytest.importorskip("langchain_core.messages")

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from history_curator.rules import repair_conversation
 from history_curator.testing import SEQUENCES, parse
-from history_curator.testing.strategies import broken_conversations
+from tests.support.strategies import broken_conversations
 
 pytest.importorskip("mistral_common", reason="mistral_common is not installed")
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 
 from history_curator.curator import Curator
 from history_curator.rules import PROVIDERS, check_conversation, get_profile, repair_conversation
-from history_curator.testing.strategies import broken_conversations, conversations
 from tests.support.messages import entries
+from tests.support.strategies import broken_conversations, conversations
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -240,8 +240,6 @@ class TestReport:
         assert curation.report.rebuild(messages) == curation.messages
         stored = json.loads(curation.report.to_json())["decisions"]
         assert rebuild(messages, stored) == curation.messages
-        lines = [json.loads(line) for line in curation.report.to_jsonl().splitlines()]
-        assert rebuild(messages, lines[1:]) == curation.messages
 
     def test_dropped_entries_name_who_dropped_them(self) -> None:
         report = Curator(SlidingWindowManager(4), max_tokens=2_000).curate(loop(20)).report

@@ -19,8 +19,8 @@ from history_curator import (
     ToolResultTruncator,
     TurnRetentionManager,
 )
-from history_curator.testing.strategies import broken_conversations, conversations
 from tests.support.guarantees import curate_and_check
+from tests.support.strategies import broken_conversations, conversations
 
 BUDGETS = st.sampled_from([40, 80, 150, 400, 2_000, None])
 PROFILES = ("core", "portable", "openai", "anthropic", "gemini", "bedrock", "mistral")

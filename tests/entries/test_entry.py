@@ -11,8 +11,9 @@ from history_curator.entries import (
     ConversationEntry,
     MessageRole,
     ToolCall,
+    entry_from_dict,
+    entry_to_dict,
 )
-from history_curator.entry_json import entry_from_dict, entry_to_dict
 
 FILLED: dict[str, Any] = {
     "role": MessageRole.TOOL,

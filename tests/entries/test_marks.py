@@ -112,7 +112,7 @@ def test_whatever_a_view_inserts_opens_with_a_known_mark() -> None:
     for some in managers:
         for recall in (False, True):
             curation = Curator(*some, max_tokens=900, recall_tool=recall).curate(said)
-            for one in curation.report._view:
+            for one in curation.report.view:
                 before = one.root.content or ""
                 for line in (one.content or "").splitlines():
                     if one.action and line.startswith("[") and line not in before:

@@ -29,10 +29,10 @@ from history_curator.lab import (
 )
 from history_curator.lab.policies import as_policies
 from history_curator.lab.run_replay import Measurement
-from history_curator.testing.strategies import conversations
 from history_curator.tokens import get_counter
 from tests.support.data import load
 from tests.support.messages import assistant, call, result, system, user
+from tests.support.strategies import conversations
 
 PEERS = ["trim_messages", "clear-tool-uses", "ChatMemoryBuffer"]
 

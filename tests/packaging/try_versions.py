@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
-NEEDS = (".[cli,sql,testing]", "pytest-asyncio", "pytest-timeout", "PyYAML")
+NEEDS = (".[cli,sql]", "hypothesis", "pytest", "pytest-asyncio", "pytest-timeout", "PyYAML")
 TESTS = ("core/test_golden.py", "core/test_curator.py", "model", "settings", "boundary")
 
 

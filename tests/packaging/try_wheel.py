@@ -100,7 +100,6 @@ USES: dict[str, tuple[str, list[tuple[list[str], int]]]] = {
         [],
     ),
     "sql": ("import sqlalchemy\nfrom history_curator.record.prune import prune_store\n", []),
-    "testing": ("from history_curator.testing import SEQUENCES, strategies\n", []),
     "lab": ("import matplotlib; matplotlib.use('Agg')\n" + REPLAY
             + "plot_frontier(results); results.to_frame()\n", [(["compare", "talk.json"], 0)]),
     "scale": (REPLAY + "results.to_parquet('r.parquet')\n",

@@ -13,8 +13,8 @@ from history_curator.config import RetentionConfig
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.formats import DictFormat, read_entries
 from history_curator.record.retention import apply_retention, build_context
-from history_curator.testing.strategies import broken_conversations, conversations
 from history_curator.units import pair
+from tests.support.strategies import broken_conversations, conversations
 
 PROVIDERS = ("core", "portable", "openai", "anthropic", "gemini", "bedrock", "mistral")
 NEXT = {"role": "user", "content": "next"}

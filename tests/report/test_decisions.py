@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from history_curator import CurationReport, Curator, SlidingWindowManager
-from history_curator.caching import plan_of
 from tests.support.messages import assistant, call, exchange, result, system, user
 
 
@@ -57,5 +56,8 @@ def test_a_copy_of_a_report_gives_the_same_decisions() -> None:
 def test_the_cache_plan_of_a_report_is_that_of_its_view() -> None:
     curator = Curator(max_tokens=8_000, provider="anthropic")
     curation = curator.curate([system("rules " * 2_000), user("a"), assistant("b"), user("c")])
-    assert curation.report.cache_plan == plan_of(curation)
-    assert curation.report.cache_plan.breakpoints
+    assert [each.place for each in curation.report.cache_plan.breakpoints] == [
+        "front",
+        "heads",
+        "prefix",
+    ]

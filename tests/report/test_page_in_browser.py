@@ -99,7 +99,7 @@ class TestTimeline:
         opened = show(given)
         opened.page.click(f"#row-{given.decisions.index(gone)}")
         detail = opened.page.locator(".detail")
-        assert detail.locator("pre").first.text_content() == given.original_text(gone.index)
+        assert detail.locator("pre").first.text_content() == given.record[gone.index].content
         assert gone.reason in detail.text_content()
         opened.page.click(f"#row-{given.decisions.index(gone)}")
         assert opened.page.locator(".detail").count() == 0

@@ -12,8 +12,8 @@ from history_curator.entries import ContentPart, ConversationEntry, MessageRole,
 from history_curator.formats import MessageGroup
 from history_curator.rules import PROVIDERS, get_profile
 from history_curator.testing import parse_entries
-from history_curator.testing.strategies import broken_conversations, conversations
 from tests.support.messages import entries
+from tests.support.strategies import broken_conversations, conversations
 
 IDS = st.sampled_from(["abcdefgh1", "abcdefgh2", "c1", ""])
 CALLERS = {"caller": {"tool_id": "s1"}}

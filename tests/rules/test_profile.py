@@ -9,8 +9,8 @@ from hypothesis import given
 
 from history_curator.rules import PROVIDERS, ReasoningBoundError, get_profile
 from history_curator.testing import parse_entries, show
-from history_curator.testing.strategies import broken_conversations
 from tests.support.messages import assistant, entries
+from tests.support.strategies import broken_conversations
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig"}
 

@@ -7,9 +7,7 @@ from hypothesis import Phase, find, given, settings
 
 from history_curator.rules import PROVIDERS, check_conversation, repair_conversation
 from history_curator.testing import SEQUENCES, assert_conformant, parse, try_trimmer
-from history_curator.testing.strategies import broken_conversations, conversations
-
-pytest_plugins = ["pytester"]
+from tests.support.strategies import broken_conversations, conversations
 
 
 def last_two(messages):
@@ -76,25 +74,3 @@ class TestStrategies:
 
         quick = settings(phases=[Phase.generate], max_examples=2_000, database=None)
         assert find(broken_conversations(), breaks, settings=quick) is not None
-
-
-class TestFixture:
-    def test_fails_a_trimmer_that_splits_an_exchange(self, pytester):
-        pytester.makeconftest('pytest_plugins = ["history_curator.testing.plugin"]')
-        pytester.makepyfile(
-            """
-            from history_curator.rules import repair_conversation
-
-            def test_bad(conformance):
-                conformance.check_trimmer(lambda messages: messages[-2:])
-
-            def test_good(conformance):
-                conformance.check_trimmer(repair_conversation, provider="core")
-
-            def test_one(conformance):
-                conformance.check(conformance.parse("U A(c1) T(c1)"), provider="openai")
-            """
-        )
-        outcome = pytester.runpytest("-p", "no:cacheprovider", "-p", "no:asyncio")
-        outcome.assert_outcomes(passed=2, failed=1)
-        outcome.stdout.fnmatch_lines(["*openai refuses * of 46 conversations*"])

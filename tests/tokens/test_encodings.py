@@ -80,11 +80,13 @@ class TestWithoutACopy:
 def test_the_cache_folder_is_set_only_for_the_load(
     monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
+    if TiktokenCounter("o200k_base").name.endswith("estimated"):
+        pytest.skip("o200k_base is not available offline")
+    monkeypatch.setattr(encodings, "_loaded", {})
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
     if before is not None:
         monkeypatch.setenv("TIKTOKEN_CACHE_DIR", before)
-    with encodings._cache_folder(Path("/for/now")):
-        assert os.environ["TIKTOKEN_CACHE_DIR"] == "/for/now"
+    assert TiktokenCounter("o200k_base").exact
     assert os.environ.get("TIKTOKEN_CACHE_DIR") == before
 
 
@@ -93,5 +95,4 @@ def test_the_table_of_encodings_matches_tiktoken() -> None:
 
     for name, file in encodings.ENCODINGS.items():
         builder = public.o200k_base if name == "o200k_harmony" else getattr(public, name)
-        source = inspect.getsource(builder)
-        assert f"{encodings._HOST}/{file}.tiktoken" in source
+        assert f"/encodings/{file}.tiktoken" in inspect.getsource(builder)

@@ -1,15 +1,4 @@
-"""Hypothesis strategies: conversations as they should be, and as they turn up.
-
-Needs `hypothesis`. Every strategy draws lists of OpenAI-style dicts.
-
-Example:
-    >>> from hypothesis import given
-    >>> from history_curator.testing import assert_conformant
-    >>> @given(conversations())
-    ... def test_mine(messages):
-    ...     assert_conformant(messages, provider="portable")
-    >>> test_mine()
-"""
+"""Hypothesis strategies: conversations as they should be, and as they turn up."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 `parse` and `show` write conversations in one line, `assert_conformant` fails a test,
 `try_trimmer` runs a trimmer over many conversations, `SEQUENCES` are the ones that trip most.
-`history_curator.testing.strategies` has hypothesis strategies and
-`history_curator.testing.plugin` a pytest fixture; both need their package installed.
 """
 
 from __future__ import annotations
@@ -20,17 +18,9 @@ from history_curator.formats import find_format, read_entries
 from history_curator.rules import ProviderProfile, Tail, Violation, check_conversation
 
 __all__ = [
-    "SEQUENCES",
-    "Failure",
-    "ShorthandError",
-    "Trial",
-    "Trim",
-    "assert_conformant",
-    "parse",
-    "parse_entries",
-    "show",
-    "try_trimmer",
-]
+    "SEQUENCES", "Failure", "ShorthandError", "Trial", "Trim", "assert_conformant", "parse",
+    "parse_entries", "show", "try_trimmer",
+]  # fmt: skip
 
 Trim = Callable[[list[Any]], Sequence[Any]]
 
@@ -221,13 +211,9 @@ def assert_conformant(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One conversation a trimmer left in a state the provider refuses.
+    """A conversation, in shorthand, and what a trimmer returned that the provider refuses.
 
-    Attributes:
-        given: the conversation, in shorthand.
-        returned: the trimmer's result, in shorthand; None when it raised.
-        violations: the rules it breaks.
-        error: the exception of the trimmer.
+    `returned` is None when the trimmer raised an `error`; `violations` are the rules it breaks.
     """
 
     given: str
@@ -238,10 +224,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The outcome of a trimmer on so many conversations.
-
-    `failures` came out refused, or made the trimmer raise.
-    """
+    """The outcome of a trimmer on so many conversations; `failures` were refused, or it raised."""
 
     cases: int
     failures: tuple[Failure, ...]
