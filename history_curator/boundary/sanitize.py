@@ -17,9 +17,9 @@ from history_curator.boundary.validate import (
     parse_timestamp,
     read_text,
 )
-from history_curator.entries import one_line
 from history_curator.errors import HistoryValidationError
 from history_curator.formats import parse_json
+from history_curator.quoting import join_lines, split_lines
 
 HISTORY_FIELDS = ("conversationHistory", "conversation_history", "history", "messages")
 """Where a history may stand in a request, first match wins."""
@@ -221,7 +221,7 @@ def _format_message(number: int, message: Any) -> str:
     role = str(message.get("role", "unknown"))
     flag = " [TRUNCATED]" if message.get("truncated") else ""
     text, _ = read_text(message.get("content"))
-    lines = _CONTROL.sub("\ufffd", text or "").splitlines()
+    lines = split_lines(_CONTROL.sub("\ufffd", text or ""))
     body = "\n".join(f"    {line}" if line.strip() else "" for line in lines)
     given = message.get("timestamp")
     moment = parse_timestamp(given)
@@ -233,7 +233,7 @@ def _format_message(number: int, message: Any) -> str:
 
 def _make_label(text: str) -> str:
     """Return a short line that cannot close a heading and open another."""
-    return one_line(_NOT_IN_LABEL.sub(" ", text))[:40].strip() or "unknown"
+    return join_lines(_NOT_IN_LABEL.sub(" ", text))[:40].strip() or "unknown"
 
 
 def _summarise(messages: Sequence[Mapping[str, Any]]) -> str:
