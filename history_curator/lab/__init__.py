@@ -5,11 +5,8 @@ Prices, rules and counters are the library's own; no request is sent.
 
 from __future__ import annotations
 
-from history_curator.lab.conversations import (
-    LabConversation,
-    load_conversations,
-    sample_conversation,
-)
+from history_curator.lab.conversations import LabConversation, sample_conversation
+from history_curator.lab.files import load_conversations
 from history_curator.lab.metrics import PriceSheet, get_prices, price_sheets
 from history_curator.lab.policies import (
     CuratorPolicy,

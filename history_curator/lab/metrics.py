@@ -16,7 +16,7 @@ from typing import Any, Literal
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
 from history_curator.formats import parse_object
-from history_curator.lab.conversations import ReadConversation, argument_values, searchable_text
+from history_curator.lab.conversations import LabConversation, argument_values, searchable_text
 
 _MIN_IDENTIFIER, _MAX_IDENTIFIER = 5, 400
 _MIN_LINE = 12
@@ -94,12 +94,9 @@ _SHEETS = {
         PriceSheet("none", about="no prompt cache: every token at full price"),
     )
 }  # fmt: skip
-_FAMILIES = (
-    ("claude", "anthropic"),
-    ("gpt-5.6", "openai"),
-    ("gpt", "openai-free-write"),
-    ("gemini", "gemini"),
-)
+_FAMILIES = {
+    "claude": "anthropic", "gpt-5.6": "openai", "gpt": "openai-free-write", "gemini": "gemini"
+}  # fmt: skip
 
 
 def price_sheets() -> Mapping[str, PriceSheet]:
@@ -107,17 +104,12 @@ def price_sheets() -> Mapping[str, PriceSheet]:
     return dict(_SHEETS)
 
 
-def find_sheet(model: str) -> PriceSheet | None:
-    """Return the sheet of a model's family; None for a model of no known family."""
-    name = model.lower()
-    return next((_SHEETS[sheet] for family, sheet in _FAMILIES if family in name), None)
-
-
 def get_prices(pricing: str | PriceSheet) -> PriceSheet:
     """Return a sheet from its name, from a model's name, or as it is."""
     if isinstance(pricing, PriceSheet):
         return pricing
-    sheet = _SHEETS.get(pricing) or find_sheet(pricing)
+    families = (sheet for family, sheet in _FAMILIES.items() if family in pricing.lower())
+    sheet = _SHEETS.get(pricing) or _SHEETS.get(next(families, ""))
     if sheet is None:
         raise ConfigurationError(
             f"there is no price sheet named {pricing!r}. Fix: one of {', '.join(_SHEETS)}, "
@@ -142,20 +134,21 @@ class Rates:
 @lru_cache(maxsize=256)
 def rates_of(model: str) -> Rates:
     """Return the prices of a model's tokens: genai-prices knows the list price of most models."""
-    sheet = find_sheet(model) or get_prices("none")
+    try:
+        sheet = get_prices(model)
+    except ConfigurationError:
+        sheet = _SHEETS["none"]
     listed = _list_price(model)
 
-    def rate(name: str, factor: float) -> float:
+    def rate(name: str, otherwise: float) -> float:
         price = getattr(listed, f"{name}_mtok", None)
-        return factor * base if price is None else float(getattr(price, "base", price)) / 1e6
+        return otherwise if price is None else float(getattr(price, "base", price)) / 1e6
 
-    base = 1e-6
-    base = rate("input", 1.0)
-    hour = 2.0 if sheet.name == "anthropic" else sheet.write
-    output = rate("output", 0.0)
+    base = rate("input", 1e-6)
+    hour = base * (2.0 if sheet.name == "anthropic" else sheet.write)
     return Rates(
-        base, rate("cache_read", sheet.read), rate("cache_write", sheet.write),
-        rate("cache_write_1h", hour), output, listed is not None, sheet,
+        base, rate("cache_read", base * sheet.read), rate("cache_write", base * sheet.write),
+        rate("cache_write_1h", hour), rate("output", 0.0), listed is not None, sheet,
     )  # fmt: skip
 
 
@@ -182,7 +175,7 @@ class Dependency:
     sources: tuple[int, ...]
 
 
-def find_dependencies(record: ReadConversation) -> dict[int, tuple[Dependency, ...]]:
+def find_dependencies(record: LabConversation) -> dict[int, tuple[Dependency, ...]]:
     """Return the dependencies of every call, by the index of the entry that made it."""
     dependencies: dict[int, tuple[Dependency, ...]] = {}
     results: dict[tuple[str, str], list[int]] = {}
@@ -213,7 +206,7 @@ def _signature(name: str, arguments: str) -> tuple[str, str]:
     return name, "\n".join(sorted(argument_values(arguments)))
 
 
-def _results_of(record: ReadConversation, call: int) -> Iterator[tuple[tuple[str, str], int]]:
+def _results_of(record: LabConversation, call: int) -> Iterator[tuple[tuple[str, str], int]]:
     """Yield each call's signature with its result, up to the next assistant entry with calls."""
     waiting = {
         each.id: _signature(each.name, each.arguments)
@@ -228,7 +221,7 @@ def _results_of(record: ReadConversation, call: int) -> Iterator[tuple[tuple[str
 
 
 def shown_entries(
-    sent: Sequence[ConversationEntry], record: ReadConversation
+    sent: Sequence[ConversationEntry], record: LabConversation
 ) -> dict[int, ConversationEntry]:
     """Return the recorded entries that a view shows, by index, in the form they are sent in."""
     pairs = ((record.index_of.get(id(entry.root)), entry) for entry in sent)
@@ -236,7 +229,7 @@ def shown_entries(
 
 
 def missing_dependencies(
-    dependencies: Sequence[Dependency], sent: Sequence[ConversationEntry], record: ReadConversation
+    dependencies: Sequence[Dependency], sent: Sequence[ConversationEntry], record: LabConversation
 ) -> list[Dependency]:
     """Return the dependencies that a view does not show; one named in a note of its own is shown."""
     if not dependencies:
@@ -249,7 +242,7 @@ def missing_dependencies(
 def is_visible(
     dependency: Dependency,
     shown: Mapping[int, ConversationEntry],
-    record: ReadConversation,
+    record: LabConversation,
     notes: str = "",
 ) -> bool:
     """Return whether the entries of a view (by index), or the policy's notes, hold a dependency."""
@@ -270,25 +263,21 @@ def is_visible(
     return False
 
 
-def find_edits(record: ReadConversation) -> dict[int, tuple[tuple[str, ...], ...]]:
+def find_edits(record: LabConversation) -> dict[int, tuple[tuple[str, ...], ...]]:
     """Return the lines that each edit call replaced, by the index of the entry that made it.
 
     Only lines of some length that had been shown before count; an edit without any is left out.
     """
     edits: dict[int, tuple[tuple[str, ...], ...]] = {}
     for call in record.calls:
-        replaced = [_replaced_text(e.arguments) for e in record.entries[call].tool_calls or ()]
-        found = (
-            tuple(
-                line
-                for line in dict.fromkeys(line.strip() for line in text.split("\n"))
-                if len(line) >= _MIN_LINE
-                and any(line in earlier for earlier in reversed(record.texts[:call]))
-            )
-            for text in replaced
-        )
-        if lines := tuple(filter(None, found)):
-            edits[call] = lines
+        found = []
+        for each in record.entries[call].tool_calls or ():
+            lines = dict.fromkeys(map(str.strip, _replaced_text(each.arguments).split("\n")))
+            long = [line for line in lines if len(line) >= _MIN_LINE]
+            earlier = record.texts[:call][::-1]
+            found.append(tuple(line for line in long if any(line in text for text in earlier)))
+        if known := tuple(filter(None, found)):
+            edits[call] = known
     return edits
 
 
@@ -300,7 +289,7 @@ def _replaced_text(arguments: str) -> str:
 
 
 def count_visible_edits(
-    edits: Sequence[Sequence[str]], sent: Sequence[ConversationEntry], record: ReadConversation
+    edits: Sequence[Sequence[str]], sent: Sequence[ConversationEntry], record: LabConversation
 ) -> int:
     """Return how many edits find all their lines in a view."""
     if not edits:

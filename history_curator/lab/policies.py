@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from history_curator.curator import Curator
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConfigurationError, a_type
-from history_curator.formats import parse_object
-from history_curator.lab.conversations import ReadConversation, import_extra
+from history_curator.formats import adapters
+from history_curator.lab.conversations import LabConversation, import_extra
 from history_curator.tokens import TokenCounter
 
 View = Callable[[int], Sequence[ConversationEntry]]
@@ -44,7 +44,7 @@ class Policy(Protocol):
     def max_tokens(self) -> int | None:
         """The budget it was given; views above it are counted."""
 
-    def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
+    def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
         """Return the view function for one conversation."""
 
 
@@ -54,10 +54,9 @@ class NoCuration:
 
     max_tokens: int | None = None
 
-    def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
+    def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
         """Return the view function for one conversation."""
-        entries = list(conversation.entries)
-        return lambda upto: entries[:upto]
+        return lambda upto: conversation.entries[:upto]
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class CuratorPolicy:
     curator: Any
     max_tokens: int | None = None
 
-    def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
+    def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
         """Return the view function for one conversation."""
         # A copy shares no memory with the replay of another conversation.
         given = self.curator
@@ -78,35 +77,23 @@ class CuratorPolicy:
 
 @dataclass(frozen=True, slots=True)
 class NewestThatFit:
-    """The system message and the newest messages that fit, from a user message on.
+    """The system message and the newest messages that fit, as most people write it themselves."""
 
-    The demo uses it, since LangChain may be absent; ``trim_messages`` returns the same.
-    """
+    max_tokens: int
 
-    max_tokens: int | None
-
-    def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
+    def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
         """Return the view function for one conversation."""
-        return lambda upto: self._trim(conversation.entries[:upto], counter)
+        system = [each for each in conversation.entries[:1] if each.role is MessageRole.SYSTEM]
+        sizes = [counter.count_entry(entry) for entry in conversation.entries]
+        most = self.max_tokens - counter.priming - sum(sizes[: len(system)])
 
-    def _trim(
-        self, entries: Sequence[ConversationEntry], counter: TokenCounter
-    ) -> list[ConversationEntry]:
-        rest = list(entries)
-        while rest and rest[-1].role not in (MessageRole.USER, MessageRole.TOOL):
-            rest.pop()
-        system = rest[:1] if rest and rest[0].role is MessageRole.SYSTEM else []
-        del rest[: len(system)]
-        available = self.max_tokens or 0
-        if system:  # counted as a list of its own, so the priming is in both
-            available = max(0, available - counter.priming - counter.count_entry(system[0]))
-        available -= counter.priming
-        start = len(rest)
-        while start and (available := available - counter.count_entry(rest[start - 1])) >= 0:
-            start -= 1
-        while start < len(rest) and rest[start].role is not MessageRole.USER:
-            start += 1
-        return [*system, *rest[start:]]
+        def view(upto: int) -> list[ConversationEntry]:
+            start, available = upto, most
+            while start > len(system) and (available := available - sizes[start - 1]) >= 0:
+                start -= 1
+            return [*system, *conversation.entries[start:upto]]
+
+        return view
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,51 +101,46 @@ class PeerPolicy:
     """Another library as a policy: ``trim_messages``, ``ChatMemoryBuffer`` and others by name."""
 
     name: str
-    max_tokens: int | None
+    max_tokens: int
 
-    def start(self, conversation: ReadConversation, counter: TokenCounter) -> View:
+    def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
         """Return the view function for one conversation."""
         return _PEERS[self.name](conversation, counter, self.max_tokens)
 
 
-def _trim_messages(
-    conversation: ReadConversation, counter: TokenCounter, max_tokens: int | None
-) -> View:
+def _trim_messages(conversation: LabConversation, counter: TokenCounter, max_tokens: int) -> View:
     """LangChain's ``trim_messages``: the newest messages that fit, from a human message on."""
-    core, messages = _as_langchain(conversation)
+    messages = as_langchain(conversation)
+    trim = import_peer("langchain_core.messages", "langchain-core").trim_messages
     options = {
-        "max_tokens": max_tokens, "token_counter": _message_counter(messages, conversation, counter),
+        "max_tokens": max_tokens, "token_counter": message_counter(messages, conversation, counter),
         "strategy": "last", "start_on": "human", "end_on": ("human", "tool"),
         "include_system": True,
     }  # fmt: skip
-    return _entries_of(
-        lambda upto: core.trim_messages(messages[:upto], **options), messages, conversation
-    )
+    return entries_of(lambda upto: trim(messages[:upto], **options), messages, conversation)
 
 
-def _clear_tool_uses(
-    conversation: ReadConversation, counter: TokenCounter, max_tokens: int | None
-) -> View:
+def _clear_tool_uses(conversation: LabConversation, counter: TokenCounter, max_tokens: int) -> View:
     """LangChain's ``ClearToolUsesEdit``: past the budget, clear all but the three newest results."""
-    _, messages = _as_langchain(conversation)
-    editing = _import_peer("langchain.agents.middleware.context_editing", "langchain")
+    editing = import_peer("langchain.agents.middleware.context_editing", "langchain")
+    messages = as_langchain(conversation)
     edit = editing.ClearToolUsesEdit(trigger=max_tokens, keep=3)
-    count = _message_counter(messages, conversation, counter)
+    count = message_counter(messages, conversation, counter)
 
     def send(upto: int) -> list[Any]:
         view = messages[:upto]
         edit.apply(view, count_tokens=count)
         return view
 
-    return _entries_of(send, messages, conversation)
+    return entries_of(send, messages, conversation)
 
 
 def _chat_memory_buffer(
-    conversation: ReadConversation, counter: TokenCounter, max_tokens: int | None
+    conversation: LabConversation, counter: TokenCounter, max_tokens: int
 ) -> View:
     """LlamaIndex's ``ChatMemoryBuffer``."""
-    memory = _import_peer("llama_index.core.memory", "llama-index-core").ChatMemoryBuffer
-    messages = _as_llamaindex(conversation)
+    memory = import_peer("llama_index.core.memory", "llama-index-core").ChatMemoryBuffer
+    messages = as_messages(conversation, "llama_index", "llama-index-core")
     sizes = [counter.count(f" {message.content}") for message in messages]
     count = lru_cache(maxsize=4096)(lambda text: range(counter.count(text)))
 
@@ -166,7 +148,7 @@ def _chat_memory_buffer(
         # The buffer counts all its text again for every message it leaves out. Messages far beyond
         # the budget are left out beforehand; the newest that fit are the same.
         start, size = upto, 0
-        while start and size <= (max_tokens or 0):
+        while start and size <= max_tokens:
             start -= 1
             size += sizes[start]
         buffer = memory.from_defaults(
@@ -174,25 +156,42 @@ def _chat_memory_buffer(
         )
         return list(buffer.get())
 
-    return _entries_of(send, messages, conversation)
+    return entries_of(send, messages, conversation)
 
 
-_PEERS: dict[str, Callable[[ReadConversation, TokenCounter, int | None], View]] = {
+_PEERS: dict[str, Callable[[LabConversation, TokenCounter, int], View]] = {
     "trim_messages": _trim_messages,
     "clear-tool-uses": _clear_tool_uses,
     "ChatMemoryBuffer": _chat_memory_buffer,
 }
 
 
-def _import_peer(module: str, package: str) -> Any:
+def import_peer(module: str, package: str) -> Any:
+    """Return a module of another library, or raise `PolicyUnavailableError`."""
     try:
         return import_extra(module, package=package)
     except ImportError as error:
         raise PolicyUnavailableError(str(error)) from error
 
 
-def _entries_of(
-    send: Callable[[int], Sequence[Any]], messages: Sequence[Any], conversation: ReadConversation
+def as_messages(conversation: LabConversation, framework: str, package: str) -> list[Any]:
+    """Return each entry as a message of a framework, by the framework's root module."""
+    import_peer(framework, package)
+    plain = [replace(entry, source=None) for entry in conversation.entries]
+    messages: list[Any] = adapters()[framework].load().FORMAT.write(plain)
+    return messages
+
+
+def as_langchain(conversation: LabConversation) -> list[Any]:
+    """Return each entry as a LangChain message whose id is its index."""
+    messages = as_messages(conversation, "langchain_core", "langchain-core")
+    for index, message in enumerate(messages):
+        message.id = str(index)
+    return messages
+
+
+def entries_of(
+    send: Callable[[int], Sequence[Any]], messages: Sequence[Any], conversation: LabConversation
 ) -> View:
     """Turn a peer's messages back into entries: the recorded one, or a copy with its new text."""
     index_of = {id(message): index for index, message in enumerate(messages)}
@@ -211,62 +210,19 @@ def _entries_of(
     return lambda upto: [entry_for(message) for message in send(upto)]
 
 
-def _message_counter(
-    messages: Sequence[Any], conversation: ReadConversation, counter: TokenCounter
+def message_counter(
+    messages: Sequence[Any], conversation: LabConversation, counter: TokenCounter
 ) -> Callable[[Iterable[Any]], int]:
     """Return an exact counter of message lists, priming included."""
-    sizes = {
-        id(message): counter.count_entry(entry)
-        for message, entry in zip(messages, conversation.entries, strict=True)
-    }
+    entries = zip(messages, conversation.entries, strict=True)
+    sizes = {id(message): counter.count_entry(entry) for message, entry in entries}
 
     def count(batch: Iterable[Any]) -> int:
-        known = ((sizes.get(id(message)), message) for message in batch)
         return counter.priming + sum(
-            3 + counter.count(str(message.content)) if size is None else size
-            for size, message in known
+            sizes.get(id(message)) or 3 + counter.count(str(message.content)) for message in batch
         )
 
     return count
-
-
-def _as_langchain(conversation: ReadConversation) -> tuple[Any, list[Any]]:
-    """Return LangChain's messages module, and each entry as a message whose id is its index."""
-    core = _import_peer("langchain_core.messages", "langchain-core")
-    messages: list[Any] = []
-    for index, entry in enumerate(conversation.entries):
-        given: dict[str, Any] = {"content": entry.content or "", "id": str(index)}
-        if entry.role is MessageRole.TOOL:
-            given |= {"tool_call_id": entry.tool_call_id or "", "name": entry.tool_name}
-        elif entry.role is MessageRole.ASSISTANT:
-            given["tool_calls"] = [
-                {"id": call.id, "name": call.name, "args": parse_object(call.arguments) or {}}
-                for call in entry.tool_calls or ()
-            ]
-        kinds = {MessageRole.SYSTEM: core.SystemMessage, MessageRole.TOOL: core.ToolMessage,
-                 MessageRole.ASSISTANT: core.AIMessage}  # fmt: skip
-        messages.append(kinds.get(entry.role, core.HumanMessage)(**given))
-    return core, messages
-
-
-def _as_llamaindex(conversation: ReadConversation) -> list[Any]:
-    """Return each entry as a LlamaIndex message."""
-    llms = _import_peer("llama_index.core.base.llms.types", "llama-index-core")
-    messages = []
-    for entry in conversation.entries:
-        extra: dict[str, Any] = {}
-        if entry.role is MessageRole.TOOL:
-            extra = {"tool_call_id": entry.tool_call_id or "", "name": entry.tool_name}
-        blocks: list[Any] = [llms.TextBlock(text=entry.content or "")]
-        for call in entry.tool_calls or ():
-            kwargs = parse_object(call.arguments) or {}
-            blocks.append(
-                llms.ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=kwargs)
-            )
-        messages.append(
-            llms.ChatMessage(role=entry.role.value, blocks=blocks, additional_kwargs=extra)
-        )
-    return messages
 
 
 def peer_names() -> tuple[str, ...]:
@@ -302,10 +258,8 @@ def as_policies(
             chosen[name] = named_policy(given, max_tokens)
         elif hasattr(given, "start"):
             chosen[name] = given
-        elif isinstance(given, Curator):
-            chosen[name] = CuratorPolicy(given, given.max_tokens)
-        elif callable(given):
-            chosen[name] = CuratorPolicy(given, max_tokens)
+        elif isinstance(given, Curator) or callable(given):
+            chosen[name] = CuratorPolicy(given, getattr(given, "max_tokens", max_tokens))
         else:
             raise ConfigurationError(
                 f"policy {name!r} is {a_type(given)}. Fix: pass a Curator, an object "

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from history_curator.errors import ConversionError
-from history_curator.lab.conversations import read_file
+from history_curator.lab.files import read_file
 from tests.support.messages import assistant, call, result, system, user
 
 TALK = [system(), user("weather?"), call("c1", name="weather", city="Oslo"), result("c1", "rain"),
@@ -106,7 +106,6 @@ class TestErrors:
             ("", "empty"),
             ("3", "int"),
             ('{"a": 1}', '"messages" list'),
-            ('{"type": "user", "sessionId": "s", "message": {}}', "history-curator doctor"),
             ('{"role": "user"}\n{oops', "line 2"),
             ("[1, 2]", "no conversation"),
         ],

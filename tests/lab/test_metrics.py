@@ -9,7 +9,6 @@ import pytest
 from history_curator import ConversationEntry, Curator, MessageRole, SlidingWindowManager
 from history_curator.errors import ConfigurationError
 from history_curator.lab import LabConversation, PriceSheet, get_prices, price_sheets, replay
-from history_curator.lab.conversations import ReadConversation
 from history_curator.lab.metrics import (
     Dependency,
     cached_tokens,
@@ -23,8 +22,8 @@ from tests.support.messages import assistant, call, result, user
 OLD = "rates = [lookup(item) for item in cart]"
 
 
-def read(*messages: dict[str, Any]) -> ReadConversation:
-    return LabConversation("c", messages).read()
+def read(*messages: dict[str, Any]) -> LabConversation:
+    return LabConversation("c", list(messages))
 
 
 def dependencies(*messages: dict[str, Any]) -> list[Dependency]:
@@ -130,14 +129,14 @@ class TestVisibility:
                     call("b", name="wait"), result("b", "ok"),
                     call("c", name="open", id="order-55871")]  # fmt: skip
         found = run(messages, listed=Notes("seen: order-55871"), unlisted=Notes("nothing"))
-        assert found["listed"].lost_identifiers == 0
-        assert found["unlisted"].lost_identifiers == 1
+        assert found["listed"].lost == 0
+        assert found["unlisted"].lost == 1
 
 
 def test_labels_of_real_data_are_found_again() -> None:
     labelled = found = 0
     for row in load("tau_bench")[:60]:
-        record = LabConversation(row["id"], row["messages"]).read()
+        record = LabConversation(row["id"], row["messages"])
         ours = {(each.call, each.value) for some in find_dependencies(record).values()
                 for each in some if each.kind == "identifier"}  # fmt: skip
         for label in row["dependencies"]:
@@ -170,8 +169,8 @@ class TestEdits:
     def test_the_column_is_there_when_a_call_edits(self) -> None:
         without = run([user("hi"), assistant("hello")], all="no curation")
         assert without["all"].edits_share is None
-        assert "edits" not in without.columns()
-        assert "edits" in run(edit_session(1), all="no curation").columns()
+        assert "edits" not in without.table().heads
+        assert "edits" in run(edit_session(1), all="no curation").table().heads
 
 
 class TestPrices:
