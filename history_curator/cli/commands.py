@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from io import TextIOWrapper
 from pathlib import Path
@@ -31,19 +30,16 @@ from history_curator.curator import Curator
 from history_curator.doctor import BUDGETS, PEERS, diagnose
 from history_curator.entries import check_folder
 from history_curator.errors import HistoryCuratorError
-from history_curator.formats import find_format
 from history_curator.lab import (
     LabConversation,
     SessionPage,
     load_conversations,
-    peer_names,
+    policy_names,
     replay,
 )
 from history_curator.lab.conversations import name_in_errors
 from history_curator.lab.files import read_source, write_text
 from history_curator.lab.results import Table, count_of
-from history_curator.lab.run_replay import progress_bar
-from history_curator.report import CurationReport
 from history_curator.rules import check_conversation
 from history_curator.tokens import count_tokens, get_counter
 
@@ -60,7 +56,7 @@ Counter = Annotated[str | None, typer.Option(
     "--counter", help="The tokenizer that counts: an encoding or a model name.", show_default="o200k_base, or --config")]
 Pricing = Annotated[str, typer.Option(help="The prices: a sheet or a model name.")]
 Policies = Annotated[list[str] | None, typer.Option(
-    "--policy", help=f"One of {', '.join(peer_names())}, or NAME=config.yaml; may be repeated.")]
+    "--policy", help=f"One of {', '.join(policy_names())}, or NAME=config.yaml; may be repeated.")]
 Config = Annotated[Path | None, typer.Option(
     "--config", "-c", help="A YAML or TOML file with all options of a curator.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.")]
@@ -104,30 +100,22 @@ def _build_curator(
     max_tokens: int | None, provider: str | None, counter: str | None, config: Path | None
 ) -> Curator:
     """Return the curator; a provider or counter that was asked for wins over the file's."""
-    asked = (("provider", provider), ("counter", counter))
-    options: dict[str, Any] = {name: value for name, value in asked if value is not None}
-    if config is None:
-        return Curator(max_tokens=max_tokens, **options)
-    return Curator.from_config(config, **options)
+    asked = {"provider": provider, "counter": counter}
+    options: dict[str, Any] = {name: value for name, value in asked.items() if value}
+    if config is not None:
+        return Curator.from_config(config, **options)
+    return Curator(max_tokens=max_tokens, **options)
 
 
-def _build_policies(
-    names: Sequence[str], max_tokens: int, provider: str | None, counter: str | None
-) -> dict[str, Any]:
+def _build_policies(names: Sequence[str], max_tokens: int, **options: Any) -> dict[str, Any]:
     """Return policies by name; ``NAME=config.yaml`` is a curator of one's own."""
     policies: dict[str, Any] = {}
-    for name in names:
-        label, _, path = name.partition("=")
+    for label, _, path in (name.partition("=") for name in names):
         if path and not label:
-            raise typer.BadParameter(f"{name!r} has no name. Write NAME={path}.")
-        own = _build_curator(max_tokens, provider, counter, Path(path)) if path else label
+            raise typer.BadParameter(f"'={path}' has no name. Write NAME={path}.")
+        own = _build_curator(max_tokens, config=Path(path), **options) if path else label
         policies[label] = own
     return policies
-
-
-def _name_errors(talk: LabConversation, among: Sequence[Any]) -> AbstractContextManager[None]:
-    """Name the conversation in errors when there are several."""
-    return name_in_errors(talk.id) if len(among) > 1 else nullcontext()
 
 
 def _read_one(file: str, which: int | None) -> LabConversation:
@@ -165,7 +153,7 @@ def curate(
     curator = _build_curator(max_tokens, provider, counter, config)
     views = []
     for each in source.conversations:
-        with _name_errors(each, source.conversations):
+        with name_in_errors(each.id if len(source.conversations) > 1 else ""):
             curation = curator.curate(each.messages, tools=each.tools, max_tokens=max_tokens)
         views.append(curation.messages)
         first_line = curation.report.explain().partition("\n")[0]
@@ -218,7 +206,7 @@ def _load(files: Sequence[str]) -> tuple[list[LabConversation], list[str]]:
     return conversations, problems
 
 
-@app.command(epilog="Example: history-curator explain talk.json -n 16000")
+@app.command(epilog="Example: history-curator explain talk.json -n 16000 --html page.html")
 @friendly
 def explain(
     file: File,
@@ -228,37 +216,19 @@ def explain(
     counter: Counter = None,
     config: Config = None,
     which: Which = None,
+    html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the decision for each message of a conversation, with the reason."""
-    talk = _read_one(file, which)
-    found = _curate_one(talk, max_tokens, provider, counter, config)
+    _check_folders(html)
+    talk, curator = _read_one(file, which), _build_curator(max_tokens, provider, counter, config)
+    found = curator.curate(talk.messages, tools=talk.tools, max_tokens=max_tokens).report
     if as_json:
         sys.stdout.write(found.to_json(indent=2) + "\n")
-    else:
+    elif html is None:
         print_decisions(found, talk)
-
-
-def _curate_one(talk: LabConversation, max_tokens: int | None, *options: Any) -> CurationReport:
-    curator = _build_curator(max_tokens, *options)
-    return curator.curate(talk.messages, tools=talk.tools, max_tokens=max_tokens).report
-
-
-@app.command(epilog="Example: history-curator report talk.json -n 16000 -o page.html")
-@friendly
-def report(
-    file: File,
-    *,
-    output: Output = Path("curation.html"),
-    max_tokens: Budget = None,
-    provider: Provider = None,
-    counter: Counter = None,
-    config: Config = None,
-    which: Which = None,
-) -> None:
-    """Write one self-contained page that shows the conversation as a timeline."""
-    found = _curate_one(_read_one(file, which), max_tokens, provider, counter, config)
-    say_written(found.to_html(output or Path("curation.html")))
+    else:
+        say_written(found.to_html(html))
 
 
 @app.command(epilog="Example: history-curator session talk.json -n 16000 --policy trim_messages")
@@ -272,16 +242,15 @@ def session(
     provider: Provider = None,
     counter: Counter = None,
     config: Config = None,
-    pricing: Pricing = "anthropic",
     which: Which = None,
 ) -> None:
     """Write one page with every call of a conversation: a slider, compactions, cached tokens, cost."""
     _check_folders(output)
-    stored = _read_one(file, which)
-    policies: dict[str, Any] = {"curator": _build_curator(max_tokens, provider, counter, config)}
-    policies |= _build_policies(policy or (), max_tokens, provider, counter)
+    talk, options = _read_one(file, which), {"provider": provider, "counter": counter}
+    policies: dict[str, Any] = {"curator": _build_curator(max_tokens, config=config, **options)}
+    policies |= _build_policies(policy or (), max_tokens, **options)
     page = SessionPage(
-        stored.messages, policies, max_tokens=max_tokens, tools=stored.tools, pricing=pricing,
+        talk.messages, policies, max_tokens=max_tokens, tools=talk.tools,
         provider=provider or "core", counter=counter or "o200k_base",
     )  # fmt: skip
     say_written(page.to_html(output or Path("session.html")))
@@ -321,20 +290,18 @@ def compare(
     html: Html = None,
     output: Output = None,
 ) -> None:
-    """Replay recorded conversations under several policies and compare them.
-
-    --output writes .json, .md or .parquet.
-    """
+    """Replay recorded conversations under several policies and compare them; --output is JSON."""
     _check_folders(output, html)
     results = replay(
         _load(files)[0],
-        _build_policies(policy or peer_names(), max_tokens, provider, counter), pricing=pricing,
+        _build_policies(
+            policy or policy_names(), max_tokens, provider=provider, counter=counter
+        ), pricing=pricing,
         provider=provider or "core", max_tokens=max_tokens, counter=counter or "o200k_base",
     )  # fmt: skip
     print_results(results)
     if output is not None:
-        writers: dict[str, Any] = {".parquet": results.to_parquet, ".md": results.to_markdown}
-        writers.get(output.suffix, results.to_json)(output)
+        results.to_json(output)
     if html is not None:
         results.to_html(html)
     say_written(output, html)
@@ -351,61 +318,31 @@ def demo(output: Output = None, max_tokens: ReplayBudget = 12_000) -> None:
 @app.command(epilog="Example: history-curator prune sqlite:///chat.db --apply")
 @friendly
 def prune(
-    store: Annotated[str, typer.Argument(help="A URL such as sqlite:///chat.db, or a file.")],
+    store: Annotated[str, typer.Argument(help="The URL of a database: sqlite:///chat.db.")],
     *,
     config: Config = None,
-    output: Output = None,
-    table: Annotated[str | None, typer.Option(help="Of a database: the table.")] = None,
-    session: Annotated[str | None, typer.Option(help="Of a database: one conversation.")] = None,
-    apply: Annotated[bool, typer.Option("--apply", help="Write it.")] = False,
+    table: Annotated[str | None, typer.Option(help="Only this table.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Remove it; else say what would go.")
+    ] = False,
     as_json: AsJson = False,
-    in_place: Annotated[bool, typer.Option("--in-place", help="Overwrite the file.")] = False,
 ) -> None:
-    """Say what the retention rules would remove from a store; with --apply, remove it.
+    """Remove tool details of older turns from a SQL store, by retention rules.
 
-    Tool details of older turns go. Without --apply it is a dry run. With it, a database is
-    cleaned where it is. The rest of a pruned file goes to standard output or --output; the file
-    itself is overwritten only with --in-place.
+    Without --apply it says what would be removed. The rules are those of --config, or else the
+    last two turns stay whole and tool results of older ones are trimmed to name and status.
     """
     from history_curator.record.prune import prune_store
 
-    is_database = "://" in store
-    if in_place and not is_database and (output is not None or store == "-"):
-        raise typer.BadParameter("--in-place needs a file, and no --output beside it.")
-    if config is None:
-        rules = RetentionConfig(persist_tool_invocations="trimmed")
-        console(stderr=True).print(
-            f"No --config: the last {rules.preserve_turns} turns stay whole, tool results of older "
-            "ones are trimmed to name and status."
-        )
-    else:
+    rules = RetentionConfig(persist_tool_invocations="trimmed")
+    if config is not None:
         rules = RetentionConfig.from_file(config)
-    if is_database:
-        found = prune_store(store, table=table, session_id=session, config=rules, apply=apply)
-        lines = [json.dumps(asdict(one)) if as_json else str(one) for one in found]
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
-    else:
-        _prune_file(store, rules, Path(store) if in_place else output, apply=apply)
+    found = prune_store(store, table=table, session_id=session, config=rules, apply=apply)
+    lines = [json.dumps(asdict(one)) if as_json else str(one) for one in found]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
     if not apply:
-        console(stderr=True).print("Dry run: nothing was written. Add --apply to do it.")
-
-
-def _prune_file(path: str, rules: RetentionConfig, output: Path | None, *, apply: bool) -> None:
-    from history_curator.record.retention import apply_retention
-
-    source, counter = read_source(path), get_counter(None)
-    rows, pruned = [], []
-    for each in source.conversations:
-        with _name_errors(each, source.conversations):
-            left = apply_retention(each.entries, rules)
-            pruned.append(find_format(each.messages).write(left))
-        before, after = (sum(map(counter.count_entry, some)) for some in (each.entries, left))
-        messages = f"{len(each.messages):,} → {len(pruned[-1]):,}"
-        rows.append((each.id, messages, f"{before:,} → {after:,}"))
-    heads = ("conversation", "messages", "tokens")
-    console(stderr=True).print(Table("", heads, rows).to_rich())
-    if apply:
-        write_text(source.dumps(pruned), output)
+        warn(["Dry run: nothing was written. Add --apply to do it."])
 
 
 @app.command(epilog="Example: history-curator doctor ~/.claude/projects --html cost.html")
@@ -426,7 +363,7 @@ def doctor(
         paths,
         budgets=(budget or BUDGETS) if what_if else (),
         peers=peer if peer is not None else PEERS,
-        progress=progress_bar,
+        progress=True,
     )
     if html is not None:
         found.to_html(html)

@@ -4,36 +4,22 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from rich.markup import escape
 from rich.table import Table as RichTable
-from rich.text import Text
 
 from history_curator.cli.terminal import console
 from history_curator.curator import Curator
-from history_curator.lab import NewestThatFit, PolicyResult, SessionPage, sample_conversation
+from history_curator.lab import PolicyResult, SessionPage, sample_conversation
 from history_curator.lab.results import Table, count_of, percent, short_number
 from history_curator.report import CurationReport
-
-_NEWEST = "the newest that fit"
-_GONE = {
-    "dropped": "left at the cutoff; the record keeps them",
-    "truncated": "shortened to head and tail, with a mark",
-    "cleared": "cleared to a placeholder",
-    "merged": "joined with a neighbour",
-    "summarised": "replaced by a summary",
-}
 
 
 def run_demo(max_tokens: int, output: Path | None = None) -> None:
     """Curate the sample conversation call by call, show its cost, and write its page."""
     screen, messages = console(), sample_conversation()
     report = Curator(max_tokens=max_tokens).curate(messages).report
-    policies: dict[str, Any] = {
-        "curator": Curator(max_tokens=max_tokens), _NEWEST: NewestThatFit(max_tokens)
-    }  # fmt: skip
-    page = SessionPage(messages, policies)
+    page = SessionPage(messages, ["curator", "newest that fit"], max_tokens=max_tokens)
     screen.rule("An agent looks for a slow checkout", align="left")
     screen.print(_describe_last_request(report))
     screen.print(_compare(page.totals, len(page.data["calls"])))
@@ -47,28 +33,16 @@ def run_demo(max_tokens: int, output: Path | None = None) -> None:
     screen.print(escape(str(page.to_html(output).resolve())), style="bold", soft_wrap=True)
 
 
-def _describe_last_request(report: CurationReport) -> RichTable:
-    table = RichTable(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column()
-    messages = count_of(report.original_count, "message")
-    table.add_row("went in", f"{messages}, {report.tokens_before:,} tokens")
-    sent = count_of(report.curated_count, "message")
-    table.add_row("is sent", f"{sent}, {report.tokens:,} of {report.max_tokens:,} tokens")
-    lines = []
-    for action, where in _GONE.items():
-        found = [each for each in report.decisions if each.action == action]
-        if found:
-            gone = sum(each.tokens_before - each.tokens_after for each in found)
-            lines.append(f"{count_of(len(found), 'message')} {where}: {gone:,} tokens less")
-    lines += [
-        f"in their place a note, {each.tokens_after:,} tokens: {each.reason}"
-        for each in report.decisions
-        if each.action == "inserted"
-    ]
-    for number, line in enumerate(lines or ["nothing"]):
-        table.add_row("" if number else "left out", Text(line))
-    return table
+def _describe_last_request(report: CurationReport) -> str:
+    gone = sum(each.action == "dropped" for each in report.decisions)
+    notes = [each for each in report.decisions if each.action == "inserted"]
+    in_their_place = f"; in their place a note of {notes[0].tokens_after:,} tokens" if notes else ""
+    return (
+        f"went in   {count_of(report.original_count, 'message')}, {report.tokens_before:,} tokens\n"
+        f"is sent   {count_of(report.curated_count, 'message')}, {report.tokens:,} of "
+        f"{report.max_tokens:,} tokens\n"
+        f"left out  {count_of(gone, 'message')}, which your record keeps{in_their_place}"
+    )
 
 
 def _compare(totals: dict[str, PolicyResult], calls: int) -> RichTable:

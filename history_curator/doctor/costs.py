@@ -13,27 +13,18 @@ from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConversionError
 from history_curator.lab import LabConversation, Policy, replay
 from history_curator.lab.conversations import LoggedCall
-from history_curator.lab.metrics import Dependency, cached_tokens, find_dependencies, rates_of
+from history_curator.lab.metrics import (
+    Dependency,
+    cached_tokens,
+    find_dependencies,
+    find_list_prices,
+)
 from history_curator.lab.policies import View, named_policy
 from history_curator.lab.results import PolicyResult
 from history_curator.tokens import TokenCounter
 
 _MIN_RATIO, _MAX_RATIO = 0.7, 2.5
 """The provider's tokens over ours lie within these, whatever a log says."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Messages that left the context at ``call``, and what later calls still ``needed`` of them.
-
-    These are identifiers that the summary does not name, and calls that were made again.
-    """
-
-    session: str
-    call: int
-    messages: int
-    tokens: int
-    needed: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -53,7 +44,6 @@ class Contents:
     idle_tools: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     ratio: float = 1.0
     hidden: int = 0
-    losses: list[Loss] = field(default_factory=list)
     problem: str = ""
 
 
@@ -99,36 +89,19 @@ def measure_contents(session: LabConversation, counter: TokenCounter) -> Content
     else:  # we count more than the provider does
         for tokens in (found.kinds, found.tools, found.idle_tools):
             tokens.update({key: n * total / (total - rest) for key, n in tokens.items()})
-    for previous, window in pairwise(windows):
-        messages = entry_at.index(window.start) - entry_at.index(previous.start)
-        tokens = round((upto[window.start] - upto[previous.start]) * found.ratio)
-        needed = tuple(_needed_after(window, dependencies))
-        found.losses.append(Loss(session.id, window.calls[0], messages, tokens, needed))
     return found
 
 
 def _find_windows(
     session: LabConversation, entry_at: Sequence[int], counter: TokenCounter
 ) -> Iterator[_Window]:
-    starts = [(0, ""), *((each.position, each.text) for each in session.summaries)]
+    starts = [(0, ""), *session.summaries]
     ends = [*(position for position, _ in starts[1:]), len(session.messages) + 1]
     for (start, text), end in zip(starts, ends, strict=True):
         calls = [n for n, call in enumerate(session.requests) if start <= call.position < end]
         if calls:
             answers = [entry_at[session.requests[number].position] for number in calls]
             yield _Window(entry_at[start], calls, answers, text, counter.count(text))
-
-
-def _needed_after(
-    window: _Window, dependencies: Mapping[int, Sequence[Dependency]]
-) -> dict[str, None]:
-    return {
-        f"the same {each.value} call" if each.kind == "repeat" else each.value: None
-        for answer in window.answers
-        for each in dependencies.get(answer, ())
-        if each.sources[-1] < window.start
-        and (each.kind == "repeat" or each.value not in window.summary)
-    }
 
 
 def _find_ratio(session: LabConversation, counted: Sequence[int], found: Contents) -> None:
@@ -190,17 +163,17 @@ _NOTICED = 0.02
 
 def cost_of(calls: Sequence[LoggedCall]) -> dict[str, Any]:
     """Return the cost of calls, kind by kind, with their ``total`` and ``unit``."""
-    is_money = all(rates_of(call.model).has_list_price for call in calls)
+    is_money = all(find_list_prices(call.model)[1] for call in calls)
     total = dict.fromkeys(("input", "cache_read", "cache_write", "output"), 0.0)
     for call in calls:
-        usage, rates = call.usage, rates_of(call.model)
-        scale = 1.0 if is_money else 1e-6 / rates.input
+        usage, sheet = call.usage, find_list_prices(call.model)[0]
+        price = sheet.input_per_million / 1e6 if is_money else 1e-6
         long = usage.cache_write_1h
-        written = (usage.cache_write - long) * rates.cache_write + long * rates.cache_write_1h
-        total["input"] += usage.uncached * rates.input * scale
-        total["cache_read"] += usage.cache_read * rates.cache_read * scale
-        total["cache_write"] += written * scale
-        total["output"] += usage.output * rates.output * is_money
+        written = (usage.cache_write - long) * sheet.write + long * sheet.write_1h
+        total["input"] += usage.uncached * price
+        total["cache_read"] += usage.cache_read * sheet.read * price
+        total["cache_write"] += written * price
+        total["output"] += usage.output * sheet.output * price * is_money
     unit = "USD" if is_money else "million tokens at the plain input price, without answers"
     return {**total, "total": sum(total.values()), "unit": unit}
 
@@ -243,24 +216,25 @@ def simulate_cache(session: LabConversation) -> tuple[int, list[Bust]]:
         if usage.cache_write_1h:
             lifetime = _HOUR
         elif usage.cache_write or not lifetime:
-            lifetime = rates_of(call.model).sheet.ttl or float("inf")
+            lifetime = find_list_prices(call.model)[0].ttl or float("inf")
     return read, busts
 
 
 def _find_bust(session: LabConversation, number: int, *, is_cold: bool, front: int) -> Bust | None:
     before, call = session.requests[number - 1], session.requests[number]
-    usage, rates = call.usage, rates_of(call.model)
-    minimum = rates.sheet.minimum
+    usage, (sheet, _) = call.usage, find_list_prices(call.model)
+    price = sheet.input_per_million / 1e6
     if not (before.held or call.held):
-        if not usage.input or usage.input >= minimum:
+        if not usage.input or usage.input >= sheet.minimum:
             return None
-        cost = usage.input * (rates.input - rates.cache_read)
+        cost = usage.input * (1 - sheet.read) * price
         return Bust(session.id, number, "too small", usage.input, cost)
     lost = min(before.held, usage.input) - usage.cache_read
-    if lost <= max(_NOTICED * before.held, minimum):
+    if lost <= max(_NOTICED * before.held, sheet.minimum):
         return None
-    summarised = any(before.position < s.position <= call.position for s in session.summaries)
-    is_same_request = call.model == before.model and not call.rewrote
+    summarised = any(
+        before.position < position <= call.position for position, _ in session.summaries
+    )
     reason: Reason = "prefix changed"
     if call.frame != before.frame:
         reason = "tools changed"
@@ -268,10 +242,10 @@ def _find_bust(session: LabConversation, number: int, *, is_cold: bool, front: i
         reason = "compaction"
     elif is_cold:
         reason = "idle"
-    elif is_same_request and usage.cache_read < (1 - _NOTICED) * front:
+    elif call.model == before.model and not call.frame and usage.cache_read < 0.98 * front:
         reason = "tools changed"
-    write = rates.cache_write_1h if usage.cache_write_1h else rates.cache_write
-    return Bust(session.id, number, reason, lost, lost * (write - rates.cache_read))
+    write = sheet.write_1h if usage.cache_write_1h else sheet.write
+    return Bust(session.id, number, reason, lost, lost * (write - sheet.read) * price)
 
 
 AS_IT_WAS = "as it was"
@@ -297,10 +271,10 @@ class _AsItWas:
 
     def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
         starts: list[tuple[int, list[ConversationEntry]]] = [(0, [])]
-        for summary in conversation.summaries:
-            first = sum(home < summary.position for home in conversation.homes)
-            note = ConversationEntry(MessageRole.USER, summary.text, origin="summary")
-            starts.append((first, [note] if summary.text else []))
+        for position, text in conversation.summaries:
+            first = sum(home < position for home in conversation.homes)
+            note = ConversationEntry(MessageRole.USER, text, origin="summary")
+            starts.append((first, [note] if text else []))
 
         def view(upto: int) -> list[ConversationEntry]:
             first, notes = [each for each in starts if each[0] <= upto][-1]
@@ -357,15 +331,15 @@ def _replayed_costs(
     """Return the cost of each session's replay, at the prices of the models that answered."""
     costs = []
     for (session, ratio), tally in zip(pairs, tallies, strict=True):
-        rates = [rates_of(call.model) for call in session.requests]
-        name = rates[0].sheet.name
+        sheets = [find_list_prices(call.model)[0] for call in session.requests]
+        prices = [sheet.input_per_million / 1e6 for sheet in sheets]
         long = sum(call.usage.cache_write_1h for call in session.requests)
-        if 2 * long > sum(call.usage.cache_write for call in session.requests):
-            name = f"{name}-1h" if f"{name}-1h" in tally.costs else name
-        price = 1e6 * sum(rate.input for rate in rates) / len(rates)
-        answers = sum(
-            call.usage.output * rate.output
-            for call, rate in zip(session.requests, rates, strict=True)
+        written = sum(call.usage.cache_write for call in session.requests)
+        name = f"{sheets[0].name}-1h" if 2 * long > written else sheets[0].name
+        cost = tally.costs.get(name, tally.costs.get(sheets[0].name, 0.0))
+        answers = (
+            call.usage.output * sheet.output * price
+            for call, sheet, price in zip(session.requests, sheets, prices, strict=True)
         )
-        costs.append(tally.costs.get(name, 0.0) * ratio * price + answers)
+        costs.append(1e6 * cost * ratio * sum(prices) / len(prices) + sum(answers))
     return costs

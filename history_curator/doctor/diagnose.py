@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from history_curator.doctor.costs import (
     Bust,
-    Loss,
     WhatIf,
     cost_of,
     measure_contents,
@@ -24,12 +22,18 @@ from history_curator.errors import ConversionError
 from history_curator.lab import LabConversation
 from history_curator.lab.files import collect_errors, find_files, read_rows
 from history_curator.lab.logs import find_log_reader, read_requests
-from history_curator.lab.results import Table, count_of, percent, render_page, write_if_named
+from history_curator.lab.results import (
+    Table,
+    count_of,
+    percent,
+    render_page,
+    show_progress,
+    write_if_named,
+)
 from history_curator.tokens import get_counter
 
 BUDGETS = (32_000, 64_000, 128_000)
 PEERS = ("trim_messages", "clear-tool-uses")
-Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 _USAGE_NAMES = {
     "cache_read": "read from the cache",
@@ -60,7 +64,6 @@ class Diagnosis:
             has a list price, otherwise millions of tokens at the plain input price.
         simulated_read: tokens that should have been read from the cache.
         busts: the calls that lost the cache, dearest first.
-        losses: messages that left the context where a host summarised.
         policies: the cost and the losses of other policies.
         problems: everything that could not be read, and why.
     """
@@ -74,7 +77,6 @@ class Diagnosis:
     busts: Sequence[Bust] = field(repr=False)
     kinds: dict[str, int]
     tools: Sequence[ToolShare]
-    losses: Sequence[Loss] = field(repr=False)
     policies: Sequence[WhatIf]
     models: dict[str, int]
     problems: Sequence[str] = ()
@@ -137,12 +139,6 @@ class Diagnosis:
                 f"{count_of(len(self.busts), 'call')} lost the cache, which took {share} of "
                 f"the cost; most of it: {reason} ({count_of(calls, 'call')})."
             )
-        if self.losses:
-            needed = sum(len(each.needed) for each in self.losses)
-            found.append(
-                f"The host summarised {count_of(len(self.losses), 'time')}; later calls needed "
-                f"{count_of(needed, 'thing')} that had left."
-            )
         return [*found, self._advise()] if len(self.policies) > 1 else found
 
     def _advise(self) -> str:
@@ -174,8 +170,6 @@ class Diagnosis:
     def tables(self, most: int = 10) -> list[Table]:
         """Return the tables that have rows, the long ones with their first ``most`` rows."""
         total, sent = self.cost["total"] or 1.0, sum(self.kinds.values()) or 1
-        few = most // 2
-        needy = sorted(self.losses, key=lambda each: -len(each.needed))[:few]
         tables: list[tuple[str, str, list[tuple[str, ...]]]] = [
             ("What was spent", ",tokens,cost,of all", [
                 (name, f"{self.usage[key]:,}", money(self.cost[key]),
@@ -192,11 +186,7 @@ class Diagnosis:
             ("The dearest of these calls", "session,call,tokens,cost,why", [
                 (bust.session[:14], str(bust.call), f"{bust.tokens:,}", money(bust.cost),
                  bust.reason)
-                for bust in self.busts[:few]]),
-            ("What left where the host summarised", "session,call,messages,tokens,needed later", [
-                (loss.session[:14], str(loss.call), f"{loss.messages:,}", f"{loss.tokens:,}",
-                 f"{len(loss.needed)}: {', '.join(name[-40:] for name in loss.needed[:4])}")
-                for loss in needy]),
+                for bust in self.busts[: most // 2]]),
             ("What if: missed is the share of what calls used that was not in their view",
              "policy,budget,cost,of as it was,missed,lost,", [
                 (each.policy, f"{each.budget:,}" if each.budget else "–", money(each.cost),
@@ -217,7 +207,7 @@ def diagnose(
     budgets: Sequence[int] = BUDGETS,
     peers: Sequence[str] = PEERS,
     counter: Any = "o200k_base",
-    progress: Progress | None = None,
+    progress: bool = False,
     executor: Any = None,
 ) -> Diagnosis:
     """Read logs and report costs, their causes and lost caches; no data leaves the machine.
@@ -228,25 +218,20 @@ def diagnose(
         budgets: for the default policy in ``what_if``; none leaves it out.
         peers: other policies in ``what_if``, by the names `history_curator.lab.peer_names` lists.
         counter: counts the messages of the logs; the provider's own numbers come from the logs.
-        progress: called with a title and a total, returns a context that hands out
-            ``advance(n)``.
+        progress: show a bar, where rich is installed.
         executor: where ``what_if`` runs, as in `history_curator.lab.replay`.
 
     Raises:
         ConversionError: when no log holds usage.
     """
-    bar: Progress = progress or (lambda _title, _total: nullcontext(lambda _done: None))
-    sessions, problems = read_logs(paths, bar)
+    sessions, problems = read_logs(paths, progress=progress)
     counting = get_counter(counter)
-    with bar("counting", len(sessions)) as advance:
-        contents = []
-        for session in sessions:
-            contents.append(measure_contents(session, counting))
-            advance(1)
+    shown = show_progress(sessions, "counting", len(sessions), visible=progress)
+    contents = [measure_contents(session, counting) for session in shown]
     problems += [f"{each.problem} Its messages are left out." for each in contents if each.problem]
     policies = what_if(
         sessions, contents, budgets=budgets, peers=peers, counter=counter,
-        progress=progress is not None, executor=executor,
+        progress=progress, executor=executor,
     ) if budgets else []  # fmt: skip
     simulated = list(map(simulate_cache, sessions))
     calls = [call for session in sessions for call in session.requests]
@@ -270,7 +255,6 @@ def diagnose(
         busts=sorted((bust for _, found in simulated for bust in found), key=lambda b: -b.cost),
         kinds=kinds,
         tools=[ToolShare(name, n, n / sent, unused.get(name, 0)) for name, n in tools.items()],
-        losses=[loss for each in contents for loss in each.losses],
         policies=policies,
         models=_add_up([{call.model or "unknown": 1} for call in calls]),
         problems=tuple(problems),
@@ -278,7 +262,7 @@ def diagnose(
 
 
 def read_logs(
-    paths: Iterable[str | Path], bar: Progress
+    paths: Iterable[str | Path], *, progress: bool = False
 ) -> tuple[list[LabConversation], list[str]]:
     """Return the sessions with requests, oldest file first, and a line for everything unreadable.
 
@@ -289,12 +273,10 @@ def read_logs(
     """
     files, problems = find_files(paths), list[str]()
     loaded: list[tuple[str, str, list[Any]]] = []
-    with bar("reading", len(files)) as advance:
-        for file in files:
-            with collect_errors(problems, file):
-                rows = read_rows(file, problems)
-                loaded.append((_first_time(rows), file, rows))
-            advance(1)
+    for file in show_progress(files, "reading", len(files), visible=progress):
+        with collect_errors(problems, file):
+            rows = read_rows(file, problems)[0]
+            loaded.append((_first_time(rows), file, rows))
     sessions: list[LabConversation] = []
     counted: set[str] = set()
     for _, file, rows in sorted(loaded, key=lambda each: each[:2]):

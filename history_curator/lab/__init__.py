@@ -10,12 +10,10 @@ from history_curator.lab.files import load_conversations
 from history_curator.lab.metrics import PriceSheet, get_prices, price_sheets
 from history_curator.lab.policies import (
     CuratorPolicy,
-    NewestThatFit,
-    NoCuration,
-    PeerPolicy,
+    NamedPolicy,
     Policy,
     PolicyUnavailableError,
-    peer_names,
+    policy_names,
 )
 from history_curator.lab.results import PolicyResult, ReplayResults, plot_frontier
 from history_curator.lab.run_replay import SessionPage, replay
@@ -23,9 +21,7 @@ from history_curator.lab.run_replay import SessionPage, replay
 __all__ = [
     "CuratorPolicy",
     "LabConversation",
-    "NewestThatFit",
-    "NoCuration",
-    "PeerPolicy",
+    "NamedPolicy",
     "Policy",
     "PolicyResult",
     "PolicyUnavailableError",
@@ -34,8 +30,8 @@ __all__ = [
     "SessionPage",
     "get_prices",
     "load_conversations",
-    "peer_names",
     "plot_frontier",
+    "policy_names",
     "price_sheets",
     "replay",
     "sample_conversation",

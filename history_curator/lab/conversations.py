@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
 from importlib.resources import files
 from itertools import zip_longest
-from random import Random
 from typing import Any
 
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.errors import ConversionError, HistoryCuratorError, a_type
+from history_curator.errors import ConversionError, HistoryCuratorError
 from history_curator.formats import parse_json, read_entries
 from history_curator.tokens import Usage, entry_time, parse_time
 
@@ -38,8 +36,6 @@ class LoggedCall:
         start, end: when it was sent and answered, in seconds since 1970, where known.
         position: how many messages of the conversation stood before the answer.
         frame: the tools and the system prompt as text, where the log has them.
-        rewrote: whether the request no longer begins with the one before; None where the log does
-            not show whole requests.
     """
 
     id: str
@@ -49,20 +45,11 @@ class LoggedCall:
     end: float | None = None
     position: int = 0
     frame: str | None = None
-    rewrote: bool | None = None
 
     @property
     def held(self) -> int:
         """The tokens in the provider's cache after the request."""
         return self.usage.cache_read + self.usage.cache_write
-
-
-@dataclass(frozen=True, slots=True)
-class HostSummary:
-    """The place, in messages, where the host replaced the history by a summary, and its text."""
-
-    position: int
-    text: str = ""
 
 
 @dataclass
@@ -84,7 +71,7 @@ class LabConversation:
             times, a request after a pause is charged for a cold cache.
         hidden: tokens of every request that the record lacks, such as a system prompt.
         requests: the requests with their usage, where a log has them.
-        summaries: where the host summarised.
+        summaries: where the host replaced the history by a summary, in messages, and its text.
         is_side: whether a helper agent, which another one started, had the conversation.
     """
 
@@ -94,7 +81,7 @@ class LabConversation:
     times: list[Any] | None = None
     hidden: int = 0
     requests: list[LoggedCall] = field(default_factory=list)
-    summaries: list[HostSummary] = field(default_factory=list)
+    summaries: list[tuple[int, str]] = field(default_factory=list)
     is_side: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,8 +91,7 @@ class LabConversation:
     def add_message(self, message: dict[str, Any], time: float | None) -> None:
         """Append a message with its time."""
         self.messages.append(message)
-        if self.times is None:
-            self.times = []
+        self.times = self.times or []
         self.times.append(time)
 
     @cached_property
@@ -183,30 +169,9 @@ def argument_values(arguments: str) -> list[str]:
     return values
 
 
-def as_conversation(item: Any, name: str) -> LabConversation:
-    """Return the conversation in a list of messages, or in a mapping with ``messages``.
-
-    A mapping may also hold ``id``, ``tools`` and ``times``.
-
-    Raises:
-        ConversionError: naming the conversation that cannot be read.
-    """
-    if isinstance(item, LabConversation):
-        return item
-    if isinstance(item, Mapping) and isinstance(item.get("messages"), Sequence):
-        name, messages = str(item.get("id", name)), list(item["messages"])
-        return LabConversation(name, messages, item.get("tools"), item.get("times"))
-    if isinstance(item, Sequence) and not isinstance(item, (str, bytes)):
-        return LabConversation(name, list(item))
-    raise ConversionError(
-        f"{name} is {a_type(item)}.",
-        fix='pass lists of messages, or mappings with a "messages" list.',
-    )
-
-
 @contextmanager
 def name_in_errors(name: str) -> Iterator[None]:
-    """Put the name of a conversation into the library's errors."""
+    """Put the name of a conversation, where it has one, into the library's errors."""
     try:
         yield
     except ConversionError as error:
@@ -215,29 +180,16 @@ def name_in_errors(name: str) -> Iterator[None]:
             problem, index=error.index, field=error.field, fix=error.fix
         ) from error
     except HistoryCuratorError as error:
-        raise HistoryCuratorError(f"{name}: {error}") from error
+        raise HistoryCuratorError(f"{name}: {error}" if name else str(error)) from error
 
 
-def sample_conversation(seed: int = 20) -> list[dict[str, Any]]:
+def sample_conversation() -> list[dict[str, Any]]:
     """Return an agent's session as OpenAI-style messages: tools, parallel calls, long results.
 
     Examples:
         >>> sample_conversation()[1]["content"]
         "Checkout p95 went from 300 ms to 4 s after yesterday's release. Find out why and propose the smallest safe fix."
-        >>> sample_conversation(1) == sample_conversation(1)
-        True
-
-    Args:
-        seed: other numbers give other logs and metrics of the same story.
     """
     text = (files("history_curator.lab") / "sample.json").read_text(encoding="utf-8")
     messages: list[dict[str, Any]] = json.loads(text)
-    random = Random(seed)
-    for message in messages if seed != 20 else ():
-        if message["role"] == "tool":
-            message["content"] = re.sub(
-                r'(duration_ms=\d|"v": \d)\d+',
-                lambda found: f"{found[1]}{random.randint(100, 999)}",
-                message["content"],
-            )
     return messages

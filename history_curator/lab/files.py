@@ -6,35 +6,32 @@ import glob
 import gzip
 import io
 import json
-import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from history_curator.entries import write_private
 from history_curator.errors import ConversionError, a_type
 from history_curator.formats import RESPONSE_ITEMS, parse_json
-from history_curator.lab.conversations import LabConversation, as_conversation
+from history_curator.lab.conversations import LabConversation
 from history_curator.lab.logs import find_log_reader
+from history_curator.lab.traces import get_object
 
 MAX_BYTES = 2**31
 """A file may unpack to so many bytes."""
 _ENDINGS = (".json", ".jsonl", ".ndjson")
-_MESSAGE_KEYS = (
-    "messages", "input", "contents", "conversation", "conversation_history", "history",
-    "chat_history",
-)  # fmt: skip
+_MESSAGE_KEYS = ("messages", "input", "contents", "conversation", "conversation_history",
+                 "history", "chat_history")  # fmt: skip
+_SYSTEM_KEYS = ("system", "instructions")
 _OS_FIXES = {
     FileNotFoundError: "check the path.",
     IsADirectoryError: "name a file in it.",
     PermissionError: "change its permissions, or use another path.",
 }
-_SPACE = re.compile(r"\s*")
-_SYSTEM_KEYS = ("system", "instructions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +39,25 @@ class ConversationFile:
     """The conversations of one file.
 
     Attributes:
-        layout: ``json`` (one conversation), ``list`` (a JSON list of them), ``jsonl`` (one in
-            each line), ``message lines`` (one message in each line) or ``log``.
         holders: what held the messages of each conversation: a list, or an object.
+        layout: ``one`` conversation, a ``list`` of them, ``lines`` of them, or ``messages`` (one
+            in each line).
+        indent: None where the file was one line.
     """
 
     conversations: list[LabConversation]
-    layout: str
     holders: list[Any]
+    layout: str
+    indent: int | None = None
 
     def dumps(self, conversations: Sequence[Sequence[Any]]) -> str:
         """Return the file's text with the messages of each conversation replaced."""
         stored = list(map(_put_messages, self.holders, conversations))
-        if self.layout in ("json", "list"):
-            root = stored if self.layout == "list" else stored[0]
-            return json.dumps(root, ensure_ascii=False, indent=2) + "\n"
-        lines = stored[0] if self.layout == "message lines" else stored
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines)
+        if self.layout in ("one", "list"):
+            root = stored[0] if self.layout == "one" else stored
+            return json.dumps(root, ensure_ascii=False, indent=self.indent) + "\n"
+        rows = stored if self.layout == "lines" else stored[0]
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def as_conversations(source: Any) -> list[LabConversation]:
@@ -72,7 +71,15 @@ def as_conversations(source: Any) -> list[LabConversation]:
     first = items[0] if items else None
     if (isinstance(first, Mapping) and "role" in first) or hasattr(first, "content"):
         items = [items]
-    return [as_conversation(item, f"conversation {number}") for number, item in enumerate(items)]
+    found = []
+    for number, item in enumerate(items):
+        if isinstance(item, LabConversation):
+            found.append(item)
+            continue
+        holder = {"messages": list(item)} if isinstance(item, (list, tuple)) else get_object(item)
+        talk = _read_holder(holder, f"conversation {number}")
+        found.append(replace(talk, times=holder.get("times")))
+    return found
 
 
 def load_conversations(
@@ -148,9 +155,7 @@ def read_source(source: str) -> ConversationFile:
     found = list(map(read_file, find_files([source])))
     if len(found) == 1:
         return found[0]
-    conversations = [each for one in found for each in one.conversations]
-    holders = [{"id": each.id, "messages": each.messages} for each in conversations]
-    return ConversationFile(conversations, "log", holders)
+    return _as_lines([each for one in found for each in one.conversations])
 
 
 def read_file(path: str, problems: list[str] | None = None) -> ConversationFile:
@@ -164,49 +169,65 @@ def read_file(path: str, problems: list[str] | None = None) -> ConversationFile:
         ConversionError: naming the file and line that cannot be read.
         OSError: when the file cannot be opened.
     """
-    root, is_lines = _parse_file(path, problems)
-    rows = root if isinstance(root, list) else [root]
+    rows, layout, indent = read_rows(path, problems)
     if reader := find_log_reader(rows):
-        sessions = reader(rows, set(), Path(path).name.partition(".")[0])
-        holders: list[Any] = [{"id": each.id, "messages": each.messages} for each in sessions]
-        return ConversationFile(sessions, "log", holders)
-    if isinstance(root, Mapping):
-        if "role" not in root:
-            return ConversationFile([_read_holder(root, path)], "json", [root])
-        root, is_lines = [root], True
-    if not isinstance(root, list):
-        raise ConversionError(f"{path} holds {a_type(root)}.", fix="pass a list of messages.")
-    if not root or any(map(_is_message, root)):
-        layout = "message lines" if is_lines else "json"
-        return ConversationFile([_read_holder(root, path)], layout, [root])
-    found = [_read_holder(row, f"{path}#{number}") for number, row in enumerate(root)]
-    return ConversationFile(found, "jsonl" if is_lines else "list", root)
+        return _as_lines(reader(rows, set(), Path(path).name.partition(".")[0]))
+    if layout == "one" and isinstance(rows[0], Mapping) and not _is_message(rows[0]):
+        return ConversationFile([_read_holder(rows[0], path)], rows, "one", indent)
+    if not rows or any(map(_is_message, rows)):
+        layout = "messages" if layout in ("one", "lines") else "one"
+        return ConversationFile([_read_holder(rows, path)], [rows], layout, indent)
+    found = [_read_holder(row, f"{path}#{number}") for number, row in enumerate(rows)]
+    return ConversationFile(found, rows, layout, indent)
 
 
-def read_rows(path: str, problems: list[str]) -> list[Any]:
-    """Return the JSON values of a file; what is passed over is listed in ``problems``."""
-    root, _ = _parse_file(path, problems)
-    return root if isinstance(root, list) else [root]
+def _as_lines(found: list[LabConversation]) -> ConversationFile:
+    holders: list[Any] = [{"id": each.id, "messages": each.messages} for each in found]
+    return ConversationFile(found, holders, "lines")
 
 
-def _parse_file(path: str, problems: list[str] | None) -> tuple[Any, bool]:
-    """Return the JSON of a file, and whether it is the values of its lines."""
+def read_rows(path: str, problems: list[str] | None) -> tuple[list[Any], str, int | None]:
+    """Return the JSON values of a file, their layout, and the indent of what is written back.
+
+    The layout is ``one`` value, a ``list``, or a value in each of the ``lines``. A line that is not
+    JSON is passed over and listed in ``problems``.
+
+    Raises:
+        ConversionError: when nothing in the file is JSON, or without ``problems`` a line is not.
+    """
     text = read_text(path)
     if not text.strip():
         raise ConversionError(f"{path} is empty.", fix="pass a file with a conversation in it.")
-    root, is_lines, problem = parse_values(text)
-    if problem and (problems is None or root is None):
+    root, problem = _parse(text)
+    if not problem:
+        rows, layout = (root, "list") if isinstance(root, list) else ([root], "one")
+        return rows, layout, 2 if "\n" in text.strip() else None
+    rows = []
+    lines = ((n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip())
+    broken: list[str] = []
+    for number, line in lines:  # JSON text may hold other line ends
+        value, reason = _parse(line)
+        if reason:
+            broken.append(f"line {number}: {reason}")
+        else:
+            rows.append(value)
+    if broken and (problems is None or not rows):
         raise ConversionError(
-            f"{path}, {problem}.",
+            f"{path}, {broken[0] if rows else problem}.",
             fix="the file must be one JSON document, or one JSON object per line.",
         )
-    if problem and problems is not None:
-        problems.append(f"{path}, {problem}; the rest of it was read.")
-    is_named_lines = path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson"))
-    if not is_lines and is_named_lines and "\n" not in text.strip():
-        is_several = isinstance(root, list) and root and not any(map(_is_message, root))
-        return (root, False) if is_several else ([root], True)
-    return root, is_lines
+    if broken and problems is not None:
+        more = f" and {len(broken) - 1:,} more lines" if len(broken) > 1 else ""
+        problems.append(f"{path}, {broken[0]}{more}; the rest of it was read.")
+    return rows, "lines", None
+
+
+def _parse(text: str) -> tuple[Any, str]:
+    """Return a JSON value and no reason, or the reason why the text is none."""
+    try:
+        return parse_json(text), ""
+    except ValueError as error:
+        return None, f"not JSON ({error})"
 
 
 def read_text(path: str) -> str:
@@ -219,64 +240,13 @@ def read_text(path: str) -> str:
     try:
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(MAX_BYTES + 1)
-            if len(raw) > MAX_BYTES:
-                raise ConversionError(
-                    f"{path} unpacks to more than {MAX_BYTES:,} bytes.", fix="split it."
-                )
+        if len(raw) > MAX_BYTES:
+            raise ConversionError(f"{path} holds more than {MAX_BYTES:,} bytes.", fix="split it.")
         return raw.decode("utf-8-sig")
     except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
         raise ConversionError(
             f"{path} is not UTF-8 text or gzip: {error}.", fix="save it as UTF-8."
         ) from error
-
-
-def parse_values(text: str) -> tuple[Any, bool, str]:
-    """Return the JSON of a text, whether it is a list of several values, and the first problem.
-
-    A text may be one document, one value in each line, or documents that follow each other. What
-    is not JSON is passed over; None when there is nothing else.
-    """
-    try:
-        return parse_json(text), False, ""
-    except ValueError as error:
-        problem = f"not JSON ({error})"
-    lines = ((n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip())
-    values: list[Any] = []
-    broken: list[str] = []
-    for number, line in lines:  # JSON text may hold other line ends
-        value, error = _parse_line(line)
-        if not error:
-            values.append(value)
-        elif not values and not broken and (found := _parse_texts(text.lstrip())):
-            return found
-        else:
-            broken.append(f"line {number}: not JSON ({error})")
-    if not values:
-        return None, False, problem
-    more = f" and {len(broken) - 1:,} more lines" if len(broken) > 1 else ""
-    return values, True, broken[0] + more if broken else ""
-
-
-def _parse_line(line: str) -> tuple[Any, str]:
-    try:
-        return parse_json(line), ""
-    except ValueError as error:
-        return None, str(error)
-
-
-def _parse_texts(text: str) -> tuple[list[Any], bool, str] | None:
-    """Return JSON documents that follow each other, as `parse_values` does."""
-    values: list[Any] = []
-    start = 0
-    try:
-        while start < len(text):
-            _, end = json.JSONDecoder().raw_decode(text, start)
-            values.append(parse_json(text[start:end]))
-            start = _SPACE.match(text, end).end()  # type: ignore[union-attr]
-    except (ValueError, RecursionError):
-        rest = f"its last {len(text) - start:,} characters are not JSON"
-        return (values, True, rest) if values else None
-    return values, True, ""
 
 
 def write_text(text: str, path: Path | None) -> None:
@@ -310,7 +280,7 @@ def _read_holder(item: Any, name: str) -> LabConversation:
     key = _messages_key(item)
     if key is None:
         raise ConversionError(
-            f"{name} is no conversation.",
+            f"{name} is {a_type(item)} without messages.",
             fix='each must be a list of messages, or an object with a "messages" list.',
         )
     messages = list(item[key])

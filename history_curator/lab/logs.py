@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from history_curator.formats import RESPONSE_ITEMS
-from history_curator.lab.conversations import HostSummary, LabConversation, LoggedCall
+from history_curator.lab.conversations import LabConversation, LoggedCall
 from history_curator.lab.traces import (
     Row,
     chat_call,
@@ -64,7 +64,7 @@ def read_claude_code(rows: Iterable[Any], counted: set[str], _name: str) -> list
         is_side, time = bool(row.get("isSidechain")), parse_time(row.get("timestamp"))
         session = sessions.setdefault(name, LabConversation(name, [], times=[], is_side=is_side))
         if row.get("subtype") == "compact_boundary":
-            session.summaries.append(HostSummary(len(session.messages)))
+            session.summaries.append((len(session.messages), ""))
         elif not isinstance(message, Mapping) or message.get("model") == "<synthetic>":
             continue
         elif row.get("type") == "user":
@@ -73,9 +73,9 @@ def read_claude_code(rows: Iterable[Any], counted: set[str], _name: str) -> list
             if not row.get("isCompactSummary"):
                 session.add_message({"role": "user", "content": content}, time)
                 continue
-            if session.summaries and session.summaries[-1].position == position:
+            if session.summaries and session.summaries[-1][0] == position:
                 session.summaries.pop()  # the boundary that stands before its summary
-            session.summaries.append(HostSummary(position, str(content)))
+            session.summaries.append((position, str(content)))
         elif row.get("type") == "assistant":
             answer = str(message.get("id") or row.get("requestId") or row.get("uuid"))
             content, usage = message.get("content"), read_usage(message.get("usage")) or Usage(0)
@@ -154,7 +154,8 @@ def read_chatgpt(rows: Iterable[Any], _counted: set[str], name: str) -> list[Lab
     """Return the conversations of a ChatGPT export, each along the branch that was shown last."""
     found = []
     for number, row in enumerate(filter(_is_chatgpt, rows)):
-        nodes, branch = row["mapping"], []
+        nodes = row["mapping"]
+        branch: list[dict[str, Any]] = []
         node = row.get("current_node") or next(reversed(nodes), None)
         while node in nodes and len(branch) < len(nodes):
             branch.append(get_object(nodes[node].get("message")))
@@ -190,13 +191,13 @@ def read_requests(rows: Iterable[Any], counted: set[str], name: str) -> list[Lab
     """
     sessions: dict[str, LabConversation] = {}
     last_sent: dict[str, list[Any]] = {}
-    for row in rows:
-        usage = read_usage(row.get("usage")) if isinstance(row, Mapping) else None
-        if usage is None and not (isinstance(row, Mapping) and row.get("messages")):
+    for row in map(get_object, rows):
+        usage, given = read_usage(row.get("usage")), row.get("messages")
+        sent = [dict(each) for each in given or () if isinstance(each, Mapping)]
+        if usage is None and not sent:
             continue
         key = str(row.get("session") or name)
         session = sessions.setdefault(key, LabConversation(key, [], times=[]))
-        session.is_side = session.is_side or bool(row.get("side"))
         answer = str(row.get("id") or f"{key} #{len(session.requests)}")
         if answer in counted:  # of several reports about one answer the last one counts
             session.requests = [
@@ -207,44 +208,35 @@ def read_requests(rows: Iterable[Any], counted: set[str], name: str) -> list[Lab
         counted.add(answer)
         time = parse_time(row.get("time"))
         end = parse_time(row.get("end")) or time
-        sent = [dict(each) for each in _list(row.get("messages")) if isinstance(each, Mapping)]
-        rewrote = _add_sent(session, sent, last_sent.get(key), time) if sent else None
-        last_sent[key] = sent or last_sent.get(key) or []
-        session.tools = _list(row.get("tools")) or session.tools
+        _add_sent(session, sent, last_sent.get(key, []), time)
+        last_sent[key] = sent or last_sent.get(key, [])
+        session.is_side = session.is_side or bool(row.get("side"))
+        session.tools = row.get("tools") or session.tools
         frame = None
         if "tools" in row or "system" in row:
             frame = json.dumps([row.get("tools"), row.get("system")], sort_keys=True, default=str)
         if usage is not None:
             model, position = str(row.get("model") or ""), len(session.messages)
-            session.requests.append(
-                LoggedCall(answer, model, usage, time, end, position, frame, rewrote)
-            )
-        response = row.get("response")
-        if isinstance(response, Mapping) and response.get("role") == "assistant":
-            session.add_message(dict(response), end)
+            session.requests.append(LoggedCall(answer, model, usage, time, end, position, frame))
+        response = get_object(row.get("response"))
+        if response.get("role") == "assistant":
+            session.add_message(response, end)
     return [each for each in sessions.values() if each.messages or each.requests]
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def _add_sent(
-    session: LabConversation, sent: list[Any], before: list[Any] | None, time: float | None
-) -> bool:
-    """Add the new messages of a whole request; return whether its beginning was rewritten."""
-    before = before or []
-    rewrote = sent[: len(before)] != before
-    if rewrote and len(sent) < len(before):
-        session.summaries.append(HostSummary(len(session.messages)))
-    start = len(before)
-    if rewrote:  # the new messages follow the last one that is known
-        known = (i for i in range(len(sent), 0, -1) if sent[i - 1 : i] == session.messages[-1:])
-        start = next(known, 0)
-    new = sent[start:]
+    session: LabConversation, sent: list[Any], before: list[Any], time: float | None
+) -> None:
+    """Add the messages of a whole request that the requests before it did not have."""
     is_answered = bool(session.requests) and len(session.messages) > session.requests[-1].position
-    if is_answered and not rewrote and new and new[0].get("role") == "assistant":
-        session.messages[-1] = new.pop(0)  # the answer, in the form in which it is sent back
+    if sent[: len(before)] == before:
+        new = sent[len(before) :]
+        if is_answered and new and new[0].get("role") == "assistant":
+            session.messages[-1] = new.pop(0)  # the answer, in the form in which it is sent back
+    else:  # rewritten: the new messages follow the last one that is known
+        if len(sent) < len(before):
+            session.summaries.append((len(session.messages), ""))
+        last = session.messages[-1:]
+        new = sent[next((i for i in range(len(sent), 0, -1) if sent[i - 1 : i] == last), 0) :]
     for message in new:
         session.add_message(message, time)
-    return rewrote

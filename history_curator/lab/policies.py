@@ -1,8 +1,7 @@
 """Policies decide what is sent at each call: our curator, everything, and other libraries.
 
 Each peer is driven through its own public API with the options its documentation shows, and with
-an exact token counter wherever it takes one. A peer that is not installed raises
-`PolicyUnavailableError` when it starts.
+an exact token counter wherever it takes one.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from history_curator.curator import Curator
@@ -48,17 +47,6 @@ class Policy(Protocol):
         """Return the view function for one conversation."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoCuration:
-    """Send everything, every time."""
-
-    max_tokens: int | None = None
-
-    def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
-        """Return the view function for one conversation."""
-        return lambda upto: conversation.entries[:upto]
-
-
 @dataclass(frozen=True)
 class CuratorPolicy:
     """A `Curator`, or a function that builds one in the worker, as a policy."""
@@ -76,36 +64,34 @@ class CuratorPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class NewestThatFit:
-    """The system message and the newest messages that fit, as most people write it themselves."""
-
-    max_tokens: int
-
-    def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
-        """Return the view function for one conversation."""
-        system = [each for each in conversation.entries[:1] if each.role is MessageRole.SYSTEM]
-        sizes = [counter.count_entry(entry) for entry in conversation.entries]
-        most = self.max_tokens - counter.priming - sum(sizes[: len(system)])
-
-        def view(upto: int) -> list[ConversationEntry]:
-            start, available = upto, most
-            while start > len(system) and (available := available - sizes[start - 1]) >= 0:
-                start -= 1
-            return [*system, *conversation.entries[start:upto]]
-
-        return view
-
-
-@dataclass(frozen=True, slots=True)
-class PeerPolicy:
-    """Another library as a policy: ``trim_messages``, ``ChatMemoryBuffer`` and others by name."""
+class NamedPolicy:
+    """A policy without a curator by its name: ``no curation``, ``trim_messages`` and others."""
 
     name: str
-    max_tokens: int
+    max_tokens: int | None = None
 
     def start(self, conversation: LabConversation, counter: TokenCounter) -> View:
         """Return the view function for one conversation."""
-        return _PEERS[self.name](conversation, counter, self.max_tokens)
+        return _NAMED[self.name](conversation, counter, self.max_tokens or 0)
+
+
+def _send_everything(conversation: LabConversation, _counter: Any, _max_tokens: int) -> View:
+    return lambda upto: conversation.entries[:upto]
+
+
+def _keep_newest(conversation: LabConversation, counter: TokenCounter, max_tokens: int) -> View:
+    """The system message and the newest messages that fit, as most people write it themselves."""
+    system = [each for each in conversation.entries[:1] if each.role is MessageRole.SYSTEM]
+    sizes = [counter.count_entry(entry) for entry in conversation.entries]
+    most = max_tokens - counter.priming - sum(sizes[: len(system)])
+
+    def view(upto: int) -> list[ConversationEntry]:
+        start, available = upto, most
+        while start > len(system) and (available := available - sizes[start - 1]) >= 0:
+            start -= 1
+        return [*system, *conversation.entries[start:upto]]
+
+    return view
 
 
 def _trim_messages(conversation: LabConversation, counter: TokenCounter, max_tokens: int) -> View:
@@ -159,7 +145,9 @@ def _chat_memory_buffer(
     return entries_of(send, messages, conversation)
 
 
-_PEERS: dict[str, Callable[[LabConversation, TokenCounter, int], View]] = {
+_NAMED: dict[str, Callable[[LabConversation, TokenCounter, int], View]] = {
+    "no curation": _send_everything,
+    "newest that fit": _keep_newest,
     "trim_messages": _trim_messages,
     "clear-tool-uses": _clear_tool_uses,
     "ChatMemoryBuffer": _chat_memory_buffer,
@@ -195,17 +183,16 @@ def entries_of(
 ) -> View:
     """Turn a peer's messages back into entries: the recorded one, or a copy with its new text."""
     index_of = {id(message): index for index, message in enumerate(messages)}
-    edited: dict[tuple[int, str], ConversationEntry] = {}
+
+    @cache
+    def edited_entry(index: int, text: str) -> ConversationEntry:
+        return conversation.entries[index].evolve(content=text, action="cleared")
 
     def entry_for(message: Any) -> ConversationEntry:
         index = index_of.get(id(message))
         if index is not None:
             return conversation.entries[index]
-        origin, text = int(message.id), str(message.content)
-        if (origin, text) not in edited:
-            copied = conversation.entries[origin].evolve(content=text, action="cleared")
-            edited[origin, text] = copied
-        return edited[origin, text]
+        return edited_entry(int(message.id), str(message.content))
 
     return lambda upto: [entry_for(message) for message in send(upto)]
 
@@ -216,31 +203,28 @@ def message_counter(
     """Return an exact counter of message lists, priming included."""
     entries = zip(messages, conversation.entries, strict=True)
     sizes = {id(message): counter.count_entry(entry) for message, entry in entries}
-
-    def count(batch: Iterable[Any]) -> int:
-        return counter.priming + sum(
+    return lambda batch: (
+        counter.priming
+        + sum(
             sizes.get(id(message)) or 3 + counter.count(str(message.content)) for message in batch
         )
+    )
 
-    return count
 
-
-def peer_names() -> tuple[str, ...]:
+def policy_names() -> tuple[str, ...]:
     """Return the names `replay` and ``history-curator compare --policy`` know."""
-    return ("curator", "sliding", "no curation", *_PEERS)
+    return ("curator", "sliding", *_NAMED)
 
 
 def named_policy(name: str, max_tokens: int | None) -> Policy:
     """Return a known policy by name."""
-    if name not in peer_names():
-        known = ", ".join(peer_names())
+    if name not in policy_names():
+        known = ", ".join(policy_names())
         raise ConfigurationError(f"there is no policy named {name!r}. Fix: one of {known}.")
-    if name == "no curation":
-        return NoCuration(max_tokens)
-    if max_tokens is None:
+    if max_tokens is None and name != "no curation":
         raise ConfigurationError(f"policy {name!r} needs a budget. Fix: pass max_tokens.")
-    if name in _PEERS:
-        return PeerPolicy(name, max_tokens)
+    if name in _NAMED:
+        return NamedPolicy(name, max_tokens)
     # Usage in a log is about the request of that time, not about these views.
     options: dict[str, Any] = {"compact_to": 1.0} if name == "sliding" else {}
     return CuratorPolicy(Curator(max_tokens=max_tokens, calibration=False, **options), max_tokens)
@@ -250,22 +234,20 @@ def as_policies(
     policies: Mapping[str, Any] | Sequence[str], max_tokens: int | None
 ) -> dict[str, Policy]:
     """Return policies by name from curators, policies, builders and names of known ones."""
-    if not isinstance(policies, Mapping):
-        policies = {name: name for name in policies}
+    if not policies:
+        raise ConfigurationError("there is no policy to replay. Fix: pass at least one.")
     chosen: dict[str, Policy] = {}
-    for name, given in policies.items():
-        if isinstance(given, str):
-            chosen[name] = named_policy(given, max_tokens)
-        elif hasattr(given, "start"):
-            chosen[name] = given
-        elif isinstance(given, Curator) or callable(given):
-            chosen[name] = CuratorPolicy(given, getattr(given, "max_tokens", max_tokens))
+    given = policies if isinstance(policies, Mapping) else {name: name for name in policies}
+    for name, each in given.items():
+        if isinstance(each, str):
+            chosen[name] = named_policy(each, max_tokens)
+        elif hasattr(each, "start"):
+            chosen[name] = each
+        elif isinstance(each, Curator) or callable(each):
+            chosen[name] = CuratorPolicy(each, getattr(each, "max_tokens", max_tokens))
         else:
             raise ConfigurationError(
-                f"policy {name!r} is {a_type(given)}. Fix: pass a Curator, an object "
-                "with start(conversation, counter), a function that builds a Curator, or the "
-                "name of a known policy."
+                f"policy {name!r} is {a_type(each)}. Fix: pass a Curator, an object with "
+                "start(conversation, counter), a function that builds a Curator, or a known name."
             )
-    if not chosen:
-        raise ConfigurationError("there is no policy to replay. Fix: pass at least one.")
     return chosen

@@ -6,12 +6,14 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from importlib import import_module
 from importlib.resources import files
+from importlib.util import find_spec
 from math import hypot
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from history_curator.entries import write_private
 from history_curator.errors import ConfigurationError
@@ -19,6 +21,8 @@ from history_curator.lab.conversations import import_extra
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
+
+Item = TypeVar("Item")
 
 
 class Table(NamedTuple):
@@ -32,27 +36,17 @@ class Table(NamedTuple):
 
     def to_rich(self, **style: Any) -> RichTable:
         """Return the table as rich draws it."""
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        options: dict[str, Any] = {"box": None, "pad_edge": False, "header_style": "bold"}
-        drawn = RichTable(**{**options, "title_justify": "left", **style})
-        texts = {0, len(self.heads) - 1} if self.text_last else {0}
+        options = {"box": None, "pad_edge": False, "header_style": "bold", "title_justify": "left"}
+        drawn: RichTable = import_extra("rich.table", "cli").Table(**{**options, **style})
         for number, head in enumerate(self.heads):
-            if number in texts:
+            if number == 0 or (self.text_last and number == len(self.heads) - 1):
                 drawn.add_column(head, overflow="fold", min_width=None if number else 8)
             else:
                 drawn.add_column(head, justify="right", no_wrap=True)
         for number, row in enumerate(self.rows):
-            drawn.add_row(*map(Text, row), style="bright_black" if number in self.faded else None)
+            style_of_row = "bright_black" if number in self.faded else None
+            drawn.add_row(*map(import_extra("rich.text", "cli").Text, row), style=style_of_row)
         return drawn
-
-    def to_text(self) -> str:
-        """Return the table as plain lines."""
-        console = import_extra("rich.console", "cli").Console(width=300, color_system=None)
-        with console.capture() as captured:
-            console.print(self.to_rich())
-        return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def count_of(count: int, noun: str) -> str:
@@ -66,6 +60,19 @@ def short_number(number: float) -> str:
         if number >= size:
             return f"{number / size:.2f}{unit}"
     return str(round(number))
+
+
+def show_progress(
+    items: Iterable[Item], title: str, total: int, *, visible: bool = True
+) -> Iterable[Item]:
+    """Return the items, with a bar on standard error while they are used, where rich is there."""
+    if not visible or find_spec("rich") is None:
+        return items
+    progress, console = import_module("rich.progress"), import_module("rich.console")
+    bar: Iterable[Item] = progress.track(
+        items, title, total, console=console.Console(stderr=True), transient=True
+    )
+    return bar
 
 
 def render_page(title: str, values: Mapping[str, Any]) -> str:
@@ -88,7 +95,6 @@ class PolicyResult:
     """The sums of one policy over one conversation, or over all.
 
     Attributes:
-        calls: calls of the conversations, whatever the policy did.
         views: calls for which the policy gave a view; for the others it ``failed``.
         cached: tokens sent that repeat the start of the request before.
         costs: by price sheet; ``cost`` is that of the sheet named ``pricing``.
@@ -145,11 +151,6 @@ class PolicyResult:
         return self.cached / self.tokens_sent if self.tokens_sent else 0.0
 
     @property
-    def ms_per_view(self) -> float:
-        """The mean time to make a view."""
-        return 1000 * self.seconds / self.views if self.views else 0.0
-
-    @property
     def missed(self) -> float:
         """Share of what later calls needed that the view no longer had."""
         return self.lost / self.needed if self.needed else 0.0
@@ -174,7 +175,7 @@ _SUMMED = [
     for each in fields(PolicyResult)
     if each.type in ("int", "float") and each.name not in ("conversations", "peak")
 ]
-_DERIVED = ("cost", "cached_share", "ms_per_view", "missed", "edits_share")
+_DERIVED = ("cost", "cached_share", "missed", "edits_share")
 
 
 def percent(share: float | None, digits: int = 0) -> str:
@@ -262,7 +263,11 @@ class ReplayResults:
         return str(self)
 
     def __str__(self) -> str:
-        return "\n".join([self.table().to_text(), *self.notes()])
+        console = import_extra("rich.console", "cli").Console(width=300, color_system=None)
+        with console.capture() as captured:
+            console.print(self.table().to_rich())
+        lines = [line.rstrip() for line in captured.get().splitlines()]
+        return "\n".join([*lines, *self.notes()])
 
     def _repr_html_(self) -> str:
         table = self.table()
@@ -275,14 +280,6 @@ class ReplayResults:
         rows = [result.to_dict() for result in self.policies.values()]
         data = {"pricing": self.pricing, "provider": self.provider, "policies": rows}
         return write_if_named(json.dumps(data, indent=2), path)
-
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """Return the table as Markdown, and write it to ``path`` when one is given."""
-        table = self.table()
-        rules = ["---", *["---:"] * (len(table.heads) - 1)]
-        lines = [f"| {' | '.join(row)} |" for row in (table.heads, rules, *table.rows)]
-        lines += ["", *(f"- {note}" for note in self.notes())]
-        return write_if_named("\n".join(lines), path)
 
     def to_html(self, path: str | Path) -> Path:
         """Write one self-contained page with the recommendation, the table and its legend."""
@@ -297,12 +294,6 @@ class ReplayResults:
         """Return a pandas DataFrame, one row for each policy; ``costs.anthropic`` is a column."""
         rows = [result.to_dict() for result in self.policies.values()]
         return import_extra("pandas").json_normalize(rows).set_index("name")
-
-    def to_parquet(self, path: str | Path) -> None:
-        """Write one row for each policy and conversation as a Parquet file."""
-        import_extra("pyarrow", "scale")
-        rows = [each.to_dict() for some in self.tallies.values() for each in some]
-        import_extra("pandas").json_normalize(rows).to_parquet(str(path))
 
     def frontier(self) -> list[str]:
         """Return the sound policies no other beats on both cost and missed, cheapest first.
@@ -373,11 +364,9 @@ def plot_frontier(results: ReplayResults, ax: Any = None) -> Any:
     line = [results[name] for name in results.frontier()]
     ax.plot([p.cost for p in line], [100 * p.missed for p in line], color="#9aa3b2", linewidth=1)
     for number, each in enumerate(each for each in results.policies.values() if each.measured):
-        colour, place = f"C{number}", (each.cost, 100 * each.missed)
-        face = colour if each.sound else "none"
-        ax.scatter(*place, s=70, facecolor=face, edgecolor=colour, linewidth=1.6, zorder=2)
-        offset = (7, 5 - 12 * (number % 2))
-        ax.annotate(each.name, place, xytext=offset, textcoords="offset points", fontsize=9)
+        place, face = (each.cost, 100 * each.missed), f"C{number}" if each.sound else "none"
+        ax.scatter(*place, s=70, facecolor=face, edgecolor=f"C{number}", zorder=2)
+        ax.annotate(each.name, place, xytext=(7, 5 - 12 * (number % 2)), textcoords="offset points")
     ax.margins(0.15)
     ax.set(xlabel=f"cost ({results.pricing})", ylabel="missed, % of what was needed later")
     ax.set_title("Cost and missed (lower left is better)")

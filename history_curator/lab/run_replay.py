@@ -5,13 +5,10 @@ No request is sent.
 
 from __future__ import annotations
 
-import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
@@ -33,7 +30,7 @@ from history_curator.lab.metrics import (
     shown_entries,
 )
 from history_curator.lab.policies import Policy, PolicyUnavailableError, as_policies
-from history_curator.lab.results import PolicyResult, ReplayResults
+from history_curator.lab.results import PolicyResult, ReplayResults, show_progress
 from history_curator.report_page import as_frame, render_session
 from history_curator.rules import Violation, get_profile
 from history_curator.tokens import TokenCounter, get_counter
@@ -210,33 +207,31 @@ def replay(
     measurement = Measurement(
         chosen, get_counter(counter), provider, tuple(prices.values()), sheet.name
     )
-    bar: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda _done: None)
-    if progress and find_spec("rich"):
-        bar = progress_bar("conversations", len(talks))
-    found: dict[int, list[PolicyResult]] = {}
-    with bar as advance, _open_pool(executor, measurement, len(talks)) as pool:
-        for number, tallies in _run_all(measurement, talks, pool):
-            found[number] = tallies
-            advance(1)
-    rows = zip(*(found[number] for number in range(len(talks))), strict=True)
-    by_policy = dict(zip(chosen, map(list, rows), strict=False))
+    done = _run_all(measurement, talks, executor)
+    found = dict(show_progress(done, "conversations", len(talks), visible=progress))
+    by_policy: dict[str, list[PolicyResult]] = {}
     totals: dict[str, PolicyResult] = {}
-    for name, policy in chosen.items():
+    for column, (name, policy) in enumerate(chosen.items()):
+        by_policy[name] = [found[number][column] for number in range(len(talks))]
         totals[name] = PolicyResult(
             name, "", policy.max_tokens, sheet.name, conversations=len(talks)
         )
-        for each in by_policy.setdefault(name, []):
+        for each in by_policy[name]:
             totals[name].add(each)
     seconds = perf_counter() - started
     return ReplayResults(totals, by_policy, sheet.name, provider or "no", seconds)
 
 
 def _run_all(
-    measurement: Measurement, talks: Sequence[LabConversation], pool: Executor | None
+    measurement: Measurement,
+    talks: Sequence[LabConversation],
+    executor: Executor | Literal["serial"] | None,
 ) -> Iterator[tuple[int, list[PolicyResult]]]:
-    if pool is None:
+    """Yield the number of each conversation with its tallies, when they are there."""
+    if executor == "serial" or (executor is None and len(talks) < 2):
         yield from enumerate(map(measurement.run, talks))
         return
+    pool = executor or _open_processes(measurement)
     longest_first = sorted(enumerate(talks), key=lambda pair: -len(pair[1].messages))
     waiting = {pool.submit(measurement.run, talk): number for number, talk in longest_first}
     try:
@@ -245,15 +240,11 @@ def _run_all(
     finally:
         for future in waiting:
             future.cancel()
+        if executor is None:
+            pool.shutdown()
 
 
-def _open_pool(
-    executor: Executor | Literal["serial"] | None, measurement: Measurement, count: int
-) -> AbstractContextManager[Executor | None]:
-    if executor is not None:
-        return nullcontext(None if executor == "serial" else executor)
-    if count < 2 or (os.cpu_count() or 1) < 2:
-        return nullcontext(None)
+def _open_processes(measurement: Measurement) -> Executor:
     try:
         pickle.dumps(measurement)
     except Exception as error:
@@ -264,21 +255,10 @@ def _open_pool(
     return ProcessPoolExecutor(mp_context=get_context("spawn"))
 
 
-@contextmanager
-def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on standard error, with rich, and hand out ``advance(n)``."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda more: bar.advance(task, more)
-
-
 class SessionPage:
     """Every call of a recorded conversation, as the policies would have made it, on one page.
 
-    At the end of a notebook cell it shows itself; `to_html` writes it.
+    At the end of a notebook cell it shows itself.
 
     Examples:
         >>> from history_curator import Curator

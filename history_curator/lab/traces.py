@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from history_curator.formats import parse_json
-from history_curator.tokens import parse_time, read_usage
+from history_curator.tokens import parse_time
 
 Row = Mapping[str, Any]
 _LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "aimessagechunk": "assistant"}
+_MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name")
 _MODEL_OPERATIONS = ("chat", "generate_content", "text_completion")
 
 
@@ -57,7 +58,13 @@ def run_requests(rows: Iterable[Any]) -> Iterator[Row]:
             get_object(row.get(key)) for key in ("inputs", "outputs", "extra")
         )
         metadata, params = (get_object(extra.get(k)) for k in ("metadata", "invocation_params"))
-        answer = _run_answer(outputs)
+        answer: Any = outputs.get("generations") or outputs.get("choices") or [{"message": outputs}]
+        while isinstance(answer, list):
+            answer = get_object(answer[0]).get("message") or answer[0] if answer else {}
+        sent = _decode_list(inputs.get("messages"))
+        sent = sent[0] if sent and isinstance(sent[0], list) else sent  # a batch of one
+        fields = get_object(answer.get("kwargs") or answer)
+        reported = (each.get("usage_metadata") for each in (outputs, fields, metadata))
         yield {
             "session": metadata.get("thread_id") or row.get("trace_id"),
             "id": row.get("id"),
@@ -65,37 +72,17 @@ def run_requests(rows: Iterable[Any]) -> Iterator[Row]:
             "end": row.get("end_time"),
             "model": metadata.get("ls_model_name") or params.get("model"),
             "tools": params.get("tools") or inputs.get("tools"),
-            "messages": list(map(_as_chat_message, _first_batch(inputs.get("messages")))),
+            "messages": list(map(_as_chat_message, sent)),
             "response": _as_chat_message(answer) if answer else None,
-            "usage": outputs.get("usage_metadata")
-            or get_object(answer.get("kwargs") or answer).get("usage_metadata")
-            or metadata.get("usage_metadata")
-            or {key: row.get(key) for key in ("prompt_tokens", "completion_tokens")},
+            "usage": next(filter(None, reported), row),
         }
-
-
-def _first_batch(messages: Any) -> list[Any]:
-    """Return the messages of a run: a list of them, or a batch that holds one list."""
-    found = messages if isinstance(messages, list) else []
-    return list(found[0]) if found and isinstance(found[0], list) else found
-
-
-def _run_answer(outputs: Row) -> dict[str, Any]:
-    """Return the answer of a chat model of LangChain, or of a wrapped client."""
-    if "role" in outputs:  # Anthropic's client: the outputs are the message
-        names = ("role", "content", "tool_calls")
-        return {name: outputs[name] for name in names if outputs.get(name)}
-    found: Any = outputs.get("generations") or outputs.get("choices")
-    while isinstance(found, list) and found:
-        found = found[0]
-    return get_object(get_object(found).get("message"))
 
 
 def _as_chat_message(message: Any) -> dict[str, Any]:
     """Turn a serialised LangChain message into a dict with a role; others stay as they are."""
     given = get_object(message)
     if "role" in given:
-        return given
+        return {key: given[key] for key in _MESSAGE_KEYS if given.get(key)}
     fields = get_object(given.get("kwargs") or given.get("data") or given)
     kind = str(fields.get("type") or given.get("type") or "human").lower()
     said = {"role": _LANGCHAIN_ROLES.get(kind, kind), "content": fields.get("content") or ""}
@@ -111,34 +98,36 @@ def _as_chat_message(message: Any) -> dict[str, Any]:
 def is_span(row: Row) -> bool:
     """Return whether an object is an OTLP export, or one span with attributes."""
     has_attributes = isinstance(row.get("attributes"), (Mapping, list))
-    return "resourceSpans" in row or (has_attributes and not read_usage(row.get("usage")))
+    return "resourceSpans" in row or (has_attributes and "usage" not in row)
 
 
 def span_requests(rows: Iterable[Any]) -> Iterator[Row]:
     """Turn OpenTelemetry spans of model requests into requests; a span of an agent only sums them."""
     spans: list[Row] = []
     for row in map(get_object, rows):
-        for each in row.get("resourceSpans") or ():
-            spans += [s for scope in each.get("scopeSpans") or () for s in scope.get("spans") or ()]
+        scopes = (
+            s for each in row.get("resourceSpans") or () for s in each.get("scopeSpans") or ()
+        )
+        spans += [span for scope in scopes for span in scope.get("spans") or ()]
         spans += [] if "resourceSpans" in row else [row]
     requests = filter(None, map(_span_request, spans))
     yield from sorted(requests, key=lambda each: parse_time(each["time"]) or 0.0)
 
 
 def _span_request(span: Row) -> Row | None:
-    values = _attributes(span.get("attributes"))
+    given = span.get("attributes")
+    values = get_object(given if isinstance(given, Mapping) else _unwrap_pairs(given))
     counts = ("input_tokens", "output_tokens", "cache_read.input_tokens",
               "cache_creation.input_tokens")  # fmt: skip
-    sent_tokens, output, read, write = (values.get(f"gen_ai.usage.{each}") for each in counts)
-    operation = values.get("gen_ai.operation.name", "chat")
-    if sent_tokens is None or operation not in _MODEL_OPERATIONS:
+    tokens = [int(values.get(f"gen_ai.usage.{each}") or 0) for each in counts]
+    if not tokens[0] or values.get("gen_ai.operation.name", "chat") not in _MODEL_OPERATIONS:
         return None
-    context = get_object(span.get("context"))
     sent, said = (
         [part for each in _decode_list(values.get(f"gen_ai.{side}.messages"))
-         for part in _split_parts(each)]
+         for part in _split_parts(get_object(each))]
         for side in ("input", "output")
     )  # fmt: skip
+    context = get_object(span.get("context"))
     return {
         "session": values.get("gen_ai.conversation.id")
         or span.get("traceId") or context.get("trace_id"),
@@ -150,8 +139,7 @@ def _span_request(span: Row) -> Row | None:
         "tools": _decode_list(values.get("gen_ai.tool.definitions")),
         "messages": sent,
         "response": next(iter(said), None),
-        # By convention the cached part is in the input.
-        "usage": _usage(int(sent_tokens), int(output or 0), int(read or 0), int(write or 0)),
+        "usage": _usage(*tokens),  # by convention the cached part is in the input
     }  # fmt: skip
 
 
@@ -160,11 +148,10 @@ def _usage(whole: int, output: int, read: int, write: int) -> dict[str, Any]:
     return {"input_tokens": whole, "output_tokens": output, "input_token_details": details}
 
 
-def _attributes(given: Any) -> dict[str, Any]:
-    if isinstance(given, Mapping):
-        return dict(given)
-    pairs = (each for each in given or () if isinstance(each, Mapping))
-    return {str(each.get("key")): _unwrap(each.get("value")) for each in pairs}
+def _unwrap_pairs(pairs: Any) -> dict[str, Any]:
+    return {
+        str(each.get("key")): _unwrap(each.get("value")) for each in map(get_object, pairs or ())
+    }
 
 
 def _unwrap(given: Any) -> Any:
@@ -172,13 +159,11 @@ def _unwrap(given: Any) -> Any:
     kind, value = next(iter(get_object(given).items()), ("", None))
     if kind == "arrayValue":
         return [_unwrap(each) for each in get_object(value).get("values") or ()]
-    return _attributes(get_object(value).get("values")) if kind == "kvlistValue" else value
+    return _unwrap_pairs(get_object(value).get("values")) if kind == "kvlistValue" else value
 
 
-def _split_parts(message: Any) -> Iterator[dict[str, Any]]:
+def _split_parts(message: Row) -> Iterator[dict[str, Any]]:
     """Yield the chat messages of one message of the conventions, which has a role and parts."""
-    if not isinstance(message, Mapping):
-        return
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     for part in map(get_object, message.get("parts") or ()):
@@ -191,7 +176,7 @@ def _split_parts(message: Any) -> Iterator[dict[str, Any]]:
             result = part.get("response", part.get("result"))
             text = result if isinstance(result, str) else json.dumps(result, default=str)
             yield {"role": "tool", "tool_call_id": part.get("id"), "content": text}
-    if texts or calls or not message.get("parts"):
+    if texts or calls:
         said: dict[str, Any] = {"role": message.get("role"), "content": "\n".join(texts)}
         yield {**said, "tool_calls": calls} if calls else said
 
@@ -201,29 +186,34 @@ def _time_of(span: Row, end: str) -> Any:
     return span.get(f"{end}_time") if nanoseconds is None else int(nanoseconds)
 
 
+def _observations_in(row: Row) -> list[Any]:
+    """Return the Langfuse observations of a trace, a page of the API, or one alone."""
+    return [*_decode_list(row.get("observations")), *_decode_list(row.get("data"))] or [row]
+
+
 def is_observation(row: Row) -> bool:
     """Return whether an object is a Langfuse observation, or holds a list of them."""
-    inside = [*_decode_list(row.get("observations")), *_decode_list(row.get("data"))]
-    return any("traceId" in each and "type" in each for each in map(get_object, [row, *inside]))
+    found = map(get_object, _observations_in(row))
+    return any("traceId" in each and "type" in each for each in found)
 
 
 def observation_requests(rows: Iterable[Any]) -> Iterator[Row]:
     """Turn Langfuse generations into requests, from the API or an export; a trace is a session."""
-    found: list[dict[str, Any]] = []
-    for row in map(get_object, rows):
-        inside = [*_decode_list(row.get("observations")), *_decode_list(row.get("data"))]
-        name = row.get("sessionId")
-        found += [{"sessionId": name, **get_object(each)} for each in inside or [row]]
+    found = [
+        {"sessionId": row.get("sessionId"), **get_object(each)}
+        for row in map(get_object, rows)
+        for each in _observations_in(row)
+    ]
     generations = (each for each in found if each.get("type") == "GENERATION")
     for each in sorted(generations, key=lambda one: str(one.get("startTime") or "")):
         given, said = _decode(each.get("input")), _decode(each.get("output"))
-        body = given if isinstance(given, Mapping) else {"messages": given}
+        asked = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        body = asked if isinstance(asked, Mapping) else {"messages": asked}
         counts = get_object(_decode(each.get("usageDetails") or each.get("usage")))
         cached = {key: int(n or 0) for key, n in counts.items() if "cach" in key}
         write = sum(n for key, n in cached.items() if "creation" in key or "write" in key)
         read = sum(cached.values()) - write
         whole = int(counts.get("input") or 0) + read + write  # the parts stand side by side
-        answer = said if isinstance(said, Mapping) else {"role": "assistant", "content": said or ""}
         yield {
             "session": each.get("sessionId") or each.get("traceId"),
             "id": each.get("id"),
@@ -232,6 +222,8 @@ def observation_requests(rows: Iterable[Any]) -> Iterator[Row]:
             "model": each.get("model"),
             "tools": body.get("tools"),
             "messages": list(map(_as_chat_message, _decode_list(body.get("messages")))),
-            "response": answer,
+            "response": said
+            if isinstance(said, Mapping)
+            else {"role": "assistant", "content": said or ""},
             "usage": _usage(whole, int(counts.get("output") or 0), read, write),
         }

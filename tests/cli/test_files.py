@@ -30,13 +30,13 @@ class TestLayouts:
     @pytest.mark.parametrize(
         ("text", "layout", "count"),
         [
-            (json.dumps(TALK), "json", 1),
-            (json.dumps({"id": "x", "messages": TALK}), "json", 1),
+            (json.dumps(TALK), "one", 1),
+            (json.dumps({"id": "x", "messages": TALK}), "one", 1),
             (json.dumps([{"messages": TALK}, {"messages": TALK}]), "list", 2),
             (json.dumps([TALK, TALK]), "list", 2),
-            (lines([{"messages": TALK}, {"messages": TALK}]), "jsonl", 2),
-            (lines([TALK, TALK]), "jsonl", 2),
-            (lines(TALK), "message lines", 1),
+            (lines([{"messages": TALK}, {"messages": TALK}]), "lines", 2),
+            (lines([TALK, TALK]), "lines", 2),
+            (lines(TALK), "messages", 1),
         ],
     )
     def test_each_layout_is_read_and_written_back(
@@ -49,7 +49,7 @@ class TestLayouts:
         assert (
             [json.loads(row) for row in again.splitlines()]
             == [json.loads(row) for row in text.splitlines()]
-            if "lines" in layout or layout == "jsonl"
+            if layout in ("lines", "messages")
             else json.loads(again) == json.loads(text)
         )
 
@@ -107,7 +107,7 @@ class TestErrors:
             ("3", "int"),
             ('{"a": 1}', '"messages" list'),
             ('{"role": "user"}\n{oops', "line 2"),
-            ("[1, 2]", "no conversation"),
+            ("[1, 2]", "an int"),
         ],
     )
     def test_the_file_and_the_fix_are_named(self, tmp_path: Path, text: str, says: str) -> None:

@@ -112,22 +112,6 @@ class TestContents:
         assert found.tools[0].name == "Read"
         assert 0 < found.tools[0].unused < found.tools[0].tokens
 
-    def test_a_summary_loses_identifiers_and_results_it_does_not_name(self, tmp_path: Path) -> None:
-        log = session(4)
-        log.compact("files were read").user("once more")
-        log.answer("n1", call("d1", "Read", path="src/file_002.py"), used=usage(write=20_000))
-        found = look(log, tmp_path)
-        (loss,) = found.losses
-        assert loss.messages == 10
-        assert loss.needed == ("src/file_002.py", "the same Read call")
-
-    def test_an_identifier_in_the_summary_is_not_lost(self, tmp_path: Path) -> None:
-        log = session(4)
-        log.compact("src/file_002.py was read").user("once more")
-        log.answer("n1", call("d1", "Edit", path="src/file_002.py"), used=usage(write=20_000))
-        (loss,) = look(log, tmp_path).losses
-        assert loss.needed == ()
-
 
 class TestWhatIf:
     def test_as_it_was_costs_what_was_reported(self, tmp_path: Path) -> None:

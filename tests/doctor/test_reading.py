@@ -247,27 +247,6 @@ class TestOpenTelemetry:
                "start_time": "2026-01-05T09:00:00Z"}  # fmt: skip
         assert look(write_lines(tmp_path / "spans.jsonl", [row])).calls == 1
 
-    def test_spans_as_the_sdk_prints_them(self, tmp_path: Path) -> None:
-        """Each over several lines, in a row; the span of the agent sums up what is in it."""
-        sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is absent")
-        export = pytest.importorskip("opentelemetry.sdk.trace.export")
-        path = tmp_path / "spans.json"
-        with path.open("w") as out:
-            provider = sdk.TracerProvider()
-            provider.add_span_processor(export.SimpleSpanProcessor(
-                export.ConsoleSpanExporter(out=out)))  # fmt: skip
-            tracer = provider.get_tracer("t")
-            with tracer.start_as_current_span("invoke_agent helper") as agent:
-                agent.set_attributes({"gen_ai.operation.name": "invoke_agent",
-                                      "gen_ai.usage.input_tokens": 4_000})  # fmt: skip
-                for number in (1, 2):
-                    with tracer.start_as_current_span("chat gpt-5.5") as span:
-                        span.set_attributes({**self.span(number), "gen_ai.operation.name": "chat"})
-            provider.shutdown()
-        found = look(path)
-        assert (found.sessions, found.calls, found.problems) == (1, 2, ())
-        assert found.usage["input"] + found.usage["cache_read"] == 4_000
-
     def test_otlp_with_structured_messages(self, tmp_path: Path) -> None:
         def value(given: Any) -> Any:
             if isinstance(given, dict):
