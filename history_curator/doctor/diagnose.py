@@ -216,7 +216,7 @@ def diagnose(
         paths: logs of Claude Code or Codex, JSON lines of requests with usage, LangSmith runs,
             Langfuse observations or OpenTelemetry spans; files, or folders of them.
         budgets: for the default policy in ``what_if``; none leaves it out.
-        peers: other policies in ``what_if``, by the names `history_curator.lab.peer_names` lists.
+        peers: other policies in ``what_if``, by the names `history_curator.lab.policy_names` lists.
         counter: counts the messages of the logs; the provider's own numbers come from the logs.
         progress: show a bar, where rich is installed.
         executor: where ``what_if`` runs, as in `history_curator.lab.replay`.

@@ -181,7 +181,7 @@ def replay(
             mappings with a ``messages`` list (``id``, ``tools`` and ``times`` are used where
             present), or `LabConversation` objects.
         policies: by name, a `Curator`, a function that builds one, a `Policy`, or the name of a
-            known policy (`peer_names`); a list of known names does as well.
+            known policy (`policy_names`); a list of known names does as well.
         pricing: price sheet for the ``cost`` column.
         provider: profile whose rules decide which requests are invalid; None looks at no rules,
             which saves most of the time on long conversations.

@@ -28,7 +28,6 @@ from history_curator.lab.run_replay import Measurement
 from history_curator.tokens import get_counter
 from tests.support.data import load
 from tests.support.messages import assistant, call, result, system, user
-from tests.support.strategies import conversations
 
 PEERS = ["trim_messages", "clear-tool-uses", "ChatMemoryBuffer"]
 
