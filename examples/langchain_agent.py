@@ -62,10 +62,10 @@ def main() -> None:
     ):
         if mode == "values":
             state = chunk
-        elif chunk["messages_before"] % 10 == 0:
+        elif chunk["original_count"] % 10 == 0:
             print(
-                f"record {chunk['messages_before']:>3} messages -> "
-                f"view {chunk['messages_after']:>3} messages, {chunk['tokens']:>5} tokens"
+                f"record {chunk['original_count']:>3} messages -> "
+                f"view {chunk['curated_count']:>3} messages, {chunk['tokens']:>5} tokens"
             )
     print(state["messages"][-1].text)
     print(f"The state still holds all {len(state['messages'])} messages.")

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     )
     from history_curator.formats import entry_to_provider_message, provider_message_to_entry
     from history_curator.managers import (
-        ComposedManager, CurationContext, HistoryManager, ObservableManager, PassthroughManager,
-        RelevanceManager, RoleTruncator, SlidingWindowManager, SummarizingManager,
-        ToolResultClearer, ToolResultTruncator, TurnRetentionManager,
+        ComposedManager, CurationContext, DuplicateResultManager, HistoryManager, ObservableManager,
+        PassthroughManager, PinManager, RelevanceManager, RoleTruncator, SlidingWindowManager,
+        SummarizingManager, TokenBudgetManager, ToolResultClearer, ToolResultTruncator,
+        TurnRetentionManager,
     )
     from history_curator.record import (
         ConversationRecorded, ConversationRunner, EventBus, HistoryCurated, HistorySession,
@@ -73,9 +74,10 @@ _NAMES = {
     ),
     "formats": "entry_to_provider_message provider_message_to_entry",
     "managers": (
-        "ComposedManager CurationContext HistoryManager ObservableManager PassthroughManager "
-        "RelevanceManager RoleTruncator SlidingWindowManager SummarizingManager ToolResultClearer "
-        "ToolResultTruncator TurnRetentionManager"
+        "ComposedManager CurationContext DuplicateResultManager HistoryManager ObservableManager "
+        "PassthroughManager PinManager RelevanceManager RoleTruncator SlidingWindowManager "
+        "SummarizingManager TokenBudgetManager ToolResultClearer ToolResultTruncator "
+        "TurnRetentionManager"
     ),
     "record": (
         "ConversationRecorded ConversationRunner EventBus HistoryCurated HistorySession "

@@ -19,6 +19,7 @@ from history_curator.curator import ConfigSource as ConfigSource  # noqa: PLC041
 from history_curator.curator import Curation, Curator
 from history_curator.curator import load_settings as load_settings  # noqa: PLC0414 - for adapters
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
+from history_curator.events import HistoryCurated
 from history_curator.rules import ProviderProfile, ReasoningMode, get_profile
 from history_curator.run_steps import Call, Steps
 from history_curator.tokens import read_usage, window_margin
@@ -318,12 +319,8 @@ def _fitting_share(error: Exception, tokens: int) -> float | None:
 
 
 def actions_of(curation: Curation) -> Counter[str]:
-    """Return how many messages of a view were dropped, cleared, truncated, inserted and so on."""
-    actions = Counter(entry.action for entry in curation.entries if entry.action)
-    shown = sum(1 for entry in curation.entries if entry.origin is None)
-    if curation.report.original_count > shown:
-        actions["dropped"] = curation.report.original_count - shown
-    return actions
+    """Return how many messages were dropped, cleared, truncated, inserted and so on."""
+    return Counter(HistoryCurated.of(curation.report).actions)
 
 
 # Marks for a provider's prompt cache, in whichever words a framework has for a mark.

@@ -60,14 +60,20 @@ def _read_reasoning(block: dict[str, Any]) -> Reasoning:
     """Read a thinking block of Anthropic, Bedrock, OpenAI, Gemini or LangChain's own form."""
     if block.get("type") == "non_standard":
         return replace(_read_reasoning(block["value"]), raw=block)
-    inner = [
-        block[key] for key in ("extras", "reasoning_content") if isinstance(block.get(key), dict)
+    inner = [block.get(key) for key in ("extras", "reasoning_content")]
+    fields = {
+        k: v for each in (*inner, block) if isinstance(each, dict) for k, v in each.items() if v
+    }
+    summary = fields.get("summary")
+    texts = (
+        [each.get("text") for each in summary if isinstance(each, dict)]
+        if isinstance(summary, list)
+        else []
+    )
+    found = [fields.get(key) for key in ("thinking", "reasoning", "text")] + [
+        "\n".join(map(str, filter(None, texts)))
     ]
-    fields = {key: value for each in (*inner, block) for key, value in each.items() if value}
-    summary = fields.get("summary") if isinstance(fields.get("summary"), list) else []
-    texts = [fields.get(key) for key in ("thinking", "reasoning", "text")]
-    texts += ["\n".join(each.get("text") or "" for each in summary if isinstance(each, dict))]
-    text = next((each for each in texts if isinstance(each, str) and each), None)
+    text = next((each for each in found if isinstance(each, str) and each), None)
     signature = fields.get("signature")
     sealed = block.get("type") == "redacted_thinking" or "encrypted_content" in fields
     signed = signature if isinstance(signature, str) else None
@@ -168,42 +174,12 @@ def write_rows(calls: Sequence[ToolCall]) -> dict[str, Any]:
     return rows
 
 
-def write_beside(extra: dict[str, Any], old: set[str], by_id: CallsById) -> dict[str, Any]:
-    """Return ``additional_kwargs`` for other calls; tables by call id, such as signatures, change.
-
-    Calls that it lists itself leave: they are sent where a message has no others.
-    """
-    changed = {k: v for k, v in extra.items() if k not in ("tool_calls", "function_call")}
-    for key, table in changed.items():
-        if isinstance(table, dict) and not old.isdisjoint(table):
-            changed[key] = {
-                by_id[name][0].id if name in by_id else name: item
-                for name, item in table.items()
-                if name in by_id or name not in old
-            }
-    return changed
-
-
 # The Responses API knows its items by id and wants each with the reasoning it came with. Once the
 # reasoning has left, a call or a text is sent without its id, and the tools the provider ran by
-# itself are not sent. LangChain keeps these ids in the blocks, in their ``extras``, beside the
-# content, and as the id of the message.
+# itself are not sent.
 
 _OWN_ITEMS = ("msg_", "fc_", "ctc_")
 _SERVER_ITEMS = ("ws_", "fs_", "ci_", "mcp_", "mcpl_", "mcpr_", "ig_", "cu_", "ts_", "tso_")
-ITEM_KEYS = {
-    "reasoning_content", "reasoning", "thinking_blocks", "__openai_function_call_ids__"
-}  # fmt: skip
-
-
-def is_item(value: Any) -> bool:
-    """Return whether an id is that of an item the model said or called."""
-    return isinstance(value, str) and value.startswith(_OWN_ITEMS)
-
-
-def _is_served(block: Any) -> bool:
-    ids = (block.get("id"), block.get("tool_call_id")) if isinstance(block, dict) else ()
-    return any(isinstance(each, str) and each.startswith(_SERVER_ITEMS) for each in ids)
 
 
 def free_items(value: Any) -> Any:
@@ -215,5 +191,10 @@ def free_items(value: Any) -> Any:
     return {
         key: free_items(item) if key == "extras" else item
         for key, item in value.items()
-        if not (key in ("id", "item_id") and is_item(item))
+        if not (key in ("id", "item_id") and str(item).startswith(_OWN_ITEMS))
     }
+
+
+def _is_served(block: Any) -> bool:
+    ids = (block.get("id"), block.get("tool_call_id")) if isinstance(block, dict) else ()
+    return any(str(each).startswith(_SERVER_ITEMS) for each in ids)

@@ -9,18 +9,17 @@ from uuid import uuid4
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage, SystemMessage
-from typing_extensions import Self, Unpack
+from typing_extensions import Unpack
 
-from history_curator.config import CuratorConfig, RetentionConfig, SharedOptions, check_options
+from history_curator.config import RetentionConfig, SharedOptions, check_options
 from history_curator.curator import Curation
-from history_curator.integrations import ConfigSource, load_settings
 from history_curator.record.branches import Branches
 from history_curator.record.outbox import WriteBehind
 from history_curator.record.prune import prune_connection
 from history_curator.record.retention import Retention
 from history_curator.run_steps import run_async, run_sync
 from langchain_history_curator.messages import FORMAT, from_json, to_json, without_removed
-from langchain_history_curator.models import budget_arguments, build_curator, refuse_fraction
+from langchain_history_curator.models import budget_arguments, build_curator
 
 
 class CuratedChatMessageHistory(BaseChatMessageHistory):
@@ -65,7 +64,6 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         name: str = "history",
         **options: Unpack[SharedOptions],
     ) -> None:
-        refuse_fraction(type(self).__name__, max_tokens, "budget_for_model(model).max_tokens")
         check_options({"max_tokens": max_tokens, "reserve": reserve})
         if retention is not None and not isinstance(retention, RetentionConfig):
             retention = RetentionConfig.from_dict(retention)
@@ -89,34 +87,18 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         async def aload() -> list[BaseMessage]:
             return unpack(await store.aget_messages())
 
-        # A SQL store made for sync sessions has async methods that only raise.
-        is_async = getattr(store, "async_mode", True)
+        calls: dict[str, Any] = {"clear": store.clear, **editors}
+        if getattr(store, "async_mode", True):  # else its async methods only raise
+            calls["aload"], calls["aclear"] = aload, store.aclear
+            calls["aappend"] = lambda messages: store.aadd_messages(pack(messages))
         self._outbox: WriteBehind[BaseMessage] = WriteBehind(
             lambda: unpack(store.messages),
             lambda messages: store.add_messages(pack(messages)),
-            clear=store.clear,
-            aload=aload if is_async else None,
-            aappend=(lambda messages: store.aadd_messages(pack(messages))) if is_async else None,
-            aclear=store.aclear if is_async else None,
-            **editors,
+            **calls,
             stamp=(lambda message: message) if is_shadow else _with_id,
             key=attrgetter("id"),
             name=f"{name} ({type(store).__name__})",
         )
-
-    @classmethod
-    def from_config(
-        cls,
-        config: ConfigSource,
-        store: BaseChatMessageHistory,
-        *,
-        objects: Mapping[str, Any] | None = None,
-        **overrides: Any,
-    ) -> Self:
-        """Wrap a store as a `CuratorConfig`, a mapping, or a YAML or TOML file says."""
-        settings = load_settings(config, objects, overrides)
-        settings.setdefault("retention", CuratorConfig.load(config).retention)
-        return cls(store, *settings.pop("managers", ()), **settings)
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
@@ -199,11 +181,8 @@ class ChatHistoryBranches(Branches[CuratedChatMessageHistory]):
     Examples:
         >>> from langchain_core.chat_history import InMemoryChatMessageHistory as Store
         >>> from langchain_core.messages import HumanMessage
-        >>> sessions = {}
-        >>> branches = ChatHistoryBranches(
-        ...     "ann", lambda key: sessions.setdefault(key, Store()), max_tokens=1_000
-        ... )
-        >>> branches.open().add_messages([HumanMessage("hello"), HumanMessage("Oslo?")])
+        >>> stores = {"ann": Store(messages=[HumanMessage("hello"), HumanMessage("Oslo?")])}
+        >>> branches = ChatHistoryBranches("ann", lambda key: stores.setdefault(key, Store()))
         >>> branches.fork("edited", at=1).add_messages([HumanMessage("Rome?")])
         >>> [message.text for message in branches.switch("main").record]
         ['hello', 'Oslo?']
@@ -231,24 +210,25 @@ def _row_editors(store: Any, retention: RetentionConfig) -> dict[str, Any]:
     Each returns whether anything changed. There are none for other stores and other tables.
     """
     table = getattr(getattr(store, "sql_model_class", None), "__table__", None)
-    engine, async_engine = getattr(store, "engine", None), getattr(store, "async_engine", None)
     columns = set() if table is None else {column.name for column in table.columns}
-    if not (engine or async_engine) or not columns >= {"id", "message", "session_id"}:
-        return {}
-    if getattr(store, "session_id_field_name", "session_id") != "session_id":
+    session_field = getattr(store, "session_id_field_name", "session_id")
+    engines = (getattr(store, "engine", None), getattr(store, "async_engine", None))
+    is_known = columns >= {"id", "message", "session_id"} and session_field == "session_id"
+    if not is_known or not any(engines):
         return {}
 
     def edit() -> bool:
-        with engine.begin() as connection:
+        with store.engine.begin() as connection:
             return prune_connection(connection, table, store.session_id, retention)
 
     async def aedit() -> bool:
-        arguments = (prune_connection, table, store.session_id, retention)
-        async with async_engine.begin() as connection:
-            changed: bool = await connection.run_sync(*arguments)
+        async with store.async_engine.begin() as connection:
+            changed: bool = await connection.run_sync(
+                prune_connection, table, store.session_id, retention
+            )
         return changed
 
-    return {"edit": edit if engine else None, "aedit": aedit if async_engine else None}
+    return {"edit": edit if engines[0] else None, "aedit": aedit if engines[1] else None}
 
 
 _PACKED = "history_curator_message"
@@ -256,8 +236,9 @@ _PACKED = "history_curator_message"
 
 def _pack(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return copies that carry the whole message in ``additional_kwargs``."""
-    packed = [{"additional_kwargs": {_PACKED: to_json(one)}} for one in messages]
-    return [one.model_copy(update=each) for one, each in zip(messages, packed, strict=True)]
+    return [
+        one.model_copy(update={"additional_kwargs": {_PACKED: to_json(one)}}) for one in messages
+    ]
 
 
 def _unpack(messages: Sequence[BaseMessage]) -> list[BaseMessage]:

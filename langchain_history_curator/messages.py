@@ -36,15 +36,12 @@ from history_curator.formats import (
 )
 from history_curator.formats.blocks import entry_fields
 from langchain_history_curator.blocks import (
-    ITEM_KEYS,
     CallsById,
     free_items,
-    is_item,
     kind_of,
     read_calls,
     read_reasoning_beside,
     read_slots,
-    write_beside,
     write_content,
     write_rows,
 )
@@ -347,17 +344,25 @@ def _rewrite_answer(message: AIMessage, entry: ConversationEntry) -> dict[str, A
     # By place; where some left, by the ids of those that stay.
     for before, call in zip(old if len(old) == len(new) else new, new, strict=True):
         by_id.setdefault(before.id, []).append(call)
-    extra = message.additional_kwargs
     fields: dict[str, Any] = {"content": write_content(message.content, entry, by_id)}
+    extra = message.additional_kwargs
     if new != old:
         fields |= write_rows(new)
-        if getattr(message, "tool_call_chunks", None):
-            fields["tool_call_chunks"] = []
-        extra = write_beside(extra, {call.id for call in old}, by_id)
+        fields["additional_kwargs"] = extra = _write_beside(extra, {each.id for each in old}, by_id)
     if len(entry.reasoning or ()) < len(entry.root.reasoning or ()):
-        extra = {key: value for key, value in extra.items() if key not in ITEM_KEYS}
-        extra = {key: free_items(value) for key, value in extra.items()}
-        fields["content"] = free_items(fields["content"])
-        if is_item(message.id):
-            fields["id"] = None
-    return {**fields, "additional_kwargs": extra}
+        fields["content"], fields["id"] = free_items(fields["content"]), None
+        fields["additional_kwargs"] = {key: extra[key] for key in ("pinned",) if key in extra}
+    return fields
+
+
+def _write_beside(extra: dict[str, Any], old: set[str], by_id: CallsById) -> dict[str, Any]:
+    """Return ``additional_kwargs`` without calls of its own, and its tables by call id for others."""
+    changed = {k: v for k, v in extra.items() if k not in ("tool_calls", "function_call")}
+    for key, table in changed.items():
+        if isinstance(table, dict) and not old.isdisjoint(table):
+            changed[key] = {
+                by_id[name][0].id if name in by_id else name: item
+                for name, item in table.items()
+                if name in by_id or name not in old
+            }
+    return changed

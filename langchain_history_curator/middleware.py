@@ -20,20 +20,13 @@ from langchain.agents.middleware.types import (
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain_core.messages import SystemMessage
 from langgraph.types import Command
-from typing_extensions import NotRequired, Self, Unpack
+from typing_extensions import NotRequired, Unpack
 
 from history_curator.config import SharedOptions, check_options
 from history_curator.curator import Curation, Curator
 from history_curator.entries import recall_tool_name
 from history_curator.errors import ConfigurationError
-from history_curator.integrations import (
-    RETRIES,
-    ConfigSource,
-    CuratedModelCall,
-    is_fraction,
-    load_settings,
-    rules_for,
-)
+from history_curator.integrations import CuratedModelCall, is_fraction, rules_for
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator.messages import FORMAT, without_removed
 from langchain_history_curator.models import (
@@ -49,7 +42,7 @@ from langchain_history_curator.models import (
 from langchain_history_curator.tools_and_events import (
     announce,
     hide_from_stream,
-    mark_request,
+    mark_curation,
     recall_tool,
 )
 
@@ -85,10 +78,9 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         managers: applied in order; none is the budget alone.
         max_tokens: the budget; 0.5 is a share of the model's window, None all its profile allows.
         reserve: tokens to leave free.
-        retries: how often a request refused as too long is repeated.
         mark_cache: whether to mark the end of the stable prefix for Anthropic's cache.
         stream_events: whether the agent's custom stream and the run are sent each curation.
-        name: tells two of them apart; an agent refuses two middleware of one name.
+        name: tells two of them apart; ``"SummarizationMiddleware"`` takes the place of deepagents' own.
         options: the other settings of `Curator`; ``recall_tool=True`` gives the agent that tool.
 
     Examples:
@@ -103,20 +95,16 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         *managers: Any,
         max_tokens: float | None = None,
         reserve: int = 0,
-        retries: int = RETRIES,
         mark_cache: bool = False,
         stream_events: bool = True,
         name: str | None = None,
         **options: Unpack[SharedOptions],
     ) -> None:
         super().__init__()
-        if retries < 0:
-            raise ConfigurationError(f"retries is {retries}. Fix: 0 or more.")
         fixed: Any = None if is_fraction(max_tokens) else max_tokens
         check_options({"max_tokens": fixed, "reserve": reserve})
         self.max_tokens = max_tokens
         self.reserve = reserve
-        self.retries = retries
         self.mark_cache = mark_cache
         self.stream_events = stream_events
         self._managers = managers
@@ -133,27 +121,6 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
             self.state_schema = CuratedState
         recall, counter = options.get("recall_tool"), self._options.get("counter", "o200k_base")
         self.tools = [recall_tool(counter=counter, name=recall_tool_name(recall))] if recall else []
-
-    @classmethod
-    def from_config(
-        cls, config: ConfigSource, *, objects: Mapping[str, Any] | None = None, **overrides: Any
-    ) -> Self:
-        """Build the middleware from a `CuratorConfig`, a mapping, or a YAML or TOML file."""
-        settings = load_settings(config, objects, overrides)
-        return cls(*settings.pop("managers", ()), **settings)
-
-    @classmethod
-    def for_deepagents(cls, *managers: Any, **settings: Any) -> Self:
-        """Return the middleware under the name that takes the place of deepagents' own.
-
-        deepagents summarises its state away; with this in ``create_deep_agent(middleware=[…])``,
-        or in a sub-agent's ``middleware``, the state stays whole and the model gets a view.
-
-        Examples:
-            >>> HistoryCuratorMiddleware.for_deepagents(max_tokens=24_000).name
-            'SummarizationMiddleware'
-        """
-        return cls(*managers, name="SummarizationMiddleware", **settings)
 
     @property
     def name(self) -> str:
@@ -197,21 +164,24 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         if len(known) != len(bound) or any(a is not b for a, b in zip(known, bound, strict=True)):
             ours = {tool.name: tool for tool in self.tools}
             for tool in request.tools:
-                name = getattr(tool, "name", None)
-                if ours.get(name, tool) is not tool:  # type: ignore[call-overload]
+                name = getattr(tool, "name", "")
+                if name in ours and tool is not ours[name]:
                     raise ConfigurationError(
                         f"tools: two are named {name!r}, yours and the recall tool. Fix: rename "
                         'yours, or pass recall_tool="look_back" to the middleware.'
                     )
-            forms = _answer_forms(request.response_format)
-            schemas = [*(schemas_of(request.tools) or ()), *forms] or None
+            form: Any = request.response_format
+            if isinstance(form, (AutoStrategy, ProviderStrategy, ToolStrategy)):
+                form = form.schema
+            forms = () if form is None else ToolStrategy(schema=form).schema_specs
+            schemas = [*(schemas_of(request.tools) or ()), *map(_schema_of_form, forms)] or None
             self._schemas = (bound, schemas)
         return schemas
 
     def _steps(
         self, request: ModelRequest[Any], handler: Callable[..., Any]
     ) -> Steps[ModelResponse[Any] | ExtendedModelResponse[Any]]:
-        limit, _ = limit_for(request.model, self.max_tokens)
+        limit = limit_for(request.model, self.max_tokens)
         messages: list[Any] = without_removed(request.messages)
         if request.system_message is not None:
             messages = [request.system_message, *messages]
@@ -233,7 +203,6 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
                 "format": FORMAT,
             },
             send=send,
-            retries=self.retries,
             curating=lambda: hide_from_stream(summaries) if self._managers else nullcontext(),
             usage=lambda response: response.result[-1] if response.result else "",
         )
@@ -248,23 +217,13 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         """Return a request with the view in place of the conversation."""
         messages = curation.messages
         if self.mark_cache and curation.report.provider == "anthropic":
-            request, messages = mark_request(request, curation)
+            automatic = (request.model_settings or {}).get("cache_control")
+            name = asked_models(request.model).models[0]
+            messages = mark_curation(curation, request.tools, automatic=automatic, model=name)
         if request.system_message is None or not isinstance(messages[0], SystemMessage):
             return request.override(messages=messages)
         return request.override(system_message=messages[0], messages=messages[1:])
 
 
-def _answer_forms(form: Any) -> list[dict[str, Any]]:
-    """Return the schemas a structured answer adds to a request; a bare one is sent as a tool."""
-    if form is None:
-        return []
-    if isinstance(form, ProviderStrategy):
-        specs = [form.schema_spec]
-    else:
-        schema = form.schema if isinstance(form, AutoStrategy) else form
-        strategy = form if isinstance(form, ToolStrategy) else ToolStrategy(schema=schema)
-        specs = list(strategy.schema_specs)
-    return [
-        {"name": spec.name, "description": spec.description, "parameters": spec.json_schema}
-        for spec in specs
-    ]
+def _schema_of_form(form: Any) -> dict[str, Any]:
+    return {"name": form.name, "description": form.description, "parameters": form.json_schema}

@@ -42,15 +42,6 @@ class StepOptions(SharedOptions, total=False):
     name: str | None
 
 
-def refuse_fraction(owner: str, max_tokens: Any, fix: str) -> None:
-    """Refuse a share of a window where no model says how large it is."""
-    if is_fraction(max_tokens):
-        raise ConfigurationError(
-            f"{owner}: max_tokens is {max_tokens!r}, a share of the window of a model it does not "
-            f"know. Fix: a number of tokens, or {fix}."
-        )
-
-
 def budget_arguments(max_tokens: int | None, reserve: int) -> dict[str, int | None]:
     """Return the budget of a call with a lasting reserve taken off, so that the cutoff stays."""
     if max_tokens is None or not 0 <= reserve < max_tokens:
@@ -78,29 +69,24 @@ def messages_of(given: Any) -> list[Any]:
         ConversionError: when there are no messages in it.
     """
     is_pair = isinstance(given, tuple) and list(map(type, given)) == [str, str]
-    if is_pair or isinstance(given, (str, BaseMessage)):
-        return [given]
+    is_mapping = isinstance(given, Mapping)
+    is_dict_message = is_mapping and not {"role", "type"}.isdisjoint(given)
     if isinstance(given, PromptValue):
         return without_removed(given.to_messages())
-    if isinstance(given, Mapping) and "messages" in given:
+    if is_mapping and "messages" in given:
         return messages_of(given["messages"])
-    if isinstance(given, Mapping) and ("role" in given or "type" in given):
+    if is_pair or is_dict_message or isinstance(given, (str, BaseMessage)):
         return [given]
     if hasattr(given, "messages"):  # before iterating: a pydantic state iterates over its fields
         return messages_of(given.messages)
-    if isinstance(given, Iterable) and not isinstance(given, Mapping):
+    if isinstance(given, Iterable) and not is_mapping:
         return without_removed(given)
-    held = f" (it has: {', '.join(map(name_value, given))})" if isinstance(given, Mapping) else ""
+    held = f" (it has: {', '.join(map(name_value, given))})" if is_mapping else ""
     fix = 'pass a list of messages, a PromptValue, {"messages": [...]} or a string.'
     raise ConversionError(f"{a_type(given)}{held} holds no messages.", fix=fix)
 
 
 # The chat model inside its wrappers.
-
-
-def unwrap(model: Any) -> Any:
-    """Return the chat model inside bindings, retries, fallbacks and sequences."""
-    return _path_to_model(model)[-1]
 
 
 def _models_in(model: Any) -> list[Any]:
@@ -121,11 +107,16 @@ def _path_to_model(model: Any) -> list[Any]:
             steps = list(path[-1].steps__.values())
         inner = [fields.get(name) for name in ("bound", "runnable", "default")]
         inner = [one for one in inner if hasattr(one, "invoke")]
-        inner += [step for step in steps if isinstance(unwrap(step), BaseLanguageModel)]
+        inner += [step for step in steps if is_model(step)]
         if not inner:
             break
         path.append(inner[0])
     return path
+
+
+def is_model(runnable: Any) -> bool:
+    """Return whether a runnable is a chat model, or a binding, retry, fallback or sequence of one."""
+    return isinstance(_path_to_model(runnable)[-1], BaseLanguageModel)
 
 
 def _fields_of(runnable: Any) -> dict[str, Any]:
@@ -152,34 +143,18 @@ def provider_of(model: Any) -> str:
     found = {_provider_of_one(candidate) for candidate in _models_in(model)} - {"core"}
     if found == {"openai", "openai-responses"}:
         return "openai"  # Responses takes all that Chat Completions takes
-    if len(found) > 1:
-        return "portable"
-    return found.pop() if found else "core"
+    return "portable" if len(found) > 1 else next(iter(found), "core")
 
 
 def _provider_of_one(model: Any) -> str:
     """Return the profile of one chat model, told from its class, then from its name."""
-    for cls in type(model).__mro__:
-        found = provider_for(f"{cls.__module__}.{cls.__qualname__}")
-        uses_responses = getattr(model, "_use_responses_api", None)
-        if found == "openai" and callable(uses_responses) and uses_responses({}) is True:
-            return "openai-responses"
-        if found != "core":
-            return found
-    name = _model_name(model)
-    return provider_for(name) if name else "core"
-
-
-def provider_in(messages: Iterable[Any]) -> str:
-    """Return the profile of the models that answered so far; ``core`` where that is not one."""
-    found = set()
-    for message in messages:
-        metadata = getattr(message, "response_metadata", None) or {}
-        if isinstance(metadata.get("model_provider"), str):
-            provider = provider_for(metadata["model_provider"])
-            items = provider == "openai" and metadata.get("object") == "response"
-            found.add("openai-responses" if items else provider)
-    return found.pop() if len(found) == 1 else "core"
+    classes = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(model).__mro__]
+    profiles = map(provider_for, (*classes, _model_name(model) or ""))
+    found = next((profile for profile in profiles if profile != "core"), "core")
+    uses_responses = getattr(model, "_use_responses_api", None)
+    if found == "openai" and callable(uses_responses) and uses_responses({}) is True:
+        return "openai-responses"
+    return found
 
 
 def schemas_of(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
@@ -191,14 +166,16 @@ def schemas_of(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
 
 
 def _schema_of(tool: Any) -> dict[str, Any]:
-    if isinstance(tool, Mapping):
-        if "function" in tool or "type" in tool or "name" in tool or "title" not in tool:
-            return dict(tool)
-    elif not callable(tool) and not hasattr(tool, "args_schema"):
-        # Objects of a provider's own, such as google.genai's Tool.
-        dump = getattr(tool, "model_dump", None)
-        return dump(exclude_none=True) if callable(dump) else {"tool": repr(tool)}
-    return convert_to_openai_tool(tool)
+    if isinstance(tool, Mapping) and not (
+        "title" in tool and {"function", "type", "name"}.isdisjoint(tool)
+    ):
+        return dict(tool)
+    if callable(tool) or hasattr(tool, "args_schema") or isinstance(tool, Mapping):
+        return convert_to_openai_tool(tool)
+    # Objects of a provider's own, such as google.genai's Tool.
+    return (
+        tool.model_dump(exclude_none=True) if hasattr(tool, "model_dump") else {"tool": repr(tool)}
+    )
 
 
 _ANSWER_FORMS = ("response_format", "response_json_schema", "response_schema", "output_config")
@@ -232,26 +209,22 @@ def budget_for_model(model: Any, *, output: int | None = None) -> Budget:
     return min(budgets, key=lambda budget: budget.max_tokens)
 
 
-def limit_for(model: Any, max_tokens: float | None, output: int | None = None) -> tuple[int, str]:
-    """Return the budget of a request, as given, as a share or the model's own, and its source."""
+def limit_for(model: Any, max_tokens: float | None, output: int | None = None) -> int:
+    """Return the budget of a request: as given, as a share of the window, or the model's own."""
     if max_tokens is not None and not is_fraction(max_tokens):
-        return int(max_tokens), "as given"
+        return int(max_tokens)
     budget = budget_for_model(model, output=output)
-    if max_tokens is not None:
-        budget = share_of(budget, max_tokens)
-    return budget.max_tokens, budget.source
+    return budget.max_tokens if max_tokens is None else share_of(budget, max_tokens).max_tokens
 
 
 def _window_of(model: Any) -> Window:
-    profile = getattr(model, "profile", None)
-    profile = profile if isinstance(profile, dict) else {}
+    profile = getattr(model, "profile", None) or {}
     limit, name = profile.get("max_input_tokens"), _model_name(model)
     words = f"{type(model).__name__}({name})" if name else type(model).__name__
     if not limit:
         raise ConfigurationError(
-            f"{words} does not say how many tokens it takes (its profile has no "
-            "max_input_tokens). Fix: pass max_tokens=…, or profile={'max_input_tokens': …} to "
-            "the model."
+            f"{words} does not say how many tokens it takes (its profile has no max_input_tokens). "
+            "Fix: pass max_tokens=…, or profile={'max_input_tokens': …} to the model."
         )
     fields = ("max_output_tokens", "max_completion_tokens", "max_tokens")
     settings = (getattr(model, field, None) for field in fields)
@@ -267,24 +240,20 @@ def _window_of(model: Any) -> Window:
 
 def counter_for(model: Any) -> str:
     """Return the counter of a model's family; of fallbacks' the one that counts the most."""
-    names = [_model_name(each) for each in _models_in(model)]
-    families = [(name, find_family(name)) for name in names if name]
-    known = [(family.factor, family.tool_factor, name) for name, family in families if family]
-    return max(known, key=lambda each: each[:2])[2] if known else "o200k_base"
+    families = {name: find_family(name) for name in map(_model_name, _models_in(model)) if name}
+    known = [(one.factor, one.tool_factor, name) for name, one in families.items() if one]
+    return max(known)[2] if known else "o200k_base"
 
 
 def counter_of(given: Any) -> str | TokenCounter:
     """Return the core's counter for a name, a counter, a chat model, or a function of messages."""
     if given == "approximate":
-        given = count_tokens_approximately
-    if isinstance(given, (str, TokenCounter)):
-        return given
+        return MessageCounter(count_tokens_approximately)
     if isinstance(given, BaseLanguageModel):
-        given = given.get_num_tokens_from_messages
-    if callable(given):
-        return MessageCounter(given)
-    counter: TokenCounter = get_counter(given)  # refuses it, in its own words
-    return counter
+        return MessageCounter(given.get_num_tokens_from_messages)
+    if isinstance(given, (str, TokenCounter)) or not callable(given):
+        return given if isinstance(given, str) else get_counter(given)
+    return MessageCounter(given)
 
 
 class MessageCounter:

@@ -7,7 +7,6 @@ from contextlib import nullcontext, suppress
 from typing import Annotated, Any, Literal
 
 from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
-from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, SystemMessage
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda, RunnableSerializable
@@ -16,14 +15,8 @@ from typing_extensions import Self, Unpack, override
 
 from history_curator.config import CuratorFields, check_names, check_options, declare_field
 from history_curator.curator import Curation, Curator
-from history_curator.errors import ConversionError
-from history_curator.integrations import (
-    Asked,
-    ConfigSource,
-    as_managers,
-    load_settings,
-    rules_for,
-)
+from history_curator.errors import ConfigurationError, ConversionError
+from history_curator.integrations import Asked, as_managers, rules_for
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.models import (
@@ -33,13 +26,11 @@ from langchain_history_curator.models import (
     budget_arguments,
     counter_for,
     counter_of,
+    is_model,
     limit_for,
     messages_of,
-    provider_in,
     provider_of,
-    refuse_fraction,
     schemas_of,
-    unwrap,
 )
 from langchain_history_curator.tools_and_events import (
     EVENT_NAME,
@@ -93,9 +84,6 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     mark_cache: bool = False
     """Whether to mark the end of the stable prefix for the provider's cache (Anthropic)."""
 
-    budget: str | None = None
-    """The source of `max_tokens`, in words, when it was read from a model."""
-
     bus: Any = Field(default=None, exclude=True)
     """An `EventBus` that receives `HistoryCurated`."""
 
@@ -113,14 +101,13 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         max_tokens: int | None = None,
         managers: Any = (),
         tools: Sequence[Any] | None = None,
-        budget: str | None = None,
         **settings: Unpack[StepOptions],
     ) -> None:
         given: dict[str, Any] = {"max_tokens": max_tokens, "managers": managers, "tools": tools}
         # Wrong settings are refused while the chain is being written, not when it runs; here,
         # because pydantic would turn our own error into one of its own.
         _check(type(self), {**given, **settings})
-        super().__init__(budget=budget, **given, **settings)
+        super().__init__(**given, **settings)
         _ = self.curator
 
     @classmethod
@@ -139,11 +126,11 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         tools: Sequence[Any] | None = None,
         **settings: Unpack[StepOptions],
     ) -> Self:
-        """Return a curator whose budget, counter and provider are the model's own.
+        """Return a step whose budget, counter, provider and bound tools are the model's own.
 
-        The budget is 95 % of the model's window less the tokens of its answer (`output`); `budget` says
-        which numbers were used. A `max_tokens` such as 0.5 is a share of the window. Tools bound to the
-        model count. With fallbacks of other providers the rules of all hold (``portable``).
+        `budget_for_model` says how the budget comes about, of which `output` is the answer's share. A
+        `max_tokens` such as 0.5 is a share of the window. With fallbacks of other providers the
+        rules of all hold (``portable``).
 
         Raises:
             ConfigurationError: when the model does not say how much it takes and `max_tokens` is
@@ -153,44 +140,37 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
             settings["provider"] = provider_of(model)
         settings.setdefault("counter", counter_for(model))
         schemas = schemas_of(tools) or bound_tools(model)
-        limit, source = limit_for(model, max_tokens, output)
-        step = cls(max_tokens=limit, managers=managers, tools=schemas, budget=source, **settings)
+        limit = limit_for(model, max_tokens, output)
+        step = cls(max_tokens=limit, managers=managers, tools=schemas, **settings)
         step._asked = asked_models(model)
         return step
-
-    @classmethod
-    def from_config(
-        cls, config: ConfigSource, *, objects: Mapping[str, Any] | None = None, **overrides: Any
-    ) -> Self:
-        """Build the step from a `CuratorConfig`, a mapping, or a YAML or TOML file."""
-        return cls(**load_settings(config, objects, overrides))
 
     @override
     def invoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[BaseMessage]:
         step = self.bind(**kwargs)
-
-        def run(given: Any, config: RunnableConfig) -> list[BaseMessage]:
-            return run_sync(step._steps(given, config))
-
-        return step._call_with_config(run, input, config)
+        return step._call_with_config(step._invoke, input, config)
 
     @override
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[BaseMessage]:
         step = self.bind(**kwargs)
+        return await step._acall_with_config(step._ainvoke, input, config)
 
-        async def run(given: Any, config: RunnableConfig) -> list[BaseMessage]:
-            return await run_async(step._steps(given, config))
+    def _invoke(self, given: Any, run_manager: Any, config: RunnableConfig) -> list[BaseMessage]:
+        return run_sync(self._steps(given, run_manager, config))
 
-        return await step._acall_with_config(run, input, config)
+    async def _ainvoke(
+        self, given: Any, run_manager: Any, config: RunnableConfig
+    ) -> list[BaseMessage]:
+        return await run_async(self._steps(given, run_manager, config))
 
-    def _steps(self, given: Any, config: RunnableConfig) -> Steps[list[BaseMessage]]:
+    def _steps(self, given: Any, run: Any, config: RunnableConfig) -> Steps[list[BaseMessage]]:
         with hide_from_stream() if self.managers else nullcontext():
             curation = yield Call(self.curate, self.acurate, (given,))
-        if getattr(config["callbacks"], "handlers", None):
+        if run.handlers:
             arguments = (EVENT_NAME, event_of(curation, self.name or "history"))
             dispatch = (dispatch_custom_event, adispatch_custom_event)
             yield Call(*dispatch, arguments, {"config": config})
@@ -200,7 +180,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     def __or__(self, other: Any) -> Any:
         """Compose. In front of a model its provider, its tools and ``tail`` are known."""
         step: Runnable[Any, Any] = self
-        if isinstance(other, Runnable) and isinstance(unwrap(other), BaseLanguageModel):
+        if is_model(other):
             found: dict[str, Any] = {"tools": self.tools or bound_tools(other)}
             if self.tail == "auto":
                 found["tail"] = "request"
@@ -227,24 +207,18 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     def curate(self, given: Any) -> Curation:
         """Return the whole outcome, report included; takes the same input as `invoke`."""
-        messages = messages_of(given)
-        return self._curator_for(messages).curate(messages, **self._arguments())
+        return self.curator.curate(messages_of(given), **self._arguments())
 
     async def acurate(self, given: Any) -> Curation:
         """Like `curate`, for managers that call a model."""
-        messages = messages_of(given)
-        return await self._curator_for(messages).acurate(messages, **self._arguments())
+        return await self.curator.acurate(messages_of(given), **self._arguments())
 
     @property
     def curator(self) -> Curator:
         """The core's curator behind this step, built of its settings as they are now."""
-        return self._curator_for(())
-
-    def _curator_for(self, messages: Sequence[Any]) -> Curator:
-        """Return the curator; who answered in `messages` tells the provider for ``auto``."""
         settings: dict[str, Any] = {name: self.__dict__[name] for name in _CURATOR_FIELDS}
         if settings["provider"] == "auto":
-            settings["provider"] = provider_in(messages)
+            settings["provider"] = "core"
         built_from = {**settings, "asked": self._asked}
         if self._curator is None or built_from != self._built_from:
             settings["counter"] = counter_of(settings["counter"])
@@ -276,9 +250,11 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
 def _check(owner: type[HistoryCurator], given: Mapping[str, Any]) -> None:
     check_names(owner.__name__, given, list(owner.model_fields))
-    refuse_fraction(
-        owner.__name__, given.get("max_tokens"), "HistoryCurator.for_model(model, max_tokens=0.5)"
-    )
+    if isinstance(given.get("max_tokens"), float):
+        raise ConfigurationError(
+            f"{owner.__name__}: max_tokens is {given['max_tokens']}, a share of the window of a model "
+            "it does not know. Fix: a number of tokens, or for_model(model, max_tokens=0.5)."
+        )
     tail = given.get("tail", "auto")
     check_options({**given, "tail": None if tail == "auto" else tail})
 
@@ -311,13 +287,11 @@ def pre_model_hook(
         first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
         step.reserve += sum(map(step.curator.counter.count_entry, FORMAT.read(first, 0)))
 
-    def curate(state: Any) -> Update:
-        return {"llm_input_messages": step.invoke(state)}
+    def update(view: list[BaseMessage]) -> Update:
+        return {"llm_input_messages": view}
 
-    async def acurate(state: Any) -> Update:
-        return {"llm_input_messages": await step.ainvoke(state)}
-
-    return RunnableLambda(curate, acurate, name="curate")
+    hook: Runnable[Any, Update] = step | update
+    return hook
 
 
 def model_node(
@@ -354,10 +328,7 @@ def model_node(
             ) from error
         return list(given) if first is None else [first, *given]
 
-    def answer(state: Any) -> Update:
-        return {key: [model.invoke(step.invoke(read_messages(state)))]}
+    def update(answer: BaseMessage) -> Update:
+        return {key: [answer]}
 
-    async def aanswer(state: Any) -> Update:
-        return {key: [await model.ainvoke(await step.ainvoke(read_messages(state)))]}
-
-    return RunnableLambda(answer, aanswer, name="curated_model")
+    return RunnableLambda(read_messages) | step | model | update

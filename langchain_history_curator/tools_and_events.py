@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
-from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.callbacks import dispatch_custom_event
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -20,17 +19,16 @@ from history_curator.curator import Curation
 from history_curator.entries import (
     RECALL_TOOL_NAME,
     ConversationEntry,
+    neutralise,
     recall_hint,
     span_handle,
 )
-from history_curator.integrations import actions_of, mark_view
+from history_curator.events import HistoryCurated
+from history_curator.integrations import mark_view
 from history_curator.managers import keeping_summaries
 from history_curator.record.recall import RECALL_DESCRIPTION, Recall, RecallRequest
 from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.models import build_curator, messages_of
-
-if TYPE_CHECKING:
-    from langchain.agents.middleware.types import ModelRequest
 
 # The recall tool: an agent gets back messages its view left out, and those of its sub-agents.
 
@@ -45,8 +43,8 @@ def recall_tool(
     """Return a tool that answers from one conversation's record and from no other.
 
     `record` is a `CuratedChatMessageHistory` or any chat history, messages, or a callable that returns
-    them, awaited by an async caller. Without one the tool reads the messages of the agent it is called
-    by, which needs langgraph. One answer costs at most `max_tokens`.
+    them. Without one the tool reads the messages of the agent it is called by, which needs langgraph.
+    One answer costs at most `max_tokens`.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -54,19 +52,23 @@ def recall_tool(
         >>> "4711" in tool.invoke({"query": "code"})
         True
     """
-    options = {"counter": counter, "max_tokens": max_tokens, "name": name}
-    call: Callable[..., str]
-    acall = None
+    options: dict[str, Any] = {"counter": counter, "max_tokens": max_tokens, "name": name}
+    shown: Any = {"name": name, "description": RECALL_DESCRIPTION, "args_schema": RecallRequest}
     if record is None:
-        call = _recall_own_state(options)
-    else:
-        answer = Recall(
-            lambda: _read_record(record), arecord=lambda: _aread_record(record), **options
-        )
-        call, acall = answer.__call__, answer.acall
-    return StructuredTool.from_function(
-        call, acall, name=name, description=RECALL_DESCRIPTION, args_schema=RecallRequest
-    )
+        return StructuredTool.from_function(_recall_own_state(options), **shown)
+
+    def read() -> list[ConversationEntry]:
+        given = record() if callable(record) else record
+        given = getattr(given, "record", given)
+        return _read_entries(getattr(given, "messages", given))
+
+    async def aread() -> list[ConversationEntry]:
+        given = record() if callable(record) else record
+        aget = getattr(given, "aget_record", None) or getattr(given, "aget_messages", None)
+        return read() if aget is None else _read_entries(await aget())
+
+    recall = Recall(read, arecord=aread, **options)
+    return StructuredTool.from_function(recall.__call__, recall.acall, **shown)
 
 
 def _recall_own_state(options: dict[str, Any]) -> Callable[..., str]:
@@ -84,19 +86,6 @@ def _recall_own_state(options: dict[str, Any]) -> Callable[..., str]:
     # The agent finds the argument to inject by the annotation itself, not by its name.
     recall.__annotations__["runtime"] = ToolRuntime
     return recall
-
-
-def _read_record(record: Any) -> list[ConversationEntry]:
-    given = record() if callable(record) else record
-    given = getattr(given, "record", given)
-    return _read_entries(getattr(given, "messages", given))
-
-
-async def _aread_record(record: Any) -> list[ConversationEntry]:
-    given = record() if callable(record) else record
-    given = await given if isawaitable(given) else given
-    read = getattr(given, "aget_record", None) or getattr(given, "aget_messages", None)
-    return _read_record(given) if read is None else _read_entries(await read())
 
 
 _TRANSCRIPT = "history_curator_transcript"
@@ -154,8 +143,7 @@ def fold_back(
     """Return the result of a hand-off: the sub-agent's answer, and a handle for all it did.
 
     `tool_call_id` and `name` are of the call that handed over. The transcript travels as the message's
-    artifact: it is never sent to a model, and `recall_tool` returns it by the handle. The last line
-    is ours, whatever the answer looks like.
+    artifact: it is never sent to a model, and `recall_tool` returns it by the handle.
 
     Examples:
         >>> result = fold_back([HumanMessage("Find flights."), AIMessage("Two: 9:00, 17:00.")], "c")
@@ -164,6 +152,7 @@ def fold_back(
     """
     said = [message for message in transcript if not isinstance(message, SystemMessage)]
     answer = next((m.text for m in reversed(said) if isinstance(m, AIMessage) and m.text), "Done.")
+    answer = neutralise(answer)
     if not said:
         return ToolMessage(answer, tool_call_id=tool_call_id, name=name)
     handle = span_handle([entry for n, m in enumerate(said) for entry in FORMAT.read(m, n)])
@@ -181,19 +170,7 @@ EVENT_NAME = "history_curated"
 
 def event_of(curation: Curation, name: str = "history") -> dict[str, Any]:
     """Return the counts before and after a curation, and what was done, as an event."""
-    report = curation.report
-    return {
-        "event": EVENT_NAME,
-        "name": name,
-        "messages_before": report.original_count,
-        "messages_after": report.curated_count,
-        "tokens": report.tokens,
-        "max_tokens": report.max_tokens,
-        "prefix_entries": report.prefix_entries,
-        "actions": dict(actions_of(curation)),
-        "strategy": report.strategy,
-        "provider": report.provider,
-    }
+    return {"event": EVENT_NAME, **HistoryCurated.of(curation.report, prompt_name=name).to_dict()}
 
 
 def announce(curation: Curation, name: str, writer: Callable[[Any], None] | None) -> None:
@@ -261,31 +238,6 @@ def mark_curation(
     return mark_view(curation.messages, curation, others, _mark_message, model)
 
 
-def mark_request(
-    request: ModelRequest[Any], curation: Curation
-) -> tuple[ModelRequest[Any], list[BaseMessage]]:
-    """Return an agent's request, and the marked messages of its view.
-
-    With langchain-anthropic a view that the next request repeats whole is marked through the
-    ``cache_control`` setting of the call, as that package's own caching middleware does: whichever
-    comes first, a mark for five minutes never stands in front of one for an hour.
-    """
-    settings, model = request.model_settings or {}, request.model
-    automatic = settings.get("cache_control")
-    is_whole = curation.report.prefix_entries >= len(curation.entries)
-    by_setting = is_whole and not automatic
-    by_setting = by_setting and type(model).__module__.startswith("langchain_anthropic")
-    if by_setting:
-        automatic = cache_control(300.0)
-        request = request.override(model_settings={**settings, "cache_control": automatic})
-    name = getattr(model, "model", None) or getattr(model, "model_name", None)
-    marked = mark_curation(curation, request.tools, automatic=automatic, model=name)
-    if by_setting:  # beside the system message, no other is marked
-        lead = 1 if isinstance(marked[0], SystemMessage) else 0
-        marked = [*marked[:lead], *curation.messages[lead:]]
-    return request, marked
-
-
 def find_controls(message: BaseMessage) -> list[Any]:
     """Return the breakpoints that a message carries already."""
     blocks = [one for one in message.content if isinstance(one, dict)]
@@ -295,20 +247,12 @@ def find_controls(message: BaseMessage) -> list[Any]:
 
 def _mark_message(message: BaseMessage, ttl: float) -> BaseMessage | None:
     """Return a marked copy of a message; None where it is marked or Anthropic takes no mark."""
-    kinds = (HumanMessage, ToolMessage, AIMessage, SystemMessage)
-    if not isinstance(message, kinds) or find_controls(message):
+    content = [message.content] if isinstance(message.content, str) else message.content
+    if find_controls(message) or not content or (message.type == "ai" and message.tool_calls):  # type: ignore[attr-defined]
         return None
-    content = message.content
-    if isinstance(content, str):
-        if isinstance(message, AIMessage) and message.tool_calls:
-            return None
-        content = [content]
-    last = content[-1] if content else None
-    if isinstance(last, str):
-        last = {"type": "text", "text": last}
-    if not isinstance(last, dict) or last.get("type") not in ("text", "image", "tool_result"):
-        return None
-    if last["type"] == "text" and not str(last.get("text") or "").strip():
+    last = {"type": "text", "text": content[-1]} if isinstance(content[-1], str) else content[-1]
+    is_blank = last.get("type") == "text" and not str(last.get("text") or "").strip()
+    if is_blank or last.get("type") not in ("text", "image", "tool_result"):
         return None
     blocks = [*content[:-1], {**last, "cache_control": cache_control(ttl)}]
     return message.model_copy(update={"content": blocks})

@@ -5,15 +5,20 @@ Prices, rules and counters are the library's own; no request is sent.
 
 from __future__ import annotations
 
-from history_curator.lab.conversations import LabConversation, sample_conversation
-from history_curator.lab.files import load_conversations
+from history_curator.lab.conversations import (
+    LabConversation,
+    load_conversations,
+    sample_conversation,
+)
 from history_curator.lab.metrics import PriceSheet, get_prices, price_sheets
 from history_curator.lab.policies import (
     CuratorPolicy,
-    NamedPolicy,
+    NewestThatFit,
+    NoCuration,
+    PeerPolicy,
     Policy,
     PolicyUnavailableError,
-    policy_names,
+    peer_names,
 )
 from history_curator.lab.results import PolicyResult, ReplayResults, plot_frontier
 from history_curator.lab.run_replay import SessionPage, replay
@@ -21,7 +26,9 @@ from history_curator.lab.run_replay import SessionPage, replay
 __all__ = [
     "CuratorPolicy",
     "LabConversation",
-    "NamedPolicy",
+    "NewestThatFit",
+    "NoCuration",
+    "PeerPolicy",
     "Policy",
     "PolicyResult",
     "PolicyUnavailableError",
@@ -30,8 +37,8 @@ __all__ = [
     "SessionPage",
     "get_prices",
     "load_conversations",
+    "peer_names",
     "plot_frontier",
-    "policy_names",
     "price_sheets",
     "replay",
     "sample_conversation",

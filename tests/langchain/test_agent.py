@@ -16,6 +16,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from pydantic import Field
 
+from history_curator.curator import load_settings
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers import ToolResultTruncator
 from history_curator.tokens import count_tokens
@@ -158,14 +159,10 @@ class TestAgent:
 class TestOverflow:
     async def test_a_refused_request_is_repeated_smaller(self) -> None:
         model = ScriptedModel(steps=30, overflow_above=3_000)
-        await agent_of(model, ours={"max_tokens": 8_000, "retries": 3}).ainvoke(
+        await agent_of(model, ours={"max_tokens": 8_000}).ainvoke(
             {"messages": [HumanMessage("go")]}, LIMITS
         )
         assert model.costs[-1] <= 3_000
-
-    def test_a_negative_number_of_retries_is_refused_at_once(self) -> None:
-        with pytest.raises(ConfigurationError, match="retries is -1"):
-            HistoryCuratorMiddleware(max_tokens=100, retries=-1)
 
 
 class TestEvents:
@@ -176,7 +173,7 @@ class TestEvents:
             seen: ClassVar[list[Any]] = []
 
             def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
-                self.seen.append((name, data["messages_before"], data["name"]))
+                self.seen.append((name, data["original_count"], data["prompt_name"]))
 
         agent_of(ScriptedModel(steps=2)).invoke(
             {"messages": [HumanMessage("go")]}, {"callbacks": [Listener()]}
@@ -240,8 +237,9 @@ class TestSettings:
             "max_tokens": 4_000,
             "reasoning": "keep",
         }
-        ours = HistoryCuratorMiddleware.from_config(config, max_tokens=WINDOW, retries=1)
-        assert (ours.max_tokens, ours.retries) == (WINDOW, 1)
+        settings = load_settings(config, overrides={"max_tokens": WINDOW})
+        ours = HistoryCuratorMiddleware(*settings.pop("managers"), **settings)
+        assert ours.max_tokens == WINDOW
 
         class Claude(ScriptedModel):
             model_name: str = "claude-sonnet-4-5"
@@ -249,5 +247,5 @@ class TestSettings:
         curator = ours.curator_for(Claude())
         assert isinstance(curator.managers[0], ToolResultTruncator)
         assert curator.profile.name == "anthropic"
-        named = HistoryCuratorMiddleware.from_config({"provider": "openai"})
+        named = HistoryCuratorMiddleware(provider="openai")
         assert named.curator_for(Claude()).profile.name == "openai"

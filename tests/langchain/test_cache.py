@@ -71,9 +71,8 @@ def test_middleware_marks_for_anthropic() -> None:
 
 
 @pytest.mark.parametrize("ttl", ["5m", "1h"])
-@pytest.mark.parametrize("first", ["ours", "theirs"])
-def test_beside_langchains_own_marks_no_request_is_refused(ttl: str, first: str) -> None:
-    """langchain-anthropic marks system, tools and the last block; both orders, both ttls."""
+def test_behind_langchains_own_marks_no_request_is_refused(ttl: str) -> None:
+    """langchain-anthropic marks system, tools and the last block; ours is to be the last."""
     caching = pytest.importorskip("langchain_anthropic.middleware")
     from langchain.agents import create_agent
 
@@ -86,8 +85,8 @@ def test_beside_langchains_own_marks_no_request_is_refused(ttl: str, first: str)
     wire = Wire("anthropic", script)
     ours = HistoryCuratorMiddleware(max_tokens=50_000, mark_cache=True)
     theirs = caching.AnthropicPromptCachingMiddleware(ttl=ttl)
-    middleware = [ours, theirs] if first == "ours" else [theirs, ours]
-    agent = create_agent(wire.model, [look], middleware=middleware, system_prompt="rules " * 2_000)
+    rules = "rules " * 2_000
+    agent = create_agent(wire.model, [look], middleware=[theirs, ours], system_prompt=rules)
     agent.invoke({"messages": [human("go " + "on " * 2_000)]})
     assert not wire.refused
     assert all("cache_control" in json.dumps(body) for body in wire.requests)

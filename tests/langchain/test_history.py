@@ -13,7 +13,6 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
 from history_curator.config import RetentionConfig
-from history_curator.managers import ToolResultTruncator
 from history_curator.record import prune
 from history_curator.tokens import count_tokens
 from langchain_history_curator import CuratedChatMessageHistory, recall_tool
@@ -275,20 +274,3 @@ class TestRunnableWithMessageHistory:
         assert len(record) == 120
         assert max(map(len, model.views)) < 40
         assert max(model.costs) <= 500
-
-
-def test_from_a_configuration() -> None:
-    config = {
-        "managers": [{"tool_result_truncator": {"max_tokens": 30}}],
-        "max_tokens": 4_000,
-        "provider": "openai",
-        "name": "support",
-        "conversation": {"retention": {"preserve_turns": 1, "persist_tool_invocations": "none"}},
-    }
-    history = CuratedChatMessageHistory.from_config(config, ListStore(), max_tokens=600, reserve=9)
-    assert (history.max_tokens, history.reserve) == (600, 9)
-    assert (history.curator.profile.name, history.curator.name) == ("openai", "support")
-    assert isinstance(history.curator.managers[0], ToolResultTruncator)
-    assert history.retention == RetentionConfig(preserve_turns=1, persist_tool_invocations="none")
-    again = CuratedChatMessageHistory.from_config(config, ListStore(), retention=None)
-    assert again.retention is None

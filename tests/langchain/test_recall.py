@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import HumanMessage
 
 from history_curator.record.recall import RECALL_TOOL_NAME, handle_of
-from langchain_history_curator import LangChainFormat, recall_tool
+from langchain_history_curator import CuratedChatMessageHistory, LangChainFormat, recall_tool
 from tests.langchain.factories import ai, answer, human, tool
 
 SAID = [human("look"), ai("a"), tool("a", "line one\nthe code is 4711\nline three"), answer("ok")]
@@ -34,11 +33,9 @@ class TestBoundToARecord:
         said.append(HumanMessage("a zebra"))
         assert "a zebra" in tool_.invoke({"query": "zebra"})
 
-    async def test_a_record_that_has_to_be_awaited(self) -> None:
-        async def read() -> list[Any]:
-            return SAID
-
-        assert "4711" in await recall_tool(read).ainvoke({"query": "code"})
+    async def test_a_history_is_read_asynchronously(self) -> None:
+        history = CuratedChatMessageHistory(InMemoryChatMessageHistory(messages=SAID))
+        assert "4711" in await recall_tool(history).ainvoke({"query": "code"})
 
 
 class TestInAnAgent:

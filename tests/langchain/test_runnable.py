@@ -14,12 +14,13 @@ from langchain_core.messages import (
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda
 
+from history_curator.curator import load_settings
 from history_curator.errors import (
     BudgetUnsatisfiableError,
     ConfigurationError,
     ConversionError,
 )
-from history_curator.managers import SlidingWindowManager, register_manager
+from history_curator.managers import SlidingWindowManager
 from history_curator.tokens import count_tokens
 from langchain_history_curator import EVENT_NAME, HistoryCurator
 from tests.langchain.factories import ai, answer, human, system, tool
@@ -142,26 +143,10 @@ class TestRunnable:
         assert shape(again.invoke(conversation())) == shape(step.invoke(conversation()))
         assert (again.provider, again.reserve, again.tools) == ("openai", 10, step.tools)
 
-    def test_from_config_overrides_win_and_reasoning_is_passed_on(self) -> None:
-        config = {
-            "managers": [{"composed": {"managers": ["passthrough"]}}, "passthrough"],
-            "max_tokens": 4_000,
-            "provider": "anthropic",
-            "reasoning": "refuse",
-            "retention": {"preserve_turns": 1},
-        }
-        step = HistoryCurator.from_config(config, max_tokens=900, reserve=7)
-        assert (step.max_tokens, step.reserve, len(step.managers)) == (900, 7, 2)
-        assert (step.reasoning, step.curator.profile.name) == ("refuse", "anthropic")
-        assert HistoryCurator.from_config(config, managers=()).managers == ()
-
-    def test_from_config_takes_objects(self) -> None:
-        inner = SlidingWindowManager(4)
-        config = {"managers": [{"in_langchain": {"wrapped": "@window"}}]}
-        register_manager("in_langchain", lambda wrapped: wrapped, replace=True)
-        assert HistoryCurator.from_config(config, objects={"window": inner}).managers == (inner,)
-        with pytest.raises(ConfigurationError, match="window"):
-            HistoryCurator.from_config(config)
+    def test_from_a_configuration(self) -> None:
+        config = {"managers": ["passthrough"], "max_tokens": 4_000, "reasoning": "refuse"}
+        step = HistoryCurator(**load_settings(config, overrides={"max_tokens": 900}))
+        assert (step.max_tokens, step.reasoning, len(step.managers)) == (900, "refuse", 1)
 
 
 class TestEvents:
@@ -175,7 +160,7 @@ class TestEvents:
         HistoryCurator(max_tokens=600).invoke(conversation(), {"callbacks": [Listener()]})
         ((name, data),) = seen
         assert name == EVENT_NAME
-        assert data["messages_before"] > data["messages_after"]
+        assert data["original_count"] > data["curated_count"]
         assert data["actions"]["dropped"] > 0
 
 

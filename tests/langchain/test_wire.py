@@ -269,7 +269,7 @@ class TestDeepAgents:
                 else Step(calls=((f"c{len(wire.requests)}", "look", {"place": "Oslo " * 150}),))
             ),
         )
-        ours = HistoryCuratorMiddleware.for_deepagents(max_tokens=16_000)
+        ours = HistoryCuratorMiddleware(max_tokens=16_000, name="SummarizationMiddleware")
         agent = deepagents.create_deep_agent(model=wire.model, tools=[look], middleware=[ours])
         state = agent.invoke({"messages": [HumanMessage("go")]}, {"recursion_limit": 500})
         assert not wire.refused

@@ -23,8 +23,7 @@ def fine(model: BaseChatModel) -> list[BaseMessage]:
     CuratedChatMessageHistory(InMemoryChatMessageHistory(), max_tokens=5, preserve_last_n=2)
     handoff_view([], "do it", max_tokens=5, provider="openai")
     HistoryCurator.for_model(model, max_tokens=0.5, reserve=7, mark_cache=True)
-    HistoryCuratorMiddleware.for_deepagents(max_tokens=5, retries=1)
-    model_node(model, 0.5, prompt="Be brief.", compact_to=0.7, stream_events=False)
+    model_node(model, 0.5, prompt="Be brief.", compact_to=0.7)
     pre_model_hook(5, tail="request", tools=[])
     step = HistoryCurator(max_tokens=5, counter=len, tail="history", name="x")
     return step.invoke([]) if options else []
@@ -40,7 +39,6 @@ def wrong(model: BaseChatModel) -> None:
     handoff_view([], max_tokns=5)  # type: ignore[call-arg]
     HistoryCurator.for_model(model, max_tokns=5)  # type: ignore[call-arg]
     HistoryCurator.for_model(model, max_tokens="all")  # type: ignore[arg-type]
-    HistoryCuratorMiddleware.for_deepagents(max_tokns=5)  # type: ignore[call-arg]
     model_node(model, 5, low_watr=1)  # type: ignore[call-arg]
     pre_model_hook(5, tail="end")  # type: ignore[arg-type]
     mistyped: CuratorOptions = {"compact_to": "deep"}  # type: ignore[typeddict-item]
