@@ -8,44 +8,71 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.errors import ConversionError
-from history_curator.formats.anthropic import DictFormat as DictFormat
-from history_curator.formats.anthropic import entry_to_provider_message as entry_to_provider_message
-from history_curator.formats.anthropic import provider_message_to_entry as provider_message_to_entry
-from history_curator.formats.base import MessageFormat as MessageFormat
-from history_curator.formats.base import MessageGroup as MessageGroup
-from history_curator.formats.base import copy_value as copy_value
-from history_curator.formats.base import count_untouched as count_untouched
-from history_curator.formats.base import freeze as freeze
-from history_curator.formats.base import type_of
-from history_curator.formats.bedrock import BEDROCK_BLOCKS
-from history_curator.formats.bedrock import BedrockFormat as BedrockFormat
-from history_curator.formats.blocks import image_size as image_size
-from history_curator.formats.blocks import join_text as join_text
-from history_curator.formats.blocks import read_part as read_part
-from history_curator.formats.blocks import update_text as update_text
-from history_curator.formats.blocks import write_part as write_part
-from history_curator.formats.gemini import GeminiFormat as GeminiFormat
-from history_curator.formats.json_text import MAX_DEPTH as MAX_DEPTH
-from history_curator.formats.json_text import arguments_text as arguments_text
-from history_curator.formats.json_text import parse_json as parse_json
-from history_curator.formats.json_text import parse_object as parse_object
-from history_curator.formats.json_text import too_deep as too_deep
-from history_curator.formats.openai_chat import ROLES as ROLES
-from history_curator.formats.openai_chat import mend_fields as mend_fields
-from history_curator.formats.openai_chat import write_message as write_message
-from history_curator.formats.openai_responses import ANONYMOUS as ANONYMOUS
-from history_curator.formats.openai_responses import RESPONSE_BLOCKS, has_object, is_answer
-from history_curator.formats.openai_responses import RESPONSE_ITEMS as RESPONSE_ITEMS
-from history_curator.formats.openai_responses import ResponsesFormat as ResponsesFormat
-from history_curator.formats.openai_responses import (
-    count_trailing_reasoning as count_trailing_reasoning,
+from history_curator.formats.anthropic import (
+    DictFormat,
+    entry_to_provider_message,
+    provider_message_to_entry,
 )
-from history_curator.formats.openai_responses import fit_call as fit_call
-from history_curator.formats.openai_responses import item_ids as item_ids
-from history_curator.formats.openai_responses import parts_as_written as parts_as_written
+from history_curator.formats.base import (
+    MessageFormat,
+    MessageGroup,
+    copy_value,
+    count_untouched,
+    freeze,
+)
+from history_curator.formats.bedrock import BEDROCK_BLOCKS, BedrockFormat
+from history_curator.formats.blocks import (
+    image_size,
+    join_text,
+    read_part,
+    update_text,
+    write_part,
+)
+from history_curator.formats.gemini import GeminiFormat
+from history_curator.formats.json_text import MAX_DEPTH, arguments_text, parse_json, parse_object
+from history_curator.formats.openai_chat import ROLES, mend_fields
+from history_curator.formats.openai_responses import (
+    ANONYMOUS,
+    RESPONSE_BLOCKS,
+    RESPONSE_ITEMS,
+    ResponsesFormat,
+    count_trailing_reasoning,
+    is_answer,
+    item_ids,
+)
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+__all__ = [
+    "ANONYMOUS",
+    "MAX_DEPTH",
+    "RESPONSE_ITEMS",
+    "ROLES",
+    "BedrockFormat",
+    "DictFormat",
+    "GeminiFormat",
+    "MessageFormat",
+    "MessageGroup",
+    "ResponsesFormat",
+    "arguments_text",
+    "copy_value",
+    "count_trailing_reasoning",
+    "count_untouched",
+    "entry_to_provider_message",
+    "find_format",
+    "freeze",
+    "image_size",
+    "item_ids",
+    "join_text",
+    "mend_fields",
+    "parse_json",
+    "parse_object",
+    "provider_message_to_entry",
+    "read_part",
+    "update_text",
+    "write_part",
+]
 
 Wire = Literal["chat", "anthropic", "responses", "gemini", "bedrock"]
 _CHAT_BLOCKS = frozenset(
@@ -56,6 +83,8 @@ _CHAT_KEYS = frozenset(("tool_calls", "tool_call_id", "function_call"))
 _NOT_BEDROCK = frozenset(("openai", "openai-responses", "anthropic", "mistral"))
 _OBJECTS: tuple[Wire, ...] = ("anthropic", "gemini", "bedrock")
 """Formats in which the arguments of a call are an object."""
+_BY_FORM: dict[str | None, Wire] = {"gemini": "gemini", "responses": "responses"}
+"""Formats that a message shows by its form alone."""
 
 
 class EntryFormat:
@@ -290,24 +319,15 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
         return "responses"
     if not isinstance(source, (dict, Mapping)):
         return None
-    if "parts" in source:
-        return "gemini"
-    content = source.get("content")
-    is_list = isinstance(content, (list, tuple))
-    if isinstance(source.get("type"), str):
-        blocks = content if is_list else ()
-        has_items = any(type_of(block) in RESPONSE_BLOCKS for block in blocks or ())
-        if source["type"] != "message" or has_items or isinstance(content, str):
-            return "responses"
+    found = _format_of_message(source)
+    if found in _BY_FORM:
+        return _BY_FORM[found]
     if entry.role is MessageRole.TOOL and entry.span is None:
         return "chat"
-    if is_list:
-        first = (content or ())[:16]
-        typed = ["type" in each for each in first if isinstance(each, (dict, Mapping))]
-        if typed and not any(typed):
-            return "bedrock"
-        if typed and entry.role is MessageRole.TOOL:
-            return "anthropic"
+    if found in ("bedrock", "untyped"):
+        return "bedrock"
+    if entry.role is MessageRole.TOOL:
+        return "anthropic"
     if not entry.tool_calls:
         return None
     extra = entry.tool_calls[0].extra or {}
@@ -316,8 +336,7 @@ def wire_of(entry: ConversationEntry) -> Wire | None:
 
 def has_object_arguments(call: ToolCall) -> bool:
     """Return whether the arguments of a call are an object on the wire, and not a text."""
-    extra = call.extra or {}
-    return any(wire in extra for wire in _OBJECTS) or ("responses" in extra and has_object(call))
+    return any(wire in (call.extra or ()) for wire in _OBJECTS)
 
 
 def has_call_ids(call: ToolCall) -> bool:

@@ -8,24 +8,18 @@ from datetime import datetime, timezone
 from typing import Any
 from uuid import UUID
 
-from history_curator.entries import ContentPart, ConversationEntry, MessageRole
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import ConversionError
-from history_curator.formats.base import (
-    MappingFormat,
-    Reading,
-    copy_value,
-    count_untouched,
-    type_of,
-)
+from history_curator.formats.base import Reading, as_mapping, copy_value, count_untouched, type_of
+from history_curator.formats.block_format import BlockFormat, BlockKind
 from history_curator.formats.blocks import (
-    TypedBlocks,
-    entry_fields,
     join_text,
     read_part,
-    speaks_anthropic,
+    read_thinking,
     update_text,
     write_part,
 )
+from history_curator.formats.json_text import parse_object
 from history_curator.formats.openai_chat import (
     KNOWN_KEYS,
     build_entry,
@@ -37,10 +31,25 @@ from history_curator.formats.openai_chat import (
 )
 
 _KEYS = frozenset(("role", "content"))
-_TOOL = MessageRole.TOOL
+_TOOL, _ASSISTANT = MessageRole.TOOL, MessageRole.ASSISTANT
+_REASONING = frozenset(("thinking", "redacted_thinking", "reasoning"))
+_OWN = frozenset(
+    [
+        "tool_use",
+        "tool_result",
+        "server_tool_use",
+        "mcp_tool_use",
+        "compaction",
+        "container_upload",
+        "search_result",
+    ]
+)
+"""Blocks that only Anthropic has."""
+_CALL: Mapping[str, Any] = {"anthropic": {}}
+"""The `extra` of a call that has nothing beside it: whose call it is."""
 
 
-class DictFormat(TypedBlocks, MappingFormat):
+class DictFormat(BlockFormat):
     """Messages as dicts, as the OpenAI and Anthropic clients take them.
 
     Each message is written in the style it was read in, and a result in the style of its call. At
@@ -60,91 +69,176 @@ class DictFormat(TypedBlocks, MappingFormat):
         return super().read(message, index) if plain is None else (plain,)
 
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
-        """Read a dict: each tool result among its blocks is an entry, what lies between is one."""
-        if not isinstance(message, Mapping):
-            fix = 'pass {"role": …, "content": …}; one list holds one kind of message.'
-            raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
-        role = read_role(message, reading)
-        blocks = message.get("content")
-        if not isinstance(blocks, (list, tuple)):
-            return (read_message(message, role, reading),)
-        is_anthropic = speaks_anthropic(message)
-        known = _KEYS if is_anthropic else KNOWN_KEYS
-        if is_anthropic and message.get("tool_calls"):
+        """Read a dict; one without blocks is of Chat Completions."""
+        content = message.get("content") if isinstance(message, Mapping) else ()
+        if not isinstance(content, (list, tuple)):
+            return (read_message(message, read_role(message, reading), reading),)
+        if speaks_anthropic(message) and message.get("tool_calls"):
             reading.note_repair("tool_calls: the message keeps its calls as blocks")
-        groups = self.split(blocks, role) or [(False, 0, [])]
-        entries = []
-        for k, (is_result, start, group) in enumerate(groups):
-            span = (k, len(groups)) if len(groups) > 1 else None
-            if is_result:
-                entries.append(_read_result(message, group[0], reading, start, span or (0, 1)))
-                continue
-            fields = entry_fields(self.read_slots(group, reading, "content", start))
-            fields["barrier"] = any(type_of(block) == "compaction" for block in group)
-            entries.append(build_entry(message, role, reading, **fields, known=known, span=span))
-        return tuple(entries)
+        return super().read_message(message, reading)
+
+    def read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
+        """Return who speaks."""
+        return read_role(message, reading)
+
+    def read_blocks(self, message: Mapping[str, Any], reading: Reading) -> Sequence[Any]:
+        """Return the blocks of a message; those of results are read apart, and not noted here."""
+        given = message["content"]
+        if isinstance(given, str):
+            return ()
+        return [
+            block
+            if self.kind_of(block) == "result"
+            else reading.clean_value(block, f"content[{place}]")
+            for place, block in enumerate(given)
+        ]
+
+    def read_group(
+        self, blocks: Sequence[Any], role: MessageRole, reading: Reading, start: int
+    ) -> dict[str, Any]:
+        """Return the fields of an entry that is no result; calls and thoughts of anybody's."""
+        fields = super().read_group(blocks, _ASSISTANT, reading, start)
+        return {**fields, "barrier": any(type_of(block) == "compaction" for block in blocks)}
+
+    def build_entry(
+        self, message: Mapping[str, Any], reading: Reading, **fields: Any
+    ) -> ConversationEntry:
+        """Return an entry, with what the message says beside its blocks."""
+        if "tool_call_id" not in fields:
+            known = _KEYS if speaks_anthropic(message) else KNOWN_KEYS
+            return build_entry(message, reading=reading, known=known, **fields)
+        return ConversationEntry(
+            sequence=reading.index,
+            source=message,
+            metadata={key: value for key, value in message.items() if key not in _KEYS} or None,
+            **{**fields, "span": fields["span"] or (0, 1)},
+        )
 
     def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
         """Return dicts; untouched ones are the same objects."""
         out: list[Any] = []
-        last: list[Any] = []
-        first = next(
-            (each for each in entries if each.tool_calls and each.source is not None), None
-        )
-        prefer_blocks = first is not None and _is_in_blocks(first, prefer=False)
+        read = (each for each in entries if each.tool_calls and each.source is not None)
+        first = next(read, None)
+        prefer = first is not None and _is_in_blocks(first, prefer=False)
         answers_in_blocks: bool | None = None
         position = 0
         while position < len(entries):
             entry = entries[position]
-            is_tool = entry.role is _TOOL
+            is_tool, was_block = entry.role is _TOOL, entry.span is not None
             if not is_tool:
-                answers_in_blocks = None
-                if entry.tool_calls:
-                    answers_in_blocks = _is_in_blocks(entry, prefer=prefer_blocks)
-            was_block = entry.span is not None
+                answers_in_blocks = (
+                    _is_in_blocks(entry, prefer=prefer) if entry.tool_calls else None
+                )
             untouched = count_untouched(entries, position)
             end = position + (untouched or 1)
             if untouched and (was_block or not answers_in_blocks or not is_tool):
                 out.append(entry.source)
             elif is_tool and (was_block if answers_in_blocks is None else answers_in_blocks):
                 end = _end_of_results(entries, position)
-                out.append(copy_value(self._write_results(entries[position:end], last)))
+                out.append(copy_value(self._write_user(entries[position:end])))
             else:
                 end = position + 1
-                out.append(copy_value(self._write_entry(entry, prefer_blocks, last)))
+                out.append(copy_value(self._write_dict(entry, prefer=prefer)))
             position = end
         return out
 
-    def _write_entry(self, entry: ConversationEntry, prefer: bool, last: list[Any]) -> Any:
+    def _write_dict(self, entry: ConversationEntry, *, prefer: bool) -> dict[str, Any]:
         is_anthropic = speaks_anthropic(entry.source)
-        if entry.role is not MessageRole.ASSISTANT or not _is_in_blocks(entry, prefer=prefer):
-            return write_message(entry, patch=not is_anthropic)
-        source = entry.source if is_anthropic else {}
-        message = {key: value for key, value in source.items() if is_sent(key, entry, _KEYS)}
-        blocks = self.own_blocks(entry.root, last)
-        recorded = self.read_slots(blocks, Reading(0), "content", 0)
-        calls, reasoning = entry.tool_calls or (), entry.reasoning or ()
-        content = self.write_slots(entry, recorded, calls, reasoning)
-        return {**message, "role": entry.role.value, "content": content}
+        source = as_mapping(entry.source)
+        if entry.role is _ASSISTANT and _is_in_blocks(entry, prefer=prefer):
+            known = source if is_anthropic else {}
+            message = {key: known[key] for key in known if is_sent(key, entry, _KEYS)}
+            return {**message, "role": entry.role.value, "content": self.write_blocks(entry)}
+        reasoning, content = entry.reasoning or (), source.get("content") or ()
+        if entry.parts is not None and reasoning and reasoning[0].raw in content:
+            blocks = self.write_blocks(entry, calls=False)
+            return write_message(entry, patch=not is_anthropic, blocks=blocks)
+        return write_message(entry, patch=not is_anthropic)
 
-    def _write_results(
-        self, entries: Sequence[ConversationEntry], last: list[Any]
-    ) -> dict[str, Any]:
+    def _write_user(self, results: Sequence[ConversationEntry]) -> dict[str, Any]:
         """Write results as one user message, with the fields of the message they all stood in."""
-        source = entries[0].source
+        source = results[0].source
         fields: dict[str, Any] = {}
-        if speaks_anthropic(source) and all(entry.source is source for entry in entries):
-            fields = {key: source[key] for key in source if is_sent(key, entries[0], _KEYS)}
-        blocks = [self._write_result(entry, last) for entry in entries]
-        return {**fields, "role": "user", "content": blocks}
+        if speaks_anthropic(source) and all(entry.source is source for entry in results):
+            fields = {key: source[key] for key in source if is_sent(key, results[0], _KEYS)}
+        return {**fields, "role": "user", "content": self.write_results(results, {})}
 
-    def _write_result(self, entry: ConversationEntry, last: list[Any]) -> dict[str, Any]:
+    def kind_of(self, block: Any) -> BlockKind:
+        """Return what a block is."""
+        kind = type_of(block)
+        if kind == "tool_use":
+            return "call"
+        if kind == "tool_result":
+            return "result"
+        return "reasoning" if kind in _REASONING else "part"
+
+    def read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
+        """Read a `tool_use` block."""
+        extra = {key: block[key] for key in block if key not in ("type", "id", "name", "input")}
+        return ToolCall(
+            reading.text_of(block.get("id"), f"{field}.id", "the call id"),
+            reading.text_of(block.get("name"), f"{field}.name", "the name of the tool"),
+            reading.object_text(block.get("input"), f"{field}.input"),
+            {"anthropic": extra} if extra else _CALL,
+        )
+
+    def read_result(self, block: Mapping[str, Any], reading: Reading, field: str) -> dict[str, Any]:
+        """Read a `tool_result` block; what is repaired in it is noted on its own entry."""
+        reading = Reading(reading.index)
+        block = reading.clean_value(block, field)
+        content, parts = block.get("content"), None
+        if isinstance(content, (list, tuple)):
+            parts = tuple(
+                [read_part(b, reading.index, f"{field}.content", reading) for b in content]
+            )
+            content = join_text(parts)
+        elif content is not None:
+            fix = "make it a string or a list of blocks."
+            reading.require(content, str, f"{field}.content", fix, "the tool result")
+        call_id = block.get("tool_use_id")
+        if call_id is not None:
+            call_id = reading.text_of(call_id, f"{field}.tool_use_id", "the call id")
+        return {
+            "content": content,
+            "parts": parts,
+            "tool_call_id": call_id,
+            "status": "error" if block.get("is_error") else None,
+            "repairs": reading.note,
+        }
+
+    def read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
+        """Read a thinking block."""
+        key = "data" if block["type"] == "redacted_thinking" else "thinking"
+        if block["type"] != "reasoning":
+            fix = "leave the block out, or pass it on as it came."
+            reading.require(block.get(key), (str, list), f"{field}.{key}", fix)
+        return read_thinking(block)
+
+    def read_part(self, block: Any, reading: Reading, field: str) -> ContentPart:
+        """Read anything else."""
+        return read_part(block, reading.index, field, reading)
+
+    def write_part(self, part: ContentPart) -> Any:
+        """Write anything else."""
+        return write_part(part)
+
+    def write_call(self, call: ToolCall) -> dict[str, Any]:
+        """Write a `tool_use` block."""
+        block = {"type": "tool_use", "id": call.id, "name": call.name}
+        extra = (call.extra or {}).get("anthropic") or {}
+        return {**block, "input": parse_object(call.arguments) or {}, **extra}
+
+    def write_result(
+        self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
+    ) -> dict[str, Any]:
+        """Write a `tool_result` block."""
         root = entry.root
-        own = self.own_blocks(root, last) if root.role is _TOOL else ()
-        recorded = own[0] if own and type_of(own[0]) == "tool_result" else {}
-        block = {**recorded, "type": "tool_result", "tool_use_id": entry.tool_call_id}
+        own = (
+            Reading().clean_value(recorded, "content") if type_of(recorded) == "tool_result" else {}
+        )
+        block = {**own, "type": "tool_result", "tool_use_id": entry.tool_call_id}
         is_edited = entry.content != root.content or entry.parts != root.parts
-        if is_edited or root.repairs is not None or "content" not in recorded:
+        if is_edited or root.repairs is not None or "content" not in own:
             block["content"] = entry.content or ""
             if entry.parts is not None:
                 block["content"] = [write_part(part) for part in update_text(entry)]
@@ -165,35 +259,13 @@ def _is_in_blocks(entry: ConversationEntry, *, prefer: bool) -> bool:
     return entry.source is not None and (entry.span is not None or speaks_anthropic(entry.source))
 
 
-def _read_result(
-    message: Mapping[str, Any], block: Mapping[str, Any], given: Reading, start: int, span: Any
-) -> ConversationEntry:
-    reading = Reading(given.index)  # what is repaired in a result is noted on its own entry
-    field = f"content[{start}]"
-    block = reading.clean_value(block, field)
-    content = block.get("content")
-    parts: tuple[ContentPart, ...] | None = None
-    if isinstance(content, (list, tuple)):
-        parts = tuple([read_part(b, given.index, f"{field}.content", reading) for b in content])
-        content = join_text(parts)
-    elif content is not None and not isinstance(content, str):
-        fix = "make it a string or a list of blocks."
-        raise reading.type_error("the tool result", content, f"{field}.content", fix)
-    call_id = block.get("tool_use_id")
-    if call_id is not None:
-        call_id = reading.text_of(call_id, f"{field}.tool_use_id", "the call id")
-    return ConversationEntry(
-        _TOOL,
-        content,
-        sequence=given.index,
-        source=message,
-        tool_call_id=call_id,
-        parts=parts,
-        status="error" if block.get("is_error") else None,
-        span=span,
-        metadata={key: value for key, value in message.items() if key not in _KEYS} or None,
-        repairs=reading.note,
-    )
+def speaks_anthropic(message: Any) -> bool:
+    """Return whether a message is of Anthropic; others have thinking among their blocks, too."""
+    content = as_mapping(message).get("content")
+    kinds = list(map(type_of, content)) if isinstance(content, (list, tuple)) else []
+    if any(kind in _OWN or kind.endswith("_tool_result") for kind in kinds):
+        return True
+    return not _REASONING.isdisjoint(kinds) and not message.get("tool_calls")
 
 
 def _end_of_results(entries: Sequence[ConversationEntry], position: int) -> int:
@@ -235,9 +307,7 @@ def provider_message_to_entry(
         problem = f"the message holds {len(entries)} entries (tool results and text)."
         fix = "read it with Curator, or pass one message per tool result."
         raise ConversionError(problem, index=sequence, field="content", fix=fix)
+    created_at = created_at or datetime.now(timezone.utc)
     return replace(
-        entries[0],
-        evaluation_id=evaluation_id,
-        sequence=sequence,
-        created_at=created_at or datetime.now(timezone.utc),
+        entries[0], evaluation_id=evaluation_id, sequence=sequence, created_at=created_at
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import marshal
 import math
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from operator import is_
 from typing import Any, Protocol
@@ -14,7 +15,6 @@ from history_curator.errors import ConversionError, HistoryCuratorError, a_type
 from history_curator.formats.json_text import (
     MAX_DEPTH,
     arguments_text,
-    parse_json,
     parse_object,
     too_deep,
 )
@@ -133,10 +133,6 @@ def freeze(value: Any, depth: int = 0) -> Hashable:
         return (kind, tuple([(freeze(k, depth + 1), freeze(v, depth + 1)) for k, v in pairs]))
     if isinstance(value, (list, tuple)):
         return (kind, tuple([freeze(item, depth + 1) for item in value]))
-    if kind in (int, float, bool, bytes):
-        return (kind, repr(value) if kind is float else value)
-    if kind is bytearray:
-        return (kind, bytes(value))
     fields = getattr(value, "__dict__", None)
     if isinstance(fields, dict) and not isinstance(value, type) and fields:
         return (kind, freeze(fields, depth + 1))
@@ -144,7 +140,7 @@ def freeze(value: Any, depth: int = 0) -> Hashable:
         hash(value)
     except TypeError:
         return (kind, repr(value))
-    return (kind, value)
+    return (kind, repr(value) if kind is float else value)
 
 
 class MappingFormat:
@@ -171,9 +167,8 @@ class MappingFormat:
 
     def snapshot(self, message: Any) -> Any:
         """Return a copy that shares its texts."""
-        if message.__class__ is MessageGroup or not isinstance(message, Mapping):
-            return copy_value(message)
-        return copy_value(dict(message))
+        is_other_mapping = isinstance(message, Mapping) and not isinstance(message, dict)
+        return copy_value(dict(message) if is_other_mapping else message)
 
 
 def count_untouched(entries: Sequence[ConversationEntry], position: int) -> int:
@@ -185,9 +180,8 @@ def count_untouched(entries: Sequence[ConversationEntry], position: int) -> int:
         return 1
     place, count = first.span
     run = entries[position : position + count]
-    if place or len(run) < count:
-        return 0
-    is_whole = all(
+    is_whole = not place and len(run) == count
+    is_whole = is_whole and all(
         entry.source is first.source and entry.original is None and entry.span == (step, count)
         for step, entry in enumerate(run)
     )
@@ -199,10 +193,10 @@ class Reading:
 
     __slots__ = ("counts", "index", "repairs")
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int = 0) -> None:
         self.index = index
         self.repairs: list[str] = []
-        self.counts: dict[tuple[str, str], int] = {}  # of calls that have no ids of their own
+        self.counts: Counter[tuple[str, str]] = Counter()  # of calls without ids of their own
 
     @property
     def note(self) -> str | None:
@@ -217,9 +211,15 @@ class Reading:
         """Return an error that names the message and the field."""
         return ConversionError(problem, index=self.index, field=field, fix=fix)
 
-    def type_error(self, what: str, value: Any, field: str, fix: str) -> ConversionError:
-        """Return the error for a value of a type that cannot stand where it does."""
-        return self.error(f"{what} is {a_type(value)}.", field, fix)
+    def require(self, value: Any, types: Any, field: str, fix: str, what: str = "it") -> Any:
+        """Return a value if it is of these types; None is none of them.
+
+        Raises:
+            ConversionError: naming the message, the field, and the type it has.
+        """
+        if isinstance(value, types):
+            return value
+        raise self.error(f"{what} is {a_type(value)}.", field, fix)
 
     def text_of(self, value: Any, field: str, what: str) -> str:
         """Return an id or a name: a text; a number is one too, once it is written as text."""
@@ -227,16 +227,25 @@ class Reading:
             return value
         if value is None:
             return ""
-        if isinstance(value, (str, int, float)):
-            self.note_repair(f"{field}: {what} was {a_type(value)}")
-            return str(value)
-        raise self.type_error(what, value, field, "make it a string.")
+        self.require(value, (str, int, float), field, "make it a string.", what)
+        self.note_repair(f"{field}: {what} was {a_type(value)}")
+        return str(value)
 
     def object_of(self, value: Any, field: str) -> Mapping[str, Any]:
         """Return a value that has to be an object, such as the body of a block."""
-        if isinstance(value, Mapping):
-            return value
-        raise self.type_error("it", value, field, "make it an object, or leave it out.")
+        found: Mapping[str, Any] = self.require(
+            value, Mapping, field, "make it an object, or leave it out."
+        )
+        return found
+
+    def list_of(self, value: Any, field: str) -> Sequence[Any]:
+        """Return a value that has to be a list; an empty one in place of nothing."""
+        if not value:
+            return ()
+        found: Sequence[Any] = self.require(
+            value, (list, tuple), field, "make it a list, or leave it out."
+        )
+        return found
 
     def clean_value(self, value: Any, field: str) -> Any:
         """Return a value that JSON can carry, and bytes: the very value where nothing is wrong.
@@ -256,24 +265,14 @@ class Reading:
     def arguments(self, value: Any, field: str) -> str:
         """Return arguments that should have been JSON text as such."""
         if value.__class__ is not str:
-            self.note_repair(f"{field}: the arguments were {_kind(value)}, not text")
+            self.note_repair(f"{field}: the arguments were {a_type(value)}, not text")
             return arguments_text(self.clean_value(value, field))
-        if "NaN" not in value and "Infinity" not in value:
-            return value
-        constants: list[str] = []
-        try:
-            parsed = parse_json(value, constants.append)
-        except ValueError:
-            return value
-        if not constants:
-            return value
-        self.note_repair(f"{field}: NaN or Infinity, which JSON has no words for")
-        return arguments_text(parsed)
+        return value
 
     def object_text(self, value: Any, field: str) -> str:
         """Return the text of arguments that should have been an object."""
         if not isinstance(value, Mapping):
-            self.note_repair(f"{field}: the arguments were {_kind(value)}, not an object")
+            self.note_repair(f"{field}: the arguments were {a_type(value)}, not an object")
             if isinstance(value, str) and (parsed := parse_object(value)) is not None:
                 value = parsed
         return arguments_text(self.clean_value(value, field))
@@ -289,6 +288,11 @@ class Reading:
 def as_mapping(value: Any) -> Mapping[str, Any]:
     """Return a mapping as it is, anything else as an empty one."""
     return value if isinstance(value, Mapping) else {}
+
+
+def as_text(value: Any) -> str | None:
+    """Return a text as it is, anything else as None."""
+    return value if isinstance(value, str) else None
 
 
 def type_of(block: Any) -> str:
@@ -313,7 +317,3 @@ def _as_json(value: Any, depth: int, index: int, field: str) -> Any:
         copy = [_as_json(item, depth + 1, index, field) for item in value]
         return value if all(map(is_, copy, value)) else copy
     return str(value)
-
-
-def _kind(value: Any) -> str:
-    return "null" if value is None else a_type(value)

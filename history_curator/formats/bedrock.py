@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
-from history_curator.formats.base import Reading, as_mapping
+from history_curator.entries import (
+    ContentPart,
+    ConversationEntry,
+    MessageRole,
+    PartKind,
+    Reasoning,
+    ToolCall,
+)
+from history_curator.formats.base import Reading, as_mapping, as_text
+from history_curator.formats.block_format import BlockFormat, BlockKind
 from history_curator.formats.blocks import inline_size, join_text, update_text
-from history_curator.formats.gemini import BlockFormat
 from history_curator.formats.json_text import parse_object
 
+_KINDS: dict[str, PartKind] = {"document": "file", "video": "video"}
 BEDROCK_BLOCKS = frozenset(
-    (
+    [
         "toolUse",
         "toolResult",
         "cachePoint",
@@ -26,7 +34,7 @@ BEDROCK_BLOCKS = frozenset(
         "video",
         "audio",
         "json",
-    )
+    ]
 )
 """Blocks without a type that no other format has."""
 
@@ -43,14 +51,13 @@ class BedrockFormat(BlockFormat):
     """
 
     name = "bedrock"
-    key = "content"
     roles: ClassVar[Mapping[str, MessageRole]] = {
         "user": MessageRole.USER,
         "assistant": MessageRole.ASSISTANT,
         "system": MessageRole.SYSTEM,
     }
 
-    def kind_of(self, block: Mapping[str, Any]) -> Literal["call", "result", "reasoning", "part"]:
+    def kind_of(self, block: Mapping[str, Any]) -> BlockKind:
         """Return what a block is."""
         if "toolUse" in block:
             return "call"
@@ -78,22 +85,23 @@ class BedrockFormat(BlockFormat):
         """Read a `toolResult`."""
         field = f"{field}.toolResult"
         body = reading.object_of(block["toolResult"], field)
-        call_id, given = body.get("toolUseId"), body.get("content")
+        call_id, given, status = body.get("toolUseId"), body.get("content"), body.get("status")
         if call_id is not None:
             call_id = reading.text_of(call_id, f"{field}.toolUseId", "the call id")
         if given is None or isinstance(given, str):
             reading.note_repair(f"{field}.content: not a list of blocks")
             given = [{"text": given}] if given else []
-        if not isinstance(given, (list, tuple)):
-            fix = 'make it a list, such as [{"text": …}].'
-            raise reading.type_error("the tool result", given, f"{field}.content", fix)
+        fix = 'make it a list, such as [{"text": …}].'
+        reading.require(given, (list, tuple), f"{field}.content", fix, "the tool result")
+        fix = 'use {"text": …} or another block.'
         parts = tuple(
             self.read_part(
-                self.read_block(item, reading, f"content[{n}]"), reading, f"{field}.content"
+                reading.require(item, Mapping, f"{field}.content", fix, "a block"),
+                reading,
+                f"{field}.content",
             )
-            for n, item in enumerate(given)
+            for item in given
         )
-        status = body.get("status")
         if status not in (None, "success", "error"):
             reading.note_repair(f"{field}.status: neither success nor error")
         return {
@@ -108,18 +116,16 @@ class BedrockFormat(BlockFormat):
         body = reading.object_of(block["reasoningContent"], f"{field}.reasoningContent")
         given = body.get("reasoningText")
         inside = reading.object_of({} if given is None else given, f"{field}.reasoningText")
-        text, signature = inside.get("text"), inside.get("signature")
-        return Reasoning(
-            text if isinstance(text, str) else None,
-            signature if isinstance(signature, str) else None,
-            block,
-            encrypted=body.get("redactedContent") is not None,
-        )
+        text, signature = as_text(inside.get("text")), as_text(inside.get("signature"))
+        return Reasoning(text, signature, block, body.get("redactedContent") is not None)
 
     def read_part(self, block: Mapping[str, Any], reading: Reading, field: str) -> ContentPart:
         """Read anything else."""
-        if isinstance(block.get("text"), str):
-            return ContentPart("text", block["text"], block)
+        text = block.get("text")
+        if text is not None:
+            fix = "make it a string."
+            reading.require(text, str, f"{field}.text", fix, "the text of a block")
+            return ContentPart("text", text, block)
         if "json" in block:
             return ContentPart("text", _json_text(block), block)
         if not block:
@@ -127,11 +133,9 @@ class BedrockFormat(BlockFormat):
         if isinstance(block.get("image"), Mapping):
             data = as_mapping(block["image"].get("source")).get("bytes")
             return ContentPart("image", None, block, *inline_size(data))
-        if "document" in block:
-            return ContentPart("file", None, block)
-        if "video" in block:
-            return ContentPart("video", None, block)
-        return ContentPart("other", None, block, tokens=0 if self.is_mark(block) else None)
+        found = (kind for key, kind in _KINDS.items() if key in block)
+        kind: PartKind = next(found, "other")
+        return ContentPart(kind, None, block, tokens=0 if self.is_mark(block) else None)
 
     def write_part(self, part: ContentPart) -> Any:
         """Write anything else."""
@@ -153,10 +157,10 @@ class BedrockFormat(BlockFormat):
         body = {**as_mapping(recorded.get("toolResult")), "toolUseId": entry.tool_call_id}
         parts = update_text(entry) or (ContentPart("text", ""),)
         body["content"] = [self.write_part(part) for part in parts]
-        if entry.status == "error" or body.get("status") not in (None, "success"):
+        if entry.status == "error":
+            body["status"] = "error"
+        elif body.get("status") != "success":
             body.pop("status", None)
-            if entry.status == "error":
-                body["status"] = "error"
         return {"toolResult": body}
 
 

@@ -1,22 +1,20 @@
-"""Content blocks: read a list of typed blocks, and write edited entries back into their blocks."""
+"""Content blocks: parts in the spelling of OpenAI and Anthropic, their order, sizes of images."""
 
 from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from history_curator.entries import (
     ContentPart,
     ConversationEntry,
-    MessageRole,
     PartKind,
     Reasoning,
     ToolCall,
 )
-from history_curator.formats.base import Reading, type_of
-from history_curator.formats.json_text import parse_object
+from history_curator.formats.base import Reading, as_text, type_of
 
 _TEXT = {"text", "input_text", "output_text", "refusal"}
 _KINDS: dict[str, PartKind] = {
@@ -32,54 +30,44 @@ _KINDS: dict[str, PartKind] = {
     "input_file": "file",
 }
 _TEXT_BLOCK: Mapping[str, Any] = {"type": "text"}
-_TEXT_KEYS = frozenset(("type", "text", "refusal"))
 _UNTYPED = ("text", "image_url", "input_audio", "file", "refusal", "video_url")
 """Fields that tell the type of a block that names none: it is called the same."""
 
 
 def read_part(
-    block: Any,
-    index: int,
-    field: str = "content",
-    reading: Reading | None = None,
-    untyped: Sequence[str] = _UNTYPED,
+    block: Any, index: int, field: str = "content", reading: Reading | None = None
 ) -> ContentPart:
     """Read one content block in OpenAI's or Anthropic's spelling.
 
     Where a `reading` is given, what no provider takes is repaired and noted there: bare text in a
-    list, a block without a type, numbers JSON cannot carry.
+    list, a block without a type.
 
     Raises:
         ConversionError: when the block is neither text nor a mapping with a type.
     """
+    strict = reading is not None
+    reading = reading or Reading(index)
     if isinstance(block, str):
-        if reading is None:
+        if not strict:
             return ContentPart("text", block, block)
         reading.note_repair(f"{field}: a bare text among the blocks")
         return ContentPart("text", block, {"type": "text", "text": block})
-    if not isinstance(block, Mapping):
-        fix = 'use {"type": "text", "text": …} blocks or a plain string.'
-        raise (reading or Reading(index)).type_error("a content block", block, field, fix)
-    if reading is not None:
-        block = reading.clean_value(block, field)
-        if not isinstance(block.get("type"), str):
-            kind = next((name for name in untyped if name in block), None)
-            if kind is None:
-                fix = 'add one, such as "type": "text".'
-                raise reading.error("a content block has no type.", field, fix)
-            reading.note_repair(f"{field}: a block without a type")
-            block = {"type": kind, **{key: block[key] for key in block if key != "type"}}
-        if not isinstance(block.get("annotations", ()), (list, tuple)):
-            fix = "make it a list, or leave it out."
-            raise reading.type_error("it", block["annotations"], f"{field}.annotations", fix)
+    fix = 'use {"type": "text", "text": …} blocks or a plain string.'
+    reading.require(block, Mapping, field, fix, "a content block")
+    if strict and not isinstance(block.get("type"), str):
+        kind = next((name for name in _UNTYPED if name in block), None)
+        if kind is None:
+            fix = 'add one, such as "type": "text".'
+            raise reading.error("a content block has no type.", field, fix)
+        reading.note_repair(f"{field}: a block without a type")
+        block = {"type": kind, **{key: block[key] for key in block if key != "type"}}
+    if strict:
+        reading.list_of(block.get("annotations"), f"{field}.annotations")
     kind = type_of(block)
     if kind in _TEXT or (not kind and isinstance(block.get("text"), str)):
-        text = block.get("text", block.get("refusal"))
-        if text is not None and not isinstance(text, str):
-            fix = "make it a string."
-            where = f"{field}.text"
-            raise (reading or Reading(index)).type_error("the text of a block", text, where, fix)
-        return ContentPart("text", text or "", block)
+        text = block.get("text", block.get("refusal")) or ""
+        reading.require(text, str, f"{field}.text", "make it a string.", "the text of a block")
+        return ContentPart("text", text, block)
     known = _KINDS.get(kind, "other")
     return ContentPart(known, None, block, *(image_size(block) if known == "image" else ()))
 
@@ -92,7 +80,7 @@ def write_part(part: ContentPart, new: Mapping[str, Any] = _TEXT_BLOCK) -> Any:
     raw = part.raw
     if part.kind != "text" or (isinstance(raw, str) and raw == part.text):
         return raw
-    if not isinstance(raw, Mapping) or raw.keys().isdisjoint(_TEXT_KEYS):
+    if not isinstance(raw, Mapping) or raw.keys().isdisjoint(("type", "text", "refusal")):
         return {**new, "text": part.text or ""}
     key = "refusal" if "text" not in raw and "refusal" in raw else "text"
     return raw if raw.get(key) == part.text else {**raw, key: part.text or ""}
@@ -106,11 +94,7 @@ def read_thinking(block: Mapping[str, Any]) -> Reasoning:
         text = "".join(chunk for chunk in chunks if isinstance(chunk, str))
     encrypted = block.get("type") == "redacted_thinking" or "encrypted_content" in block
     signature = block.get("signature", block.get("data", block.get("encrypted_content")))
-    return Reasoning(_text(text), _text(signature), block, encrypted)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    return Reasoning(as_text(text), as_text(signature), block, encrypted)
 
 
 def join_text(parts: Iterable[ContentPart]) -> str | None:
@@ -198,151 +182,6 @@ def _replaces(new: Any, item: Any, recorded: Slots) -> bool:
     return alike and all(new != each for _, each in recorded)
 
 
-_REASONING = frozenset(("thinking", "redacted_thinking", "reasoning"))
-_OWN = {"tool_use", "tool_result", "server_tool_use", "mcp_tool_use", "compaction"}
-_OWN |= {"container_upload", "search_result"}
-"""Blocks that only Anthropic has."""
-_CALL: Mapping[str, Any] = {"anthropic": {}}
-"""The `extra` of a call that has nothing beside it: whose call it is."""
-
-
-class TypedBlocks:
-    """Reads and writes lists of blocks that name their type, as Anthropic and OpenAI have them.
-
-    Other formats say what their blocks are, each by itself; see `BlockFormat`.
-    """
-
-    def kind_of(self, block: Any) -> Literal["call", "result", "reasoning", "part"]:
-        """Return what a block is."""
-        kind = type_of(block)
-        if kind == "tool_use":
-            return "call"
-        if kind == "tool_result":
-            return "result"
-        return "reasoning" if kind in _REASONING else "part"
-
-    def is_mark(self, block: Any) -> bool:
-        """Return whether a block only marks a place, and stays with the block before it."""
-        return False
-
-    def split_source(self, root: ConversationEntry) -> list[tuple[bool, int, list[Any]]]:
-        """Split the content of the message an entry was read from."""
-        content = root.source.get("content") if isinstance(root.source, Mapping) else None
-        return self.split(content, root.role) if isinstance(content, (list, tuple)) else []
-
-    def read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
-        """Read a `tool_use` block."""
-        block = reading.clean_value(block, field)
-        extra = {key: block[key] for key in block if key not in ("type", "id", "name", "input")}
-        return ToolCall(
-            reading.text_of(block.get("id"), f"{field}.id", "the call id"),
-            reading.text_of(block.get("name"), f"{field}.name", "the name of the tool"),
-            reading.object_text(block.get("input"), f"{field}.input"),
-            {"anthropic": extra} if extra else _CALL,
-        )
-
-    def read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
-        """Read a thinking block."""
-        kind = block["type"]
-        key = "data" if kind == "redacted_thinking" else "thinking"
-        if kind != "reasoning" and not isinstance(block.get(key), (str, list)):
-            fix = "leave the block out, or pass it on as it came."
-            raise reading.type_error("it", block.get(key), f"{field}.{key}", fix)
-        return read_thinking(reading.clean_value(block, field))
-
-    def read_part(self, block: Any, reading: Reading, field: str) -> ContentPart:
-        """Read anything else."""
-        return read_part(block, reading.index, field, reading)
-
-    def write_call(self, call: ToolCall) -> dict[str, Any]:
-        """Write a `tool_use` block."""
-        return {
-            "type": "tool_use",
-            "id": call.id,
-            "name": call.name,
-            "input": parse_object(call.arguments) or {},
-            **((call.extra or {}).get("anthropic") or {}),
-        }
-
-    def write_part(self, part: ContentPart) -> Any:
-        """Write anything else."""
-        return write_part(part)
-
-    def write_reasoning(self, reasoning: Reasoning) -> Any:
-        """Write a thinking block, as it was read."""
-        return reasoning.raw or {"type": "thinking", "thinking": reasoning.text}
-
-    def split(self, blocks: Sequence[Any], role: MessageRole) -> list[tuple[bool, int, list[Any]]]:
-        """Split the blocks of a message: every result is a group, as is what lies between results.
-
-        Returns:
-            For each group: whether it is a result, where it starts, and its blocks.
-        """
-        groups: list[tuple[bool, int, list[Any]]] = []
-        for place, block in enumerate(blocks):
-            result = role is not MessageRole.ASSISTANT and self.kind_of(block) == "result"
-            if not (groups and self.is_mark(block)) and (result or not groups or groups[-1][0]):
-                groups.append((result, place, [block]))
-            else:
-                groups[-1][2].append(block)
-        return groups
-
-    def own_blocks(self, root: ConversationEntry, last: list[Any]) -> Sequence[Any]:
-        """Return the blocks an entry was read from.
-
-        The message that was split last is held in `last`: entries of one come in a row.
-        """
-        if not last or last[0] is not root.source:
-            last[:] = [root.source, self.split_source(root)]
-        place = root.span[0] if root.span else 0
-        return last[1][place][2] if place < len(last[1]) else ()
-
-    def read_slots(
-        self, blocks: Sequence[Any], reading: Reading, key: str, start: int, *, calls: bool = True
-    ) -> Slots:
-        """Read blocks in order; without `calls`, calls and reasoning are parts like any other."""
-        slots: Slots = []
-        for place, block in enumerate(blocks, start):
-            kind, field = self.kind_of(block), f"{key}[{place}]"
-            if kind == "call" and calls:
-                slots.append(("call", self.read_call(block, reading, field)))
-            elif kind == "reasoning" and calls:
-                slots.append(("reasoning", self.read_reasoning(block, reading, field)))
-            else:
-                slots.append(("part", self.read_part(block, reading, field)))
-        return slots
-
-    def write_slots(
-        self,
-        entry: ConversationEntry,
-        recorded: Slots,
-        calls: Sequence[ToolCall],
-        reasoning: Sequence[Reasoning],
-    ) -> list[Any]:
-        """Write an entry into the blocks it was read from."""
-        write: dict[str, Callable[[Any], Any]] = {
-            "part": self.write_part,
-            "reasoning": self.write_reasoning,
-            "call": self.write_call,
-        }
-        ordered = restore_order(entry, recorded, calls, reasoning)
-        return [write[kind](item) for kind, item, _ in ordered]
-
-
-def speaks_anthropic(message: Any) -> bool:
-    """Return whether a message is of Anthropic; others have thinking among their blocks, too."""
-    content = message.get("content") if isinstance(message, Mapping) else None
-    if not isinstance(content, (list, tuple)):
-        return False
-    has_reasoning = False
-    for block in content:
-        kind = type_of(block)
-        if kind in _OWN or kind.endswith("_tool_result"):
-            return True
-        has_reasoning = has_reasoning or kind in _REASONING
-    return has_reasoning and not message.get("tool_calls")
-
-
 def image_size(block: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Return width and height of an inline PNG, GIF or JPEG, read from its first bytes."""
     holder = block.get("image_url", block.get("source", block))
@@ -350,10 +189,8 @@ def image_size(block: Mapping[str, Any]) -> tuple[int | None, int | None]:
         holder = holder.get("url", holder.get("data", holder.get("base64")))
     if not isinstance(holder, str) or holder.startswith(("http:", "https:")):
         return None, None
-    if holder.startswith("data:") and "," in holder:
-        start = holder.index(",") + 1
-        return inline_size(holder[start : start + _HEAD])
-    return inline_size(holder)
+    start = holder.find(",") + 1 if holder.startswith("data:") else 0
+    return inline_size(holder[start : start + _HEAD])
 
 
 _HEAD = 64 * 1024

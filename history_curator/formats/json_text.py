@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from typing import Any
@@ -18,22 +17,15 @@ interpreter's stack holds, so that the answer is the same wherever we are called
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
 
 
 def too_deep(index: int | None = None, field: str | None = None) -> ConversionError:
     """Return the error for a value that is nested too deeply."""
+    problem = f"a value is nested more than {MAX_DEPTH} levels deep."
     return ConversionError(
-        f"a value is nested more than {MAX_DEPTH} levels deep.",
-        index=index,
-        field=field,
-        fix="flatten it, or pass it as one JSON text.",
+        problem, index=index, field=field, fix="flatten it, or pass it as one JSON text."
     )
-
-
-def free_input(arguments: str) -> str:
-    """Return the free text that `Reading.free_text` made arguments of."""
-    given = (parse_object(arguments) or {}).get("input")
-    return given if isinstance(given, str) else ""
 
 
 def arguments_text(arguments: Any) -> str:
@@ -50,26 +42,29 @@ def arguments_text(arguments: Any) -> str:
         return repr(arguments)
 
 
-def parse_json(text: str, on_constant: Callable[[str], None] | None = None) -> Any:
+def free_input(arguments: str) -> str:
+    """Return the free text that `Reading.free_text` made arguments of."""
+    given = (parse_object(arguments) or {}).get("input")
+    return given if isinstance(given, str) else ""
+
+
+def parse_json(text: str) -> Any:
     """Return what a JSON text says; NaN and the infinities are null.
 
     The answer does not depend on the caller's stack.
 
-    Args:
-        text: the text.
-        on_constant: called with each NaN or infinity that is met.
-
     Raises:
         ValueError: when it is not JSON, or nested deeper than `MAX_DEPTH`.
     """
-    decoder = _DECODER if on_constant is None else json.JSONDecoder(parse_constant=on_constant)
+    if text.count("{") + text.count("[") > MAX_DEPTH:
+        steps = (1 if char in "[{" else -1 for char in _BRACKET.findall(_STRING.sub("", text)))
+        if max(accumulate(steps), default=0) > MAX_DEPTH:
+            raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
     try:
-        value = decoder.decode(text)
-    except RecursionError:
-        return _parse_apart(text, decoder)
-    if text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value):
-        raise _too_deep_json()
-    return value
+        return _DECODER.decode(text)
+    except RecursionError:  # the caller is deep in its stack; a thread has one of its own
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(_DECODER.decode, text).result()
 
 
 def parse_object(text: str) -> dict[str, Any] | None:
@@ -79,28 +74,3 @@ def parse_object(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _parse_apart(text: str, decoder: json.JSONDecoder) -> Any:
-    """Parse in a thread, which has a stack of its own: the caller is deep in its stack."""
-    steps = (1 if bracket in "[{" else -1 for bracket in _STRING.sub("", text) if bracket in "[]{}")
-    if max(accumulate(steps), default=0) > MAX_DEPTH:
-        raise _too_deep_json()
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(decoder.decode, text).result()
-
-
-def _too_deep_json() -> ValueError:
-    return ValueError(f"nested more than {MAX_DEPTH} levels deep")
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        holders = [item for item in level if isinstance(item, (dict, list))]
-        if not holders:
-            return False
-        level = [
-            item for each in holders for item in (each if isinstance(each, list) else each.values())
-        ]
-    return True

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from history_curator.entries import ContentPart, ConversationEntry, MessageRole, Reasoning, ToolCall
+from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import name_value
 from history_curator.formats.base import Reading, as_mapping
-from history_curator.formats.blocks import TypedBlocks, read_thinking, update_text, write_part
+from history_curator.formats.blocks import read_thinking, update_text, write_part
 from history_curator.formats.json_text import free_input
 
 ROLES: dict[str, MessageRole] = {
@@ -47,7 +47,6 @@ KNOWN_KEYS = _PLAIN_KEYS | {"function_call"} | _OTHER_FIELDS.keys()
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 _PLAIN_ROLES = {role.value: role for role in MessageRole}
 _CALL_KEYS = frozenset(("id", "type", "function"))
-_BLOCKS = TypedBlocks()
 
 
 def read_plain(message: Any, index: int) -> ConversationEntry | None:
@@ -55,13 +54,11 @@ def read_plain(message: Any, index: int) -> ConversationEntry | None:
     if message.__class__ is not dict or not _PLAIN_KEYS.issuperset(message):
         return None
     content, given, name = message.get("content"), message.get("role"), message.get("name")
-    if given.__class__ is not str or not (
-        content.__class__ is str or (content is None and given == "assistant")
-    ):
+    role = _PLAIN_ROLES.get(given) if given.__class__ is str else None
+    is_text = content.__class__ is str or (content is None and role is _ASSISTANT)
+    if role is None or not is_text or (name is not None and name.__class__ is not str):
         return None
-    if name is not None and name.__class__ is not str:
-        return None
-    role = _PLAIN_ROLES.get(given)
+    listed = message.get("tool_calls")
     if role is _TOOL:
         call_id = message.get("tool_call_id")
         if "tool_calls" in message or (call_id is not None and call_id.__class__ is not str):
@@ -69,9 +66,8 @@ def read_plain(message: Any, index: int) -> ConversationEntry | None:
         return ConversationEntry(
             role, content, sequence=index, source=message, tool_call_id=call_id, tool_name=name
         )
-    listed = message.get("tool_calls")
     calls = _read_plain_calls(listed) if listed and role is _ASSISTANT else None
-    if role is None or (listed and calls is None):
+    if listed and calls is None:
         return None
     return ConversationEntry(
         role, content, sequence=index, source=message, tool_calls=calls, name=name
@@ -86,12 +82,10 @@ def _read_plain_calls(listed: Any) -> tuple[ToolCall, ...] | None:
         if call.__class__ is not dict or not _CALL_KEYS.issuperset(call):
             return None
         body, call_id = call.get("function"), call.get("id")
-        if body.__class__ is not dict or call.get("type") != "function":
+        if body.__class__ is not dict or call.get("type") != "function" or len(body) != 2:
             return None
         name, arguments = body.get("name"), body.get("arguments")
         if not (name.__class__ is call_id.__class__ is arguments.__class__ is str):
-            return None
-        if len(body) != 2 or "NaN" in arguments or "Infinity" in arguments:
             return None
         calls.append(ToolCall(call_id, name, arguments))
     return tuple(calls)
@@ -99,11 +93,14 @@ def _read_plain_calls(listed: Any) -> tuple[ToolCall, ...] | None:
 
 def read_role(message: Mapping[str, Any], reading: Reading) -> MessageRole:
     """Read the role; a name that only we know is noted."""
+    if not isinstance(message, Mapping):
+        fix = 'pass {"role": …, "content": …}; one list holds one kind of message.'
+        raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
     if "role" not in message:
         raise reading.error("the message has no role.", "role", f"add one of {', '.join(ROLES)}.")
     given = message["role"]
-    plain = given.strip().lower() if isinstance(given, str) else None
-    role = ROLES.get(plain) if plain is not None else None
+    plain = given.strip().lower() if isinstance(given, str) else ""
+    role = ROLES.get(plain)
     if role is None:
         fix = f"use one of {', '.join(ROLES)}."
         raise reading.error(f"unknown role: {name_value(given)}.", "role", fix)
@@ -118,9 +115,9 @@ def read_message(
 ) -> ConversationEntry:
     """Read a message whose content is one text, or none."""
     content = message.get("content")
-    if content is not None and not isinstance(content, str):
+    if content is not None:
         fix = "make it a string (json.dumps for data), a list of blocks, or None."
-        raise reading.type_error("content", content, "content", fix)
+        reading.require(content, str, "content", fix, "content")
     if "content" not in message and role in (MessageRole.USER, MessageRole.SYSTEM):
         fix = "add the text, or leave the message out."
         raise reading.error(f"a {role} message has no content.", "content", fix)
@@ -133,12 +130,10 @@ def build_entry(
     reading: Reading,
     content: str | None,
     *,
-    parts: tuple[ContentPart, ...] | None = None,
     tool_calls: tuple[ToolCall, ...] | None = None,
     reasoning: tuple[Reasoning, ...] | None = None,
     known: frozenset[str] = KNOWN_KEYS,
-    span: tuple[int, int] | None = None,
-    barrier: bool = False,
+    **fields: Any,
 ) -> ConversationEntry:
     """Return the entry of a message whose content was read; its other fields are read here.
 
@@ -146,14 +141,14 @@ def build_entry(
     """
     given, status, call_id = message.get("role"), None, None
     name = message.get("name") if "name" in known else None
-    if name is not None and not isinstance(name, str):
-        raise reading.type_error("name", name, "name", "make it a string.")
+    if name is not None:
+        reading.require(name, str, "name", "make it a string.", "name")
     if role is _ASSISTANT:
         if message.get("tool_calls") or "function_call" in message:
             ids = {call.id for call in tool_calls or () if call.id}
             listed = [call for call in _read_calls(message, reading) if call.id not in ids]
             tool_calls = (*(tool_calls or ()), *listed)
-        if content is None and parts is None and isinstance(message.get("refusal"), str):
+        if content is None and "parts" not in fields and isinstance(message.get("refusal"), str):
             content = message["refusal"]
         reasoning = reasoning or _read_reasoning(message)
         if name is None and isinstance(given, str) and given.strip().lower() == "orchestrator":
@@ -178,15 +173,13 @@ def build_entry(
         tool_call_id=call_id,
         tool_name=name if role is _TOOL else None,
         name=None if role is _TOOL else name,
-        parts=parts,
         reasoning=reasoning or None,
         status=status if status in ("error", "success") else None,
-        pinned=barrier or bool(extra.get("pinned")),
+        pinned=bool(fields.get("barrier") or extra.get("pinned")),
         metadata=extra or None,
         role_name=given if has_role_name else None,
-        barrier=barrier,
         repairs=reading.note,
-        span=span,
+        **fields,
     )
 
 
@@ -214,9 +207,9 @@ def _read_reasoning(message: Mapping[str, Any]) -> tuple[Reasoning, ...]:
 
 
 def _read_calls(message: Mapping[str, Any], reading: Reading) -> list[ToolCall]:
+    fix = "make it a list of calls."
     listed = message.get("tool_calls") or ()
-    if not isinstance(listed, (list, tuple)):
-        raise reading.type_error("tool_calls", listed, "tool_calls", "make it a list of calls.")
+    reading.require(listed, (list, tuple), "tool_calls", fix, "tool_calls")
     calls = [_read_call(call, f"tool_calls[{n}]", reading) for n, call in enumerate(listed)]
     legacy = message.get("function_call")
     if isinstance(legacy, Mapping):
@@ -227,9 +220,8 @@ def _read_calls(message: Mapping[str, Any], reading: Reading) -> list[ToolCall]:
 
 
 def _read_call(call: Any, field: str, reading: Reading) -> ToolCall:
-    if not isinstance(call, Mapping):
-        fix = 'use {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.'
-        raise reading.type_error("the call", call, field, fix)
+    fix = 'use {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.'
+    reading.require(call, Mapping, field, fix, "the call")
     call = reading.clean_value(call, field)
     kind = "custom" if call.get("type") == "custom" else "function"
     body = call.get(kind)
@@ -266,12 +258,15 @@ def is_sent(key: str, entry: ConversationEntry, known: frozenset[str]) -> bool:
     return key in (entry.metadata or ()) or (key in known and key not in metadata)
 
 
-def write_message(entry: ConversationEntry, *, patch: bool = True) -> dict[str, Any]:
+def write_message(
+    entry: ConversationEntry, *, patch: bool = True, blocks: list[Any] | None = None
+) -> dict[str, Any]:
     """Return an entry as a message of its own: its source, patched where it was edited.
 
     Args:
         entry: the entry.
         patch: whether the source is of this format; else no field of it is used.
+        blocks: its content, where it is in blocks that only the caller can write.
     """
     root = entry.root
     source = as_mapping(entry.source) if patch else {}
@@ -287,37 +282,26 @@ def write_message(entry: ConversationEntry, *, patch: bool = True) -> dict[str, 
     if is_new or entry.span is not None or is_edited or "content" not in message:
         if root.content is not None and root.content == message.get("refusal"):
             message.pop("refusal", None)
-        message["content"] = _write_content(entry)
-    calls = entry.tool_calls if entry.role is _ASSISTANT else None
+        if blocks is None and entry.parts is not None:
+            blocks = [write_part(part) for part in update_text(entry)]
+        message["content"] = entry.content if blocks is None else blocks
+    is_tool, calls = entry.role is _TOOL, entry.tool_calls if entry.role is _ASSISTANT else None
     if is_new or calls != root.tool_calls:
         message.pop("function_call", None)
-        if calls:
-            message["tool_calls"] = [_write_call(call) for call in calls]
+        message["tool_calls"] = [_write_call(call) for call in calls or ()]
     if not calls:
         message.pop("tool_calls", None)
-    is_tool = entry.role is _TOOL
     names = {
         "tool_call_id": entry.tool_call_id if is_tool else None,
         "name": entry.tool_name if is_tool else entry.name,
     }
     for key, value in names.items():
+        message[key] = value
         if value is None:
-            message.pop(key, None)
-        else:
-            message[key] = value
+            del message[key]
     if entry.reasoning != (root.reasoning if source else None):
         _write_reasoning(message, entry.reasoning or ())
     return message
-
-
-def _write_content(entry: ConversationEntry) -> Any:
-    if entry.parts is None:
-        return entry.content
-    reasoning = entry.reasoning or ()
-    if reasoning and reasoning[0].raw in (as_mapping(entry.source).get("content") or ()):
-        recorded = _BLOCKS.read_slots(_BLOCKS.own_blocks(entry.root, []), Reading(0), "content", 0)
-        return _BLOCKS.write_slots(entry, recorded, (), reasoning)
-    return [write_part(part) for part in update_text(entry)]
 
 
 def _write_reasoning(message: dict[str, Any], reasoning: Sequence[Reasoning]) -> None:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from history_curator.formats import MessageFormat, find_format, read_placed, ungroup_items
-from history_curator.rules.base import Rule, Violation
-from history_curator.rules.plain import Tail
+from history_curator.rules.base import Rule, Tail, Violation
 from history_curator.rules.profiles import PROVIDERS, ProviderProfile, get_profile
 from history_curator.rules.reasoning import ReasoningBoundError, ReasoningMode
 
@@ -36,7 +35,7 @@ def check_conversation(
     """Return every place where a provider would refuse the conversation, in order of position.
 
     Args:
-        messages: OpenAI- or Anthropic-style dicts, entries, LangChain or LlamaIndex messages.
+        messages: dicts of any provider, entries, LangChain or LlamaIndex messages.
         provider: whose rules; see `PROVIDERS`.
         tail: ``request`` when the messages are about to be sent, ``history`` when the caller
             will append the next one.

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from history_curator.entries import ContentPart, ConversationEntry, MessageRole
+from history_curator.entries import ContentPart, ConversationEntry, MessageRole, ToolCall
+from history_curator.formats import MessageGroup, is_answered_in_kind
 
 SYSTEM, USER = MessageRole.SYSTEM, MessageRole.USER
 ASSISTANT, TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 
+Tail = Literal["request", "history"]
 Entries = Sequence[ConversationEntry]
-Finding = tuple[int | None, str, str]
+Finding = tuple[int | None, str]
 
 MAX_ROUNDS = 4
 """One round repairs everything under the profiles that ship; more are for rules of your own."""
@@ -26,13 +28,11 @@ class Violation:
         index: position of the culprit in the conversation; None when something is missing.
         rule: code of the rule, such as ``P6``; ``docs/providers.md`` lists them.
         message: the problem, in words for a person.
-        error: the answer of a provider, where known.
     """
 
     index: int | None
     rule: str
     message: str
-    error: str | None = None
 
 
 class Rule:
@@ -42,7 +42,6 @@ class Rule:
         code: such as ``P6``; rules about one subject share it. ``docs/providers.md`` lists them.
         requests_only: a history that the caller appends to need not follow the rule.
         within_units: `check_view` can judge one unit (an exchange or a single entry) alone.
-        errors: the answer of a provider to each kind of violation.
 
     Examples:
         >>> from history_curator.testing import parse_entries
@@ -50,7 +49,7 @@ class Rule:
         ...     code = "X1"
         ...
         ...     def check_entry(self, entry):
-        ...         return [("system", "a system message")] if entry.role is SYSTEM else []
+        ...         return ["a system message"] if entry.role is SYSTEM else []
         ...
         ...     def repair(self, entries):
         ...         return [entry for entry in entries if not self.check_entry(entry)]
@@ -61,14 +60,13 @@ class Rule:
     code: ClassVar[str]
     requests_only: ClassVar[bool] = False
     within_units: ClassVar[bool] = False
-    errors: ClassVar[Mapping[str, str]] = {}
 
-    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
-        """Judge one entry alone: a kind and a message for each violation."""
+    def check_entry(self, entry: ConversationEntry) -> list[str]:
+        """Judge one entry alone: a message for each violation."""
         return []
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        """Judge the sequence: an index, a kind and a message for each violation."""
+        """Judge the sequence: an index and a message for each violation."""
         return []
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
@@ -76,18 +74,14 @@ class Rule:
         raise NotImplementedError
 
     def find(self, entries: Entries) -> list[Violation]:
-        """Return every violation in order of position."""
+        """Return every violation in order of position; those without a position come last."""
         found: list[Finding] = [
-            (index, kind, message)
+            (index, message)
             for index, entry in enumerate(entries)
-            for kind, message in self.check_entry(entry)
+            for message in self.check_entry(entry)
         ]
-        return sort_by_index(
-            [
-                Violation(index, self.code, message, self.errors.get(kind))
-                for index, kind, message in (*found, *self.check_view(entries))
-            ]
-        )
+        found += self.check_view(entries)
+        return sort_by_index([Violation(index, self.code, message) for index, message in found])
 
 
 def sort_by_index(found: list[Violation]) -> list[Violation]:
@@ -139,6 +133,108 @@ def is_blank(text: str | None) -> bool:
     return not text or text.isspace()
 
 
+def is_unencodable(text: str | None) -> bool:
+    """Return whether a text has half a character, a lone surrogate, which no client can encode."""
+    if text is None or text.isascii():
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
 def join_part_texts(parts: Sequence[ContentPart]) -> str | None:
     """Return the text of parts, joined as the readers join it."""
     return "\n".join(part.text for part in parts if part.kind == "text" and part.text) or None
+
+
+# Most views are in order for reasons that are cheap to see. What follows sees them in one pass.
+
+
+def is_plain_text(entry: ConversationEntry) -> bool:
+    """Return whether an entry is a text and nothing else, which every provider takes by itself."""
+    text, source = entry.content, entry.source
+    if not text or text.isspace() or entry.role is TOOL or is_unencodable(text):
+        return False
+    if entry.metadata or (isinstance(source, Mapping) and "tool_calls" in source):
+        return False
+    rare = entry.parts, entry.tool_calls, entry.reasoning, entry.repairs, entry.role_name
+    return entry.name is None and rare == (None, None, None, None, None)
+
+
+def is_plain_view(  # noqa: C901, PLR0912 - one branch a role, in the hot path
+    entries: Entries,
+    tail: Tail,
+    is_valid: Callable[[ConversationEntry], bool],
+    *,
+    merges_users: bool,
+    bridges: bool,
+) -> bool:
+    """Return whether a view is in order for a reason that is cheap to see.
+
+    Text only; one system entry at most, in front; the user speaks first; an answer follows the
+    user or a result; every call is answered in order. Other views may be in order as well.
+
+    Args:
+        entries: the view.
+        tail: whether it is about to be sent.
+        is_valid: whether no rule objects to an entry alone.
+        merges_users: whether two user entries in a row are one too many.
+        bridges: whether the user may not speak right after a result.
+    """
+    before: MessageRole | None = None
+    waiting: list[ToolCall] = []
+    ids: set[str] = set()
+    for entry in entries:
+        role, parts = entry.role, entry.parts
+        if not is_valid(entry) or (parts is not None and any(p.kind != "text" for p in parts)):
+            return False
+        if role is TOOL:
+            if not waiting or not _is_plain_answer(waiting.pop(), entry):
+                return False
+        elif waiting:
+            return False
+        elif role is USER:
+            if is_blank(entry.content) or (before is USER and merges_users):
+                return False
+            if before is TOOL and bridges:
+                return False
+        elif role is SYSTEM:
+            if before is not None:
+                return False
+        elif before not in (USER, TOOL) or _may_be_item(entry):
+            return False
+        elif calls := entry.tool_calls:
+            waiting = list(reversed(calls))
+            for call in calls:
+                if call.id in ids or (call.extra is not None and _is_rare(call)):
+                    return False
+                ids.add(call.id)
+        before = role
+    if waiting:
+        return False
+    return before in (USER, TOOL) or (before is ASSISTANT and tail == "history")
+
+
+def fits_call(call: ToolCall, result: ConversationEntry) -> bool:
+    """Return whether a result is written in the format of its call."""
+    return (call.extra is None and result.span is None) or is_answered_in_kind(call, result)
+
+
+def _is_plain_answer(call: ToolCall, result: ConversationEntry) -> bool:
+    is_named = result.tool_name is None or result.tool_name == call.name
+    return is_named and result.tool_call_id == call.id and fits_call(call, result)
+
+
+def _is_rare(call: ToolCall) -> bool:
+    extra = call.extra or {}
+    return not extra.keys() <= {"chat", "anthropic"} or "caller" in (extra.get("anthropic") or ())
+
+
+def _may_be_item(entry: ConversationEntry) -> bool:
+    """Return whether an answer may be an item of OpenAI Responses, which has an id."""
+    source = entry.root.source
+    if source.__class__ is dict:
+        return "type" in source
+    return isinstance(source, (Mapping, MessageGroup))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole
-from history_curator.formats import ANONYMOUS, MessageGroup, mend_fields, parts_as_written, wire_of
+from history_curator.formats import ANONYMOUS, MessageGroup, mend_fields, wire_of
 from history_curator.rules.base import (
     ASSISTANT,
     TOOL,
@@ -18,9 +18,9 @@ from history_curator.rules.base import (
     copy_edited,
     copy_repaired,
     is_blank,
+    is_unencodable,
     join_part_texts,
 )
-from history_curator.rules.plain import is_unencodable
 
 EMPTY = "(empty)"
 _MAX_CALLS = 128
@@ -41,28 +41,21 @@ class NothingIsBlank(Rule):
     """
 
     code = "P10"
-    errors: ClassVar = {
-        "blank": "messages: text content blocks must be non-empty",
-        "thinking": "The final block in an assistant message cannot be `thinking`.",
-    }
 
     flat_results: bool = False
 
-    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+    def check_entry(self, entry: ConversationEntry) -> list[str]:
         parts, text = entry.parts, entry.content
         if parts is None and text and not text.isspace():
             return []
         if _says_nothing(entry):
             if entry.role is ASSISTANT and entry.tool_calls:
-                return [("blank", "blank text beside calls")] if parts or text else []
-            if entry.reasoning:
-                return [("thinking", "nothing but thinking")]
-            return [("blank", f"a blank {entry.role.value} message")]
+                return ["blank text beside calls"] if parts or text else []
+            is_thought = bool(entry.reasoning)
+            return ["nothing but thinking" if is_thought else f"a blank {entry.role.value} message"]
         if any(part.kind == "text" and is_blank(part.text) for part in parts or ()):
-            return [("blank", "a blank text block")]
-        if self._needs_string(entry):
-            return [("list", "the content of a result is a list, not a string")]
-        return []
+            return ["a blank text block"]
+        return ["the content of a result is a list"] if self._needs_string(entry) else []
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         repaired = [self._fill(entry) if self.check_entry(entry) else entry for entry in entries]
@@ -71,9 +64,8 @@ class NothingIsBlank(Rule):
     def _needs_string(self, entry: ConversationEntry) -> bool:
         if not self.flat_results or entry.role is not TOOL or entry.parts is None:
             return False
-        if wire_of(entry) in ("gemini", "bedrock"):  # formats without strings
-            return False
-        return all(part.kind == "text" for part in entry.parts)
+        has_strings = wire_of(entry) not in ("gemini", "bedrock")
+        return has_strings and all(part.kind == "text" for part in entry.parts)
 
     def _fill(self, entry: ConversationEntry) -> ConversationEntry | None:
         if _says_nothing(entry):
@@ -84,18 +76,14 @@ class NothingIsBlank(Rule):
             return None
         if self._needs_string(entry):
             return copy_repaired(entry, "a result is one string", parts=None)
-        parts = tuple(
-            part for part in entry.parts or () if part.kind != "text" or not is_blank(part.text)
-        )
+        parts = tuple(p for p in entry.parts or () if p.kind != "text" or not is_blank(p.text))
         content = join_part_texts(parts)
         return copy_repaired(entry, "a text block was blank", parts=parts, content=content)
 
 
 def _says_nothing(entry: ConversationEntry) -> bool:
     if entry.parts:
-        return all(
-            part.is_mark or (part.kind == "text" and is_blank(part.text)) for part in entry.parts
-        )
+        return all(p.is_mark or (p.kind == "text" and is_blank(p.text)) for p in entry.parts)
     if not is_blank(entry.content):
         return False
     # A spoken answer lives beside the content.
@@ -116,109 +104,93 @@ class MessagesAreWellFormed(Rule):
     """
 
     code = "P11"
-    errors: ClassVar = {
-        "empty calls": "Invalid 'messages[].tool_calls': empty array.",
-        "many calls": "array too long. Expected an array with maximum length 128",
-        "keys": "Extra inputs are not permitted",
-        "misplaced": "Additional properties are not allowed",
-        "role": "Unexpected message role.",
-        "types": "Invalid type for 'messages'",
-        "repeated": "`tool_use` ids must be unique",
-        "halves": "UnicodeEncodeError: surrogates not allowed",
-        "text": "Assistant message must have either content or tool_calls, but not both.",
-    }
 
     text_with_calls: bool = True
     developer: bool = True
 
-    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
-        found = []
-        if _has_lone_surrogates(entry):
-            found.append(("halves", "half a character (a lone surrogate), which cannot be encoded"))
-        if entry.repairs:
-            found.append(("types", entry.repairs))
-        if not self.developer and entry.role_name == "developer":
-            found.append(("role", "the role developer, which only OpenAI knows"))
-        source = entry.source
+    def check_entry(self, entry: ConversationEntry) -> list[str]:
+        source, calls = entry.source, entry.tool_calls or ()
         listed = isinstance(source, Mapping) and "tool_calls" in source
-        if entry.tool_calls == () or (listed and _is_empty_list(source)):
-            found.append(("empty calls", "tool_calls is empty"))
-        elif entry.role is not ASSISTANT and (entry.tool_calls or listed):
-            found.append(("misplaced", f"tool_calls on a {entry.role.value} message"))
-        elif entry.tool_calls:
-            found += self._check_calls(entry, entry.tool_calls)
-        if entry.metadata and (unknown := _find_unknown_keys(entry)):
-            found.append(("keys", f"unknown keys: {', '.join(unknown)}"))
-        if entry.parts is not None and parts_as_written(entry) is not entry.parts:
-            found.append(("notes", "annotations of a text that is written without them"))
-        return found
-
-    def _check_calls(
-        self, entry: ConversationEntry, calls: Collection[Any]
-    ) -> list[tuple[str, str]]:
         found = []
+        if any(map(is_unencodable, _texts_of(entry))):
+            found.append("half a character (a lone surrogate), which cannot be encoded")
+        if entry.repairs:
+            found.append(entry.repairs)
+        if not self.developer and entry.role_name == "developer":
+            found.append("the role developer, which only OpenAI knows")
+        if entry.tool_calls == () or (listed and source["tool_calls"] in ([], ())):
+            found.append("tool_calls is empty")
+        elif entry.role is not ASSISTANT and (calls or listed):
+            found.append(f"tool_calls on a {entry.role.value} message")
         if len(calls) > _MAX_CALLS:
-            found.append(("many calls", f"{len(calls)} calls in one message"))
+            found.append(f"{len(calls)} calls in one message")
         if len(calls) > 1 and len(set(calls)) < len(calls):
-            found.append(("repeated", "the same call is listed twice"))
-        if not self.text_with_calls and not is_blank(entry.content):
-            found.append(("text", "text and calls in one message"))
-        if any(map(_is_call_block, entry.parts or ())):
-            found.append(("repeated", "a call is listed among the content blocks as well"))
+            found.append("the same call is listed twice")
+        if calls and any(map(_is_call_block, entry.parts or ())):
+            found.append("a call is listed among the content blocks as well")
+        if self._is_split(entry):
+            found.append("text and calls in one message")
+        if entry.metadata and (unknown := _find_unknown_keys(entry)):
+            found.append(f"unknown keys: {', '.join(unknown)}")
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         out: list[ConversationEntry] = []
         for entry in entries:
-            kinds = {kind for kind, _ in self.check_entry(entry)}
-            out += _form(entry, kinds) if kinds else (entry,)
+            found = self.check_entry(entry)
+            out += self._split(self._clean(entry, "; ".join(found))) if found else (entry,)
         return out
 
+    def _is_split(self, entry: ConversationEntry) -> bool:
+        return bool(entry.tool_calls) and not (self.text_with_calls or is_blank(entry.content))
 
-def _form(entry: ConversationEntry, kinds: set[str]) -> list[ConversationEntry]:
-    """Leave out what does not belong; split what is too much."""
-    if "halves" in kinds:
-        entry = _without_lone_surrogates(entry)
-    if kinds != {"halves"}:
-        entry = _without_extras(entry, kinds)
-    out: list[ConversationEntry] = []
-    calls = entry.tool_calls or ()
-    if "text" in kinds:
-        reason = "text and calls may not stand in one message"
-        out.append(copy_edited(entry, tool_calls=None, reasoning=None, reason=reason))
-        entry = copy_edited(entry, content=None, parts=None)
-    for start in range(0, max(1, len(calls)), _MAX_CALLS):
-        chunk = calls[start : start + _MAX_CALLS]
-        if start:
-            entry = copy_edited(entry, content=None, parts=None, reasoning=None)
-        out.append(entry if chunk == calls else copy_edited(entry, tool_calls=chunk))
-    return out
+    def _split(self, entry: ConversationEntry) -> Iterator[ConversationEntry]:
+        """Yield the text that may not stand beside calls, then at most 128 calls at a time."""
+        calls = entry.tool_calls or ()
+        if self._is_split(entry):
+            reason = "text and calls may not stand in one message"
+            yield copy_edited(entry, tool_calls=None, reasoning=None, reason=reason)
+            entry = copy_edited(entry, content=None, parts=None)
+        yield entry if len(calls) <= _MAX_CALLS else _with_calls(entry, 0)
+        for start in range(_MAX_CALLS, len(calls), _MAX_CALLS):
+            later = copy_edited(entry, content=None, parts=None, reasoning=None)
+            yield _with_calls(later, start)
+
+    def _clean(self, entry: ConversationEntry, reason: str) -> ConversationEntry:
+        """Return an entry without anything that does not belong there."""
+        source, metadata, parts = entry.source, entry.metadata or {}, entry.parts
+        is_answer = entry.role is ASSISTANT
+        calls = dict.fromkeys(entry.tool_calls or ()) if is_answer else ()
+        if isinstance(source, Mapping):
+            unknown = {*metadata, *(() if is_answer and calls else ("tool_calls",))}
+            if unknown & source.keys():
+                source = {key: value for key, value in source.items() if key not in unknown}
+            source = mend_fields(source) if entry.repairs else source  # as it is counted
+        if parts and calls:
+            parts = tuple(part for part in parts if not _is_call_block(part)) or None
+        is_developer = entry.role_name == "developer" and not self.developer
+        return copy_repaired(
+            entry,
+            entry.repairs or f"not well-formed: {reason}",
+            source=source,
+            metadata={key: metadata[key] for key in _NOTED if key in metadata} or None,
+            repairs=None,
+            role_name=None if is_developer else entry.role_name,
+            content=_mend_text(entry.content),
+            name=_mend_text(entry.name),
+            parts=parts and tuple(_mend_field(part, "text") for part in parts),
+            tool_calls=tuple(_mend_field(call, "arguments") for call in calls) or None,
+            reasoning=entry.reasoning
+            and tuple(
+                thought if thought.raw is not None else _mend_field(thought, "text")
+                for thought in entry.reasoning
+            ),
+        )
 
 
-def _without_extras(entry: ConversationEntry, kinds: set[str]) -> ConversationEntry:
-    source, parts, metadata = entry.source, parts_as_written(entry), entry.metadata or {}
-    if isinstance(source, Mapping):
-        unknown = set(metadata)
-        if _is_empty_list(source) or "misplaced" in kinds:
-            unknown.add("tool_calls")
-        if unknown & source.keys():
-            source = {key: value for key, value in source.items() if key not in unknown}
-        if entry.repairs and "annotations" in source:
-            source = mend_fields(source)  # as they are counted
-    if parts and entry.tool_calls:
-        parts = tuple(part for part in parts if not _is_call_block(part)) or None
-    calls = () if "misplaced" in kinds else entry.tool_calls or ()
-    return copy_edited(
-        entry,
-        source=source,
-        metadata={key: metadata[key] for key in _NOTED if key in metadata} or None,
-        repairs=None,
-        role_name=None if "role" in kinds else entry.role_name,
-        parts=parts,
-        tool_calls=tuple(dict.fromkeys(calls)) or None,
-        action=entry.action or "repaired",
-        reason=entry.repairs or f"not well-formed: {', '.join(sorted(kinds))}",
-    )
+def _with_calls(entry: ConversationEntry, start: int) -> ConversationEntry:
+    calls = (entry.tool_calls or ())[start : start + _MAX_CALLS]
+    return copy_edited(entry, tool_calls=calls)
 
 
 def _find_unknown_keys(entry: ConversationEntry) -> list[str]:
@@ -228,43 +200,21 @@ def _find_unknown_keys(entry: ConversationEntry) -> list[str]:
     return [str(key) for key in entry.metadata or () if any(key in message for message in known)]
 
 
-def _is_empty_list(source: Mapping[str, Any]) -> bool:
-    listed = source.get("tool_calls", True)
-    return isinstance(listed, (list, tuple)) and not listed
-
-
 def _is_call_block(part: ContentPart) -> bool:
     if part.kind != "other" or not isinstance(part.raw, Mapping):
         return False
     return str(part.raw.get("type")) in _CALL_BLOCKS
 
 
-def _has_lone_surrogates(entry: ConversationEntry) -> bool:
-    """Return whether a text, an author, arguments or an unsigned thought cannot be encoded."""
-    return (
-        is_unencodable(entry.content)
-        or is_unencodable(entry.name)
-        or any(is_unencodable(call.arguments) for call in entry.tool_calls or ())
-        or any(each.raw is None and is_unencodable(each.text) for each in entry.reasoning or ())
-    )
-
-
-def _without_lone_surrogates(entry: ConversationEntry) -> ConversationEntry:
-    """Return an entry with U+FFFD in place of each half of a character."""
-
-    def mend(block: Any, field: str = "text") -> Any:
-        return replace(block, **{field: _mend_text(getattr(block, field))})
-
-    return copy_repaired(
-        entry,
-        "half a character cannot be encoded, and became U+FFFD",
-        content=_mend_text(entry.content),
-        name=_mend_text(entry.name),
-        parts=entry.parts and tuple(map(mend, entry.parts)),
-        tool_calls=entry.tool_calls and tuple(mend(each, "arguments") for each in entry.tool_calls),
-        reasoning=entry.reasoning
-        and tuple(each if each.raw is not None else mend(each) for each in entry.reasoning),
-    )
+def _texts_of(entry: ConversationEntry) -> Iterator[str | None]:
+    """Yield the texts of an entry that may be edited; a thought as it was signed may not."""
+    yield entry.content
+    yield entry.name
+    for call in entry.tool_calls or ():
+        yield call.arguments
+    for thought in entry.reasoning or ():
+        if thought.raw is None:
+            yield thought.text
 
 
 def _mend_text(text: str | None) -> str | None:
@@ -272,6 +222,11 @@ def _mend_text(text: str | None) -> str | None:
     if text is None or not is_unencodable(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _mend_field(value: Any, field: str) -> Any:
+    text = getattr(value, field)
+    return replace(value, **{field: _mend_text(text)}) if is_unencodable(text) else value
 
 
 @dataclass(frozen=True)
@@ -291,11 +246,6 @@ class ImagesFit(Rule):
     """
 
     code = "P12"
-    errors: ClassVar = {
-        "role": "Image URLs are only allowed for messages with role 'user'",
-        "count": "Too many images",
-        "size": "At least one of the image dimensions exceed max allowed size: 2000 pixels",
-    }
 
     max_images: int = 20
     max_side: int = 2000
@@ -304,14 +254,11 @@ class ImagesFit(Rule):
     roles: Collection[MessageRole] = (USER,)
     wired: bool = False
 
-    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+    def check_entry(self, entry: ConversationEntry) -> list[str]:
         if entry.parts is None or self._may_show_media(entry):
             return []
-        return [
-            ("role", f"{part.kind} in a {entry.role.value} message")
-            for part in entry.parts
-            if part.kind in _MEDIA
-        ]
+        role = entry.role.value
+        return [f"{part.kind} in a {role} message" for part in entry.parts if part.kind in _MEDIA]
 
     def _may_show_media(self, entry: ConversationEntry) -> bool:
         if entry.role in self.roles:
@@ -320,23 +267,33 @@ class ImagesFit(Rule):
         return wire == "gemini" or (entry.role is TOOL and wire not in (None, "chat"))
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        return [(index, kind, message) for index, _, kind, message in self._find_excess(entries)]
+        return [(index, message) for index, _, message in self._find_excess(entries)]
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        excess = {(index, id(part)) for index, part, _, _ in self._find_excess(entries)}
-        out = []
-        for index, entry in enumerate(entries):
-            misplaced = bool(self.check_entry(entry))
-            removed = [
-                part
-                for part in entry.parts or ()
-                if (misplaced and part.kind in _MEDIA) or (index, id(part)) in excess
-            ]
-            out.append(_without_media(entry, removed) if removed else entry)
-        return out
+        excess: dict[int, set[int]] = {}
+        for index, part, _ in self._find_excess(entries):
+            excess.setdefault(index, set()).add(id(part))
+        return [
+            self._without_media(entry, excess.get(index, ())) for index, entry in enumerate(entries)
+        ]
 
-    def _find_excess(self, entries: Entries) -> list[tuple[int, ContentPart, str, str]]:
-        """Return images that are too many or too large: entry index, part, kind, message."""
+    def _without_media(
+        self, entry: ConversationEntry, excess: Collection[int]
+    ) -> ConversationEntry:
+        misplaced = bool(self.check_entry(entry))
+        parts = tuple(
+            ContentPart("text", f"[{part.kind} removed]")
+            if (misplaced and part.kind in _MEDIA) or id(part) in excess
+            else part
+            for part in entry.parts or ()
+        )
+        if parts == (entry.parts or ()):
+            return entry
+        reason = "images beyond what the provider takes, in number, size or role"
+        return copy_repaired(entry, reason, parts=parts, content=join_part_texts(parts))
+
+    def _find_excess(self, entries: Entries) -> list[tuple[int, ContentPart, str]]:
+        """Return images that are too many or too large: entry index, part and message."""
         images = [
             (index, part)
             for index, entry in enumerate(entries)
@@ -345,21 +302,11 @@ class ImagesFit(Rule):
         ]
         surplus = max(0, len(images) - self.max_images)
         message = f"{len(images)} images, {self.max_images} are taken"
-        found = [(index, part, "count", message) for index, part in images[:surplus]]
+        found = [(index, part, message) for index, part in images[:surplus]]
         is_crowded = self.crowd is not None and len(images) - surplus > self.crowd
         side = self.crowded_side if is_crowded else self.max_side
         for index, part in images[surplus:]:
             longer = max(part.width or 0, part.height or 0)
             if longer > side:
-                found.append((index, part, "size", f"an image of {longer} px, {side} are taken"))
+                found.append((index, part, f"an image of {longer} px, {side} are taken"))
         return found
-
-
-def _without_media(entry: ConversationEntry, media: Collection[ContentPart]) -> ConversationEntry:
-    removed = set(map(id, media))
-    parts = tuple(
-        ContentPart("text", f"[{part.kind} removed]") if id(part) in removed else part
-        for part in entry.parts or ()
-    )
-    reason = "images beyond what the provider takes, in number, size or role"
-    return copy_repaired(entry, reason, parts=parts, content=join_part_texts(parts))

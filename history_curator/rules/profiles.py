@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any
 
 from history_curator.config import check_options
 from history_curator.entries import ConversationEntry
@@ -15,12 +14,14 @@ from history_curator.rules.base import (
     USER,
     Entries,
     Rule,
+    Tail,
     Violation,
+    is_plain_text,
+    is_plain_view,
     repair_entries,
     sort_by_index,
 )
 from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
-from history_curator.rules.plain import Tail, is_plain_text, is_plain_view
 from history_curator.rules.reasoning import (
     Family,
     ItemsAreUnique,
@@ -100,9 +101,8 @@ class ProviderProfile:
 
     def find(self, entries: Entries, tail: Tail = "request") -> list[Violation]:
         """Return every violation, in order of position."""
-        return sort_by_index(
-            [each for rule in self._select_rules(tail) for each in rule.find(entries)]
-        )
+        rules = self._select_rules(tail)
+        return sort_by_index([each for rule in rules for each in rule.find(entries)])
 
     def is_entry_valid(self, entry: ConversationEntry) -> bool:
         """Return whether no rule objects to an entry alone."""
@@ -117,7 +117,7 @@ class ProviderProfile:
         *,
         is_valid: Callable[[ConversationEntry], bool] | None = None,
     ) -> bool:
-        """Return whether no rule can object to a view, as is cheap to see; others may be in order."""
+        """Return whether a view is in order for a reason that is cheap to see."""
         if not self._is_known:
             return False
         is_valid = is_valid or self.is_entry_valid
@@ -137,7 +137,6 @@ class ProviderProfile:
         tail: Tail = "request",
         *,
         edited: bool = False,
-        earlier: bool = False,
         is_valid: Callable[[ConversationEntry], bool] | None = None,
     ) -> list[ConversationEntry]:
         """Return entries this provider takes; the very list when it takes them as they are.
@@ -146,7 +145,6 @@ class ProviderProfile:
             entries: the view.
             tail: ``request`` when it is about to be sent, ``history`` when the caller appends.
             edited: something was edited or left out already, and reasoning is bound to it.
-            earlier: messages before the view were left out, as an invented opening has to tell.
             is_valid: `is_entry_valid`, where the caller remembers its answers.
 
         Raises:
@@ -156,8 +154,7 @@ class ProviderProfile:
         is_valid = is_valid or self.is_entry_valid
         repaired = given
         if not self.is_plain(given, tail, is_valid=is_valid):
-            rules = self._select_rules(tail, earlier=earlier)
-            current = repair_entries(rules, given, is_valid)
+            current = repair_entries(self._select_rules(tail), given, is_valid)
             repaired = current if isinstance(current, list) else list(current)
         if edited or repaired is not given:
             since = 0 if edited else _find_first_change(given, repaired)
@@ -193,33 +190,15 @@ class ProviderProfile:
         needed = any(rule.needs_bridge(last, entry) for rule in self._joints)
         return build_bridge() if needed else None
 
-    def _select_rules(self, tail: Tail, *, earlier: bool = False) -> list[Rule]:
-        return [
-            UserSpeaksFirst(earlier=True) if earlier and type(rule) is UserSpeaksFirst else rule
-            for rule in self.rules
-            if tail == "request" or not rule.requests_only
-        ]
+    def _select_rules(self, tail: Tail) -> list[Rule]:
+        return [rule for rule in self.rules if tail == "request" or not rule.requests_only]
 
 
 def _find_first_change(before: Entries, after: Entries) -> int:
-    """Return where two views begin to differ in a way that is sent."""
-    for index, (old, new) in enumerate(zip(before, after, strict=False)):
-        if old is not new and _sent_fields(old) != _sent_fields(new):
-            return index
-    return min(len(before), len(after))
-
-
-def _sent_fields(entry: ConversationEntry) -> tuple[Any, ...]:
-    return (
-        entry.role,
-        entry.content or "",
-        entry.name,
-        entry.barrier,
-        entry.tool_call_id,
-        [(call.id, call.name, call.arguments) for call in entry.tool_calls or ()],
-        [(part.kind, part.raw) for part in entry.parts or () if part.kind != "text"],
-        [(each.text, each.signature, each.encrypted) for each in entry.reasoning or ()],
-    )
+    """Return where two views begin to differ."""
+    pairs = enumerate(zip(before, after, strict=False))
+    changed = (index for index, (old, new) in pairs if old is not new and old != new)
+    return next(changed, min(len(before), len(after)))
 
 
 _DEFAULTS: dict[type[Rule], Rule | None] = {

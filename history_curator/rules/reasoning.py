@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry, Reasoning
 from history_curator.errors import HistoryCuratorError
-from history_curator.formats import (
-    ANONYMOUS,
-    count_trailing_reasoning,
-    item_ids,
-    parts_as_written,
-)
+from history_curator.formats import ANONYMOUS, count_trailing_reasoning, item_ids
 from history_curator.rules.base import (
     ASSISTANT,
     TOOL,
@@ -21,7 +16,6 @@ from history_curator.rules.base import (
     Entries,
     Finding,
     Rule,
-    copy_edited,
     copy_repaired,
 )
 from history_curator.tokens.models import is_same_model, model_of
@@ -68,27 +62,19 @@ class ReasoningStaysBound(Rule):
     """
 
     code = "P13"
-    errors: ClassVar = {
-        "foreign": "Invalid `signature` in `thinking` block",
-        "count_trailing_reasoning": "Item of type 'reasoning' was provided without its required following item.",
-        "misplaced": "thinking blocks may only be in `assistant` messages",
-        "unsigned": "Function call is missing a thought_signature in functionCall parts",
-    }
-
     mode: ReasoningMode = "strip"
     family: Family | None = None
     model: str | None = None
 
-    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+    def check_entry(self, entry: ConversationEntry) -> list[str]:
         if not entry.reasoning:
             return []
         if entry.role is not ASSISTANT:
-            return [("misplaced", f"reasoning in a {entry.role.value} message")]
+            return [f"reasoning in a {entry.role.value} message"]
         message = "unsigned reasoning, or reasoning of another provider or model"
-        accepted = (self._is_accepted(block, entry) for block in entry.reasoning)
-        found = [("foreign", message) for is_accepted in accepted if not is_accepted]
+        found = [message for block in entry.reasoning if not self._is_accepted(block, entry)]
         if count_trailing_reasoning(entry):
-            found.append(("count_trailing_reasoning", "reasoning that nothing follows"))
+            found.append("reasoning that nothing follows")
         return found
 
     def check_view(self, entries: Entries) -> list[Finding]:
@@ -102,7 +88,7 @@ class ReasoningStaysBound(Rule):
         ]
         signs = any(_SIGNATURE in extra for _, extra in steps)
         return [
-            (index, "unsigned", "the first call of the step carries no thought signature")
+            (index, "the first call of the step carries no thought signature")
             for index, extra in steps
             if signs and not extra.get(_SIGNATURE)
         ]
@@ -111,7 +97,7 @@ class ReasoningStaysBound(Rule):
         out = [
             self._without_foreign(entry) if self.check_entry(entry) else entry for entry in entries
         ]
-        for index, _, _ in self.check_view(out):
+        for index, _ in self.check_view(out):
             entry = out[index or 0]
             first, *rest = entry.tool_calls or ()
             first = replace(first, extra={**(first.extra or {}), _SIGNATURE: SKIP_SIGNATURE})
@@ -172,7 +158,6 @@ class ItemsAreUnique(Rule):
     """
 
     code = "P7"
-    errors: ClassVar = {"repeated": "Duplicate item found with id."}
 
     def check_view(self, entries: Entries) -> list[Finding]:
         found: list[Finding] = []
@@ -183,13 +168,13 @@ class ItemsAreUnique(Rule):
                 continue  # a plain message is no item
             ids = item_ids(entry)
             if len({*ids}) < len(ids) or not seen.isdisjoint(ids):
-                found.append((index, "repeated", "an item that is in the list already"))
+                found.append((index, "an item that is in the list already"))
             seen.update(ids)
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         out = list(entries)
-        for index, _, _ in self.check_view(entries):
+        for index, _ in self.check_view(entries):
             entry = out[index or 0]
             out[index or 0] = copy_repaired(
                 entry,
@@ -234,7 +219,6 @@ def strip_reasoning(entry: ConversationEntry) -> ConversationEntry:
         entry,
         "reasoning stripped: an earlier message was edited or left out",
         reasoning=None,
-        parts=parts_as_written(copy_edited(entry, reasoning=None)),
         source=_source_with(entry, ()),
     )
 

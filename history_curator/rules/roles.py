@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from history_curator.entries import ContentPart, ConversationEntry
 from history_curator.formats import wire_of
@@ -20,13 +20,12 @@ from history_curator.rules.base import (
     is_blank,
     join_part_texts,
 )
-from history_curator.rules.tool_pairing import has_running_tool
+from history_curator.rules.tool_pairing import awaits_provider
 
 LaterSystem = Literal["hoist", "demote", "stay"]
 
 _CONTINUE = "Please continue."
 _OPENING = "[Start of the conversation.]"
-_OPENING_AFTER_A_CUT = "[Earlier messages are not shown.]"
 _ONE_SYSTEM = "providers take one system message, at the front"
 _ONE_HERE = "the model takes one system message here"
 _STAYS_BEHIND_USER = "the model takes system messages behind the user's, before an answer"
@@ -40,13 +39,12 @@ class SomeUserSpeaks(Rule):
 
     code = "P1"
     requests_only = True
-    errors: ClassVar = {"silence": "messages: at least one message is required"}
 
     def check_view(self, entries: Entries) -> list[Finding]:
         for entry in reversed(entries):
             if entry.role is USER and (not is_blank(entry.content) or entry.has_media):
                 return []
-        return [(None, "silence", "no user message says anything")]
+        return [(None, "no user message says anything")]
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         asked = _invent_user(_CONTINUE, "no user message was left to answer")
@@ -67,7 +65,6 @@ class OneSystemEntryLeads(Rule):
     """
 
     code = "P2"
-    errors: ClassVar = {"late": "System message must be at the beginning."}
 
     later: LaterSystem = "hoist"
     run: bool = False
@@ -77,9 +74,9 @@ class OneSystemEntryLeads(Rule):
         found: list[Finding] = []
         for rank, index in enumerate(indexes):
             if index > rank and not (self.later == "stay" and _may_stay(entries, index)):
-                found.append((index, "late", "a system message after others"))
+                found.append((index, "a system message after others"))
             elif 0 < index == rank and not self.run:
-                found.append((index, "late", "a second system message"))
+                found.append((index, "a second system message"))
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
@@ -135,7 +132,6 @@ def _demote(entry: ConversationEntry) -> ConversationEntry:
     return copy_edited(entry, role=USER, origin="note", action="repaired", reason=reason)
 
 
-@dataclass(frozen=True)
 class UserSpeaksFirst(Rule):
     """The first entry after the system entry is the user's.
 
@@ -145,22 +141,18 @@ class UserSpeaksFirst(Rule):
     """
 
     code = "P3"
-    errors: ClassVar = {"first": 'messages: first message must use the "user" role'}
-
-    earlier: bool = False  # whether messages before the first were left out
 
     def check_view(self, entries: Entries) -> list[Finding]:
         for index, entry in enumerate(entries):
             if entry.role is not SYSTEM:
                 message = f"the conversation starts with {entry.role.value}"
-                return [] if entry.role is USER else [(index, "first", message)]
+                return [] if entry.role is USER else [(index, message)]
         return []
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         out = list(entries)
-        for index, _, _ in self.check_view(entries):
-            text = _OPENING_AFTER_A_CUT if self.earlier else _OPENING
-            out.insert(index or 0, _invent_user(text, "the first message has to be the user's"))
+        for index, _ in self.check_view(entries):
+            out.insert(index or 0, _invent_user(_OPENING, "the first message has to be the user's"))
         return out
 
 
@@ -175,11 +167,10 @@ class RequestEndsOnUserOrTool(Rule):
 
     code = "P4"
     requests_only = True
-    errors: ClassVar = {"last": "The conversation must end with a user message."}
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        if entries and entries[-1].role is ASSISTANT and not has_running_tool(entries[-1]):
-            return [(len(entries) - 1, "last", "the request ends on the assistant")]
+        if entries and entries[-1].role is ASSISTANT and not awaits_provider(entries[-1]):
+            return [(len(entries) - 1, "the request ends on the assistant")]
         return []
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
@@ -199,11 +190,6 @@ class RolesAlternate(Rule):
     """
 
     code = "P5"
-    errors: ClassVar = {
-        "users": "A conversation must alternate between user and assistant roles.",
-        "assistants": "Please ensure that function call turn comes immediately after a user turn.",
-        "bridge": "Unexpected role 'user' after role 'tool'",
-    }
 
     users: bool = True
     assistants: bool = True
@@ -215,9 +201,9 @@ class RolesAlternate(Rule):
         for index, entry in enumerate(entries):
             role = entry.role
             if role is before and self._belongs_together(entries[index - 1], entry):
-                found.append((index, f"{role.value}s", f"two {role.value} messages in a row"))
+                found.append((index, f"two {role.value} messages in a row"))
             elif before is TOOL and role is USER and self.needs_bridge(entries[index - 1], entry):
-                found.append((index, "bridge", "a user message right after a tool result"))
+                found.append((index, "a user message right after a tool result"))
             before = role
         return found
 
@@ -255,7 +241,7 @@ class AnswersAreWhole(Rule):
 
     def check_view(self, entries: Entries) -> list[Finding]:
         found: list[Finding] = [
-            (index, "side by side", "two answers that the list runs together")
+            (index, "two answers that the list runs together")
             for index in range(1, len(entries))
             if entries[index].role is ASSISTANT
             and _run_together(entries[index - 1], entries[index])

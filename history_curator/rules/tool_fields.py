@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import count
-from typing import ClassVar, Literal
+from typing import Literal
 
 from history_curator.entries import ConversationEntry, ToolCall
 from history_curator.formats import has_call_ids, has_object_arguments, parse_object, wire_of
@@ -58,23 +58,18 @@ class CallIdsAreUnique(Rule):
     """
 
     code = "P7"
-    errors: ClassVar = {
-        "alphabet": "String should match pattern '^[a-zA-Z0-9_-]+$'",
-        "reused": "`tool_use` ids must be unique",
-    }
-
     pattern: str = PORTABLE_ID
     scope: Literal["conversation", "message"] = "conversation"
     length: int = 21
     bare: bool = False
 
-    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+    def check_entry(self, entry: ConversationEntry) -> list[str]:
         ids = [call.id for call in entry.tool_calls or () if has_call_ids(call)]
         answered = entry.tool_call_id
         if answered is not None and entry.role is TOOL and wire_of(entry) != "gemini":
             ids.append(answered)  # for Gemini, the call says whether it has an id
         return [
-            ("alphabet", f"the call id {name!r} does not match {self.pattern}")
+            f"the call id {name!r} does not match {self.pattern}"
             for name in ids
             if not re.fullmatch(self.pattern, name)
         ]
@@ -91,7 +86,7 @@ class CallIdsAreUnique(Rule):
             for call in entry.tool_calls or ():
                 if has_call_ids(call):
                     if call.id in seen:
-                        found.append((index, "reused", f"the call id {call.id!r} is used again"))
+                        found.append((index, f"the call id {call.id!r} is used again"))
                     seen.add(call.id)
         return found
 
@@ -145,13 +140,11 @@ class ArgumentsAreObjects(Rule):
     """
 
     code = "P9"
-    errors: ClassVar = {"arguments": "tool_use.input: Input should be a valid dictionary"}
-
     texts: bool = True
 
-    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+    def check_entry(self, entry: ConversationEntry) -> list[str]:
         return [
-            ("arguments", f"the arguments of {call.name!r} are not a JSON object")
+            f"the arguments of {call.name!r} are not a JSON object"
             for call in entry.tool_calls or ()
             if not self._accepts(call)
         ]
@@ -203,25 +196,21 @@ class ToolNamesAreAccepted(Rule):
 
     code = "P8"
     within_units = True
-    errors: ClassVar = {
-        "name": "tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
-        "author": "Invalid 'messages[].name': string does not match pattern.",
-    }
 
     pattern: str = PORTABLE_NAME
     authors: bool = False
 
-    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
+    def check_entry(self, entry: ConversationEntry) -> list[str]:
         names = [call.name for call in entry.tool_calls or ()]
         if entry.tool_name is not None and entry.role is TOOL:
             names.append(entry.tool_name)
         found = [
-            ("name", f"the tool name {name!r} does not match {self.pattern}")
+            f"the tool name {name!r} does not match {self.pattern}"
             for name in names
             if not re.fullmatch(self.pattern, name)
         ]
         if self._is_odd_author(entry.name):
-            found.append(("author", f"the name {entry.name!r} is empty, long or has a space"))
+            found.append(f"the name {entry.name!r} is empty, long or has a space")
         return found
 
     def _is_odd_author(self, name: str | None) -> bool:
@@ -229,11 +218,7 @@ class ToolNamesAreAccepted(Rule):
 
     def check_view(self, entries: Entries) -> list[Finding]:
         return [
-            (
-                index,
-                "mismatch",
-                f"the result is named {entries[index].tool_name!r}, its call {name!r}",
-            )
+            (index, f"the result is named {entries[index].tool_name!r}, its call {name!r}")
             for index, name in _find_misnamed(entries)
         ]
 

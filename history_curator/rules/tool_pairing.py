@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 from history_curator.entries import ContentPart, ConversationEntry, ToolCall
-from history_curator.formats import fit_call, is_answered_in_kind
 from history_curator.rules.base import (
     ASSISTANT,
     SYSTEM,
@@ -20,14 +19,11 @@ from history_curator.rules.base import (
     Rule,
     copy_edited,
     copy_repaired,
+    fits_call,
     join_part_texts,
 )
-from history_curator.rules.plain import fits_call
 from history_curator.units import Pairing, flatten
 
-_MOVED = "moved", "a result has to follow its call at once, in call order"
-_NAMED = "repaired", "the result did not name the call it answers"
-_CONVERTED = "repaired", "a result and its call have to be of one kind"
 _SERVER_USES = {"server_tool_use", "mcp_tool_use", "server_tool_call"}
 """The last is the neutral form, whose result names its ``tool_call_id``."""
 
@@ -47,12 +43,6 @@ class ResultsFollowTheirCalls(Rule):
 
     code = "P6"
     within_units = True
-    errors: ClassVar = {
-        "orphan": "unexpected `tool_use_id` found in `tool_result` blocks",
-        "unanswered": "`tool_use` ids were found without `tool_result` blocks immediately after",
-        "duplicate": "each tool_use must have a single result",
-        "format": 'messages: Unexpected role "tool". Allowed roles are "user" or "assistant"',
-    }
 
     ordered: bool = True
 
@@ -67,11 +57,13 @@ class ResultsFollowTheirCalls(Rule):
                 while index < count and entries[index].role is TOOL:
                     index += 1
                 results = entries[start:index]
-                if not _are_answered(calls, results):
+                if len(calls) != len(results) or not all(
+                    result.tool_call_id == call.id and fits_call(call, result)
+                    for call, result in zip(calls, results, strict=True)
+                ):
                     found += self._compare(calls, results, start)
             elif entry.role is TOOL:
-                message = f"the result of {entry.tool_call_id!r} follows no call"
-                found.append((index - 1, "orphan", message))
+                found.append((index - 1, f"the result of {entry.tool_call_id!r} follows no call"))
         return found
 
     def _compare(self, calls: Sequence[ToolCall], results: Entries, start: int) -> list[Finding]:
@@ -84,19 +76,20 @@ class ResultsFollowTheirCalls(Rule):
             given = result.tool_call_id
             seen[given] += 1
             if given is None or given not in wanted:
-                message = f"the result of {given!r} answers none of the calls before it"
-                found.append((index, "orphan", message))
+                found.append(
+                    (index, f"the result of {given!r} answers none of the calls before it")
+                )
             elif seen[given] > wanted[given]:
-                found.append((index, "duplicate", f"a second result for the call {given!r}"))
+                found.append((index, f"a second result for the call {given!r}"))
             elif not fits_call(by_id[given], result):
-                message = f"the result of {given!r} is in another format than its call"
-                found.append((index, "format", message))
-        for name, times in wanted.items():
-            if seen[name] < times:
-                message = f"the call {name!r} has no result right after it"
-                found.append((start - 1, "unanswered", message))
+                found.append((index, f"the result of {given!r} is in another format than its call"))
+        found += [
+            (start - 1, f"the call {name!r} has no result right after it")
+            for name, times in wanted.items()
+            if seen[name] < times
+        ]
         if not found and self.ordered:
-            found.append((start, "order", "the results are not in the order of their calls"))
+            found.append((start, "the results are not in the order of their calls"))
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
@@ -107,43 +100,21 @@ class ResultsFollowTheirCalls(Rule):
         before, after = _map_neighbours(entries, paired), _map_neighbours(paired, entries)
         changed: dict[int, ConversationEntry] = {}
         for unit in pairing.units:
-            head = changed[id(unit.head)] = _convert_calls(unit.head, unit.entries[1:])
-            for call, result in zip(head.tool_calls or (), unit.results, strict=False):
+            for call, result in zip(unit.head.tool_calls or (), unit.results, strict=False):
                 if result is None:
                     continue
                 edit = None
                 if before.get(id(result.root)) is not after.get(id(result.root)):
-                    edit = _MOVED
+                    edit = "moved", "a result has to follow its call at once, in call order"
                 elif result.tool_call_id != call.id:
-                    edit = _NAMED
-                elif not is_answered_in_kind(call, result):
-                    edit = _CONVERTED
+                    edit = "repaired", "the result did not name the call it answers"
+                elif not fits_call(call, result):
+                    edit = "repaired", "a result and its call have to be of one kind"
                 if edit:
                     changed[id(result)] = copy_edited(
                         result, tool_call_id=call.id, action=edit[0], reason=edit[1]
                     )
         return [changed.get(id(entry), entry) for entry in paired]
-
-
-def _are_answered(calls: Sequence[ToolCall], results: Entries) -> bool:
-    if len(calls) != len(results):
-        return False
-    for call, result in zip(calls, results, strict=True):
-        if result.tool_call_id != call.id:
-            return False
-        if not fits_call(call, result):
-            return False
-    return True
-
-
-def _convert_calls(head: ConversationEntry, results: Entries) -> ConversationEntry:
-    """Return an entry whose calls its results can answer; other calls become function calls."""
-    calls = head.tool_calls or ()
-    converted = tuple(map(fit_call, calls, results))
-    if all(new is old for new, old in zip(converted, calls, strict=True)):
-        return head
-    action, reason = _CONVERTED
-    return copy_edited(head, tool_calls=converted, action=action, reason=reason)
 
 
 def _map_neighbours(entries: Entries, others: Entries) -> dict[int, ConversationEntry]:
@@ -167,45 +138,38 @@ class ServerToolsStayWhole(Rule):
     """
 
     code = "P6"
-    errors: ClassVar = {
-        "orphan": "unexpected `tool_use_id` found in `web_search_tool_result` blocks",
-        "unanswered": "`server_tool_use` blocks were found without a corresponding result block",
-        "caller": "tool_use.caller: no such `server_tool_use`",
-    }
 
     def check_view(self, entries: Entries) -> list[Finding]:
-        return [(index, kind, message) for index, kind, _, message in _find_lone_blocks(entries)]
+        return [(index, message) for index, _, message in _find_lone_blocks(entries)]
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         out = list(entries)
         while found := _find_lone_blocks(out):  # a block may be alone once another has gone
-            lone: dict[int, set[str]] = {}
-            for index, _, name, _ in found:
-                lone.setdefault(index, set()).add(name)
-            for index, names in lone.items():
+            for index in {index for index, _, _ in found}:
+                names = {name for at, name, _ in found if at == index}
                 out[index] = _without_blocks(out[index], names)
         return out
 
 
-def has_running_tool(entry: ConversationEntry) -> bool:
-    """Return whether an answer was paused while a tool of the provider is at work."""
+def awaits_provider(entry: ConversationEntry) -> bool:
+    """Return whether the provider goes on by itself: its tool is at work, or was just answered."""
+    last = entry.parts[-1].raw if entry.parts else None
+    if isinstance(last, Mapping) and str(last.get("type")).endswith("_call_output"):
+        return True  # an item of Responses that is passed on unread
     running: set[str] = set()
     for _, is_use, name in _iterate_server_blocks(entry):
         (running.add if is_use else running.discard)(name)
     return bool(running)
 
 
-def _find_lone_blocks(entries: Entries) -> list[tuple[int, str, str, str]]:
-    """Return every block without its other half: index, kind, id and message."""
-    found: list[tuple[int, str, str, str]] = []
+def _find_lone_blocks(entries: Entries) -> list[tuple[int, str, str]]:
+    """Return every block without its other half: the index of its entry, its id and a message."""
+    found: list[tuple[int, str, str]] = []
     known = {""}
     waiting: dict[str, int] = {}
     for index, entry in enumerate(entries):
         if entry.role is USER:
-            found += [
-                (at, "unanswered", name, f"the use {name!r} of a server tool has no result")
-                for name, at in waiting.items()
-            ]
+            found += [(at, name, f"{name!r} has no result") for name, at in waiting.items()]
             waiting = {}
         if entry.role is not ASSISTANT:
             continue
@@ -217,9 +181,9 @@ def _find_lone_blocks(entries: Entries) -> list[tuple[int, str, str, str]]:
                 known.add(name)
                 waiting[name] = index
             elif waiting.pop(name, None) is None:
-                found.append((index, "orphan", name, f"a result of {name!r}, which is not here"))
+                found.append((index, name, f"a result of {name!r}, which is not here"))
         found += [
-            (index, "caller", name, f"a call was made by the program {name!r}, which is not here")
+            (index, name, f"a call was made by the program {name!r}, which is not here")
             for name in callers
             if name not in known
         ]
@@ -248,14 +212,14 @@ def _caller_of(raw: Any) -> str:
 
 def _without_blocks(entry: ConversationEntry, names: Collection[str]) -> ConversationEntry:
     """Return an answer without lone blocks; a call of a missing program becomes direct."""
-    blocks = [
-        (part, {name, _caller_of(part.raw) or name})
+    lone = {
+        id(part)
         for part, _, name in _iterate_server_blocks(entry)
-    ]
-    dropped = {id(part) for part, its_names in blocks if not its_names.isdisjoint(names)}
+        if name in names or _caller_of(part.raw) in names
+    }
     changes: dict[str, Any] = {}
-    if dropped:
-        changes["parts"] = tuple(part for part in entry.parts or () if id(part) not in dropped)
+    if lone:
+        changes["parts"] = tuple(part for part in entry.parts or () if id(part) not in lone)
         changes["content"] = join_part_texts(changes["parts"])
     if entry.tool_calls:
         changes["tool_calls"] = tuple(_without_caller(call, names) for call in entry.tool_calls)

@@ -99,13 +99,10 @@ class TestProfilesDiffer:
 
 
 class TestViolations:
-    def test_name_message_rule_and_the_providers_words(self):
+    def test_name_message_and_rule(self):
         (found,) = check_conversation(parse("U A(c1) U"), "anthropic")
         assert (found.index, found.rule) == (1, "P6")
-        assert (
-            found.error
-            == "`tool_use` ids were found without `tool_result` blocks immediately after"
-        )
+        assert found.message == "the call 'c1' has no result right after it"
 
     def test_positions_are_those_of_the_messages_not_of_their_blocks(self):
         results = {

@@ -20,13 +20,13 @@ class FewAnswers(Rule):
 
     code = "X1"
 
-    def check_view(self, entries: Any) -> list[tuple[int | None, str, str]]:
+    def check_view(self, entries: Any) -> list[tuple[int | None, str]]:
         spoken = [at for at, entry in enumerate(entries) if _speaks(entry)]
-        return [(at, "many", "too many answers") for at in spoken[:-MOST]]
+        return [(at, "too many answers") for at in spoken[:-MOST]]
 
     def repair(self, entries: Any) -> list[ConversationEntry]:
         out = list(entries)
-        for at, _, _ in self.check_view(entries):
+        for at, _ in self.check_view(entries):
             assert at is not None
             out[at] = out[at].evolve(content="[said before]", action="repaired")
         return out
@@ -58,8 +58,8 @@ class NoFailures(Rule):
 
     code = "X1"
 
-    def check_entry(self, entry: ConversationEntry) -> list[tuple[str, str]]:
-        return [("failed", "it failed")] if entry.status == "error" else []
+    def check_entry(self, entry: ConversationEntry) -> list[str]:
+        return ["it failed"] if entry.status == "error" else []
 
     def repair(self, entries: Any) -> list[ConversationEntry]:
         return [
@@ -83,8 +83,8 @@ class Endless(Rule):
 
     code = "X2"
 
-    def check_view(self, entries: Any) -> list[tuple[int | None, str, str]]:
-        return [(None, "endless", "never enough")]
+    def check_view(self, entries: Any) -> list[tuple[int | None, str]]:
+        return [(None, "never enough")]
 
     def repair(self, entries: Any) -> list[ConversationEntry]:
         return list(entries)

@@ -205,12 +205,6 @@ class TestTypesOnTheWire:
         view = repaired([USER, asked, {"role": "user", "content": [answer("callcall1")]}], provider)
         assert view[1]["content"][0]["input"] == {"x": None, "y": [None]}
 
-    def test_nan_in_the_text_of_arguments(self, provider):
-        asked = call("callcall1")
-        asked["tool_calls"][0]["function"]["arguments"] = '{"x": NaN, "y": "NaN"}'
-        view = repaired([USER, asked, result("callcall1")], provider)
-        assert view[1]["tool_calls"][0]["function"]["arguments"] == '{"x": null, "y": "NaN"}'
-
     def test_a_block_without_a_type(self, provider):
         odd = {"role": "user", "content": [{"text": "a"}, {"type": "text", "text": "b"}]}
         (view,) = repaired([odd], provider)

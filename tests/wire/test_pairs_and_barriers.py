@@ -109,19 +109,6 @@ KINDS = {
         {"type": "custom_tool_call", "call_id": "c1", "name": "f", "input": "free text"},
         {"type": "custom_tool_call_output", "call_id": "c1", "output": "42"},
     ),
-    "computer": (
-        {
-            "type": "computer_call",
-            "call_id": "c1",
-            "action": {"type": "wait"},
-            "status": "completed",
-        },
-        {
-            "type": "computer_call_output",
-            "call_id": "c1",
-            "output": {"type": "computer_screenshot", "image_url": "https://x.y/z.png"},
-        },
-    ),
 }
 
 
@@ -151,6 +138,20 @@ class TestResponsesItems:
         ]
         assert "may have run" in str(view[2])
         assert check_conversation(view, "openai-responses") == []
+
+
+def test_items_of_other_kinds_stay_together_and_end_a_request():
+    shown = {"type": "computer_screenshot", "image_url": "https://x.y/z.png"}
+    given = [
+        USER,
+        {"type": "computer_call", "id": "cu_1", "call_id": "c1", "action": {"type": "wait"}},
+        {"type": "computer_call_output", "call_id": "c1", "output": shown},
+    ]
+    assert Curator(provider="openai-responses").curate(given).messages == given
+    turns = [*given, {"role": "user", "content": "go on"}]
+    for budget in (1_500, 5_000):
+        view = Curator(provider="openai-responses", max_tokens=budget).curate(turns * 3).messages
+        assert [item in view for item in given[1:]] in ([True, True], [False, False])
 
 
 def test_custom_tools_of_chat_completions_pair():
@@ -209,7 +210,6 @@ class TestItemsThatAreInTheListTwice:
     """OpenAI: ``Duplicate item found with id rs_1``."""
 
     SEARCHED: ClassVar = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    CLICK, SHOWN = KINDS["computer"]
 
     @pytest.mark.parametrize(
         ("items", "later"),
@@ -223,9 +223,8 @@ class TestItemsThatAreInTheListTwice:
                 [TestReasoningItems.THOUGHT, TestReasoningItems.CALL, TestReasoningItems.OUTPUT],
                 FUNCTION,
             ),
-            ([CLICK | {"id": "cu_1"}, SHOWN], CLICK),
         ],
-        ids=["message", "search", "reasoning and call", "computer"],
+        ids=["message", "search", "reasoning and call"],
     )
     def test_are_written_without_their_ids(self, items, later):
         given = [USER, *items, {"role": "user", "content": "and?"}, *items]
