@@ -19,6 +19,7 @@ from history_curator.formats.base import (
     copy_value,
     count_untouched,
     freeze,
+    type_of,
 )
 from history_curator.formats.bedrock import BEDROCK_BLOCKS, BedrockFormat
 from history_curator.formats.blocks import (
@@ -45,34 +46,12 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 __all__ = [
-    "ANONYMOUS",
-    "MAX_DEPTH",
-    "RESPONSE_ITEMS",
-    "ROLES",
-    "BedrockFormat",
-    "DictFormat",
-    "GeminiFormat",
-    "MessageFormat",
-    "MessageGroup",
-    "ResponsesFormat",
-    "arguments_text",
-    "copy_value",
-    "count_trailing_reasoning",
-    "count_untouched",
-    "entry_to_provider_message",
-    "find_format",
-    "freeze",
-    "image_size",
-    "item_ids",
-    "join_text",
-    "mend_fields",
-    "parse_json",
-    "parse_object",
-    "provider_message_to_entry",
-    "read_part",
-    "update_text",
-    "write_part",
-]
+    "ANONYMOUS", "MAX_DEPTH", "RESPONSE_ITEMS", "ROLES", "BedrockFormat", "DictFormat",
+    "GeminiFormat", "MessageFormat", "MessageGroup", "ResponsesFormat", "arguments_text",
+    "copy_value", "count_trailing_reasoning", "count_untouched", "entry_to_provider_message",
+    "find_format", "freeze", "image_size", "item_ids", "join_text", "mend_fields", "parse_json",
+    "parse_object", "provider_message_to_entry", "read_part", "update_text", "write_part",
+]  # fmt: skip
 
 Wire = Literal["chat", "anthropic", "responses", "gemini", "bedrock"]
 _CHAT_BLOCKS = frozenset(
@@ -80,7 +59,6 @@ _CHAT_BLOCKS = frozenset(
 )
 """Blocks of Chat Completions and Anthropic; any other may be new in any format."""
 _CHAT_KEYS = frozenset(("tool_calls", "tool_call_id", "function_call"))
-_NOT_BEDROCK = frozenset(("openai", "openai-responses", "anthropic", "mistral"))
 _OBJECTS: tuple[Wire, ...] = ("anthropic", "gemini", "bedrock")
 """Formats in which the arguments of a call are an object."""
 _BY_FORM: dict[str | None, Wire] = {"gemini": "gemini", "responses": "responses"}
@@ -161,11 +139,9 @@ def read_entries(
         start: the index of the first message, where others come before it.
     """
     given = list(getattr(messages, "entries", messages))
-    if format is None:
-        if given and isinstance(given[0], ConversationEntry):
-            return given
-        format = find_format(given)
-    return [entry for _, entry in read_placed(given, format, start=start)]
+    if format is None and given and isinstance(given[0], ConversationEntry):
+        return given
+    return [entry for _, entry in read_placed(given, format or find_format(given), start=start)]
 
 
 def read_placed(
@@ -181,10 +157,7 @@ def read_placed(
 
 
 def group_response_items(messages: Sequence[Any], format: MessageFormat) -> Sequence[Any]:
-    """Return the messages with those that a format reads as one in a `MessageGroup`.
-
-    The very list that was given where there are none.
-    """
+    """Return the messages with those that a format reads as one in a `MessageGroup`."""
     gather = getattr(format, "gather", None)
     grouped: Sequence[Any] = messages if gather is None else gather(messages)
     return grouped
@@ -194,10 +167,7 @@ def ungroup_items(messages: Sequence[Any]) -> list[Any]:
     """Return messages with every group as the single messages it is made of."""
     out: list[Any] = []
     for message in messages:
-        if message.__class__ is MessageGroup:
-            out += message
-        else:
-            out.append(message)
+        out += message if message.__class__ is MessageGroup else (message,)
     return out
 
 
@@ -220,13 +190,10 @@ def find_format(messages: Sequence[Any], provider: str | None = None) -> Message
             f"expected a list of messages, got {type(messages).__name__}.",
             fix="pass a list; wrap a single message in one.",
         )
-    if not messages:
-        return _FORMATS["dicts"]
-    first = messages[0]
+    first = messages[0] if messages else {}
     kind = type(first)
-    known = _registered.get(kind)
-    if known is not None:
-        return known
+    if kind in _registered:
+        return _registered[kind]
     if isinstance(first, Mapping):
         return _FORMATS[format_of(messages, provider)]
     if isinstance(first, ConversationEntry):
@@ -250,38 +217,44 @@ def format_of(messages: Sequence[Any], provider: str | None = None) -> str:
     A message with a role and a text is the same in Chat Completions, Anthropic and Responses, and
     is read the same. Where nothing else is there, texts in blocks without a type are Bedrock's,
     unless a message of the conversation is one text, which Bedrock does not take, or the provider
-    is one that has another format: there they are texts that lack their type, which is reported.
-    Callers that know better say so, with the `format` of `Curator.curate`.
+    is one that has another format. Callers that know better say so, with `Curator.curate(format=)`.
     """
-    untyped, plain = False, provider in _NOT_BEDROCK
-    for message in messages:
-        found = _format_of_message(message)
+    untyped = False
+    for found in map(_format_of_message, messages):
         if found == "untyped":
             untyped = True
         elif found is not None:
             return found
-        elif not plain and isinstance(message, Mapping):
-            plain = isinstance(message.get("content"), str) and message.get("role") != "system"
-    return "bedrock" if untyped and (provider == "bedrock" or not plain) else "dicts"
+    if not untyped:
+        return "dicts"
+    has_text = any(
+        isinstance(message, Mapping)
+        and isinstance(message.get("content"), str)
+        and message.get("role") != "system"
+        for message in messages
+    )
+    others = ("openai", "openai-responses", "anthropic", "mistral")
+    is_other = provider in others or (has_text and provider != "bedrock")
+    return "dicts" if is_other else "bedrock"
 
 
 def _format_of_message(message: Any) -> str | None:
+    """Return the format that only this message can be of, or "untyped" for nameless blocks."""
     if not isinstance(message, Mapping):
         return None
     role, content, kind = message.get("role"), message.get("content"), message.get("type")
-    if content.__class__ is str:
-        if not _CHAT_KEYS.isdisjoint(message) or role in ("tool", "function"):
+    has_chat_keys = not _CHAT_KEYS.isdisjoint(message)
+    if isinstance(content, str):
+        if has_chat_keys or role in ("tool", "function"):
             return "dicts"
         return "responses" if role is not None and kind == "message" else None
-    if not _CHAT_KEYS.isdisjoint(message) and "type" not in message:
+    if has_chat_keys and "type" not in message:
         return "dicts"
     if content is None:
         if isinstance(message.get("parts"), (list, tuple)):
             return "gemini"
         return "responses" if isinstance(kind, str) and role is None else None
-    if not isinstance(content, (list, tuple)):
-        return None
-    found = _format_of_blocks(content)
+    found = _format_of_blocks(content) if isinstance(content, (list, tuple)) else None
     if kind == "message" and found in (None, "untyped", "refused"):
         # Answers of Anthropic are of this type, too.
         return "responses" if found is not None or role != "assistant" else None
@@ -290,22 +263,21 @@ def _format_of_message(message: Any) -> str | None:
 
 def _format_of_blocks(blocks: Sequence[Any]) -> str | None:
     """Return a format, "untyped", or "refused": both formats of OpenAI have refusals."""
-    untyped = refused = False
+    found = None
     for block in blocks:
-        if not isinstance(block, Mapping):
-            continue
-        kind = block.get("type")
-        if isinstance(kind, str):
-            if kind in RESPONSE_BLOCKS:
-                return "responses"
-            if kind in _CHAT_BLOCKS:
-                return "dicts"
-            refused = refused or kind == "refusal"
-        elif not BEDROCK_BLOCKS.isdisjoint(block):
-            return "bedrock"
-        else:
-            untyped = untyped or (bool(block) and "type" not in block)
-    return "refused" if refused else "untyped" if untyped else None
+        kind = type_of(block)
+        if kind in RESPONSE_BLOCKS:
+            return "responses"
+        if kind in _CHAT_BLOCKS:
+            return "dicts"
+        if kind == "refusal":
+            found = "refused"
+        elif isinstance(block, Mapping) and not kind:
+            if not BEDROCK_BLOCKS.isdisjoint(block):
+                return "bedrock"
+            if found is None and block and "type" not in block:
+                found = "untyped"
+    return found
 
 
 def wire_of(entry: ConversationEntry) -> Wire | None:

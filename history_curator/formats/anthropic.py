@@ -77,30 +77,29 @@ class DictFormat(BlockFormat):
             reading.note_repair("tool_calls: the message keeps its calls as blocks")
         return super().read_message(message, reading)
 
-    def read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
-        """Return who speaks."""
+    def _read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
         return read_role(message, reading)
 
-    def read_blocks(self, message: Mapping[str, Any], reading: Reading) -> Sequence[Any]:
+    def _read_blocks(self, message: Mapping[str, Any], reading: Reading) -> Sequence[Any]:
         """Return the blocks of a message; those of results are read apart, and not noted here."""
         given = message["content"]
         if isinstance(given, str):
             return ()
         return [
             block
-            if self.kind_of(block) == "result"
+            if self._kind_of(block) == "result"
             else reading.clean_value(block, f"content[{place}]")
             for place, block in enumerate(given)
         ]
 
-    def read_group(
+    def _read_group(
         self, blocks: Sequence[Any], role: MessageRole, reading: Reading, start: int
     ) -> dict[str, Any]:
         """Return the fields of an entry that is no result; calls and thoughts of anybody's."""
-        fields = super().read_group(blocks, _ASSISTANT, reading, start)
+        fields = super()._read_group(blocks, _ASSISTANT, reading, start)
         return {**fields, "barrier": any(type_of(block) == "compaction" for block in blocks)}
 
-    def build_entry(
+    def _build_entry(
         self, message: Mapping[str, Any], reading: Reading, **fields: Any
     ) -> ConversationEntry:
         """Return an entry, with what the message says beside its blocks."""
@@ -148,10 +147,10 @@ class DictFormat(BlockFormat):
         if entry.role is _ASSISTANT and _is_in_blocks(entry, prefer=prefer):
             known = source if is_anthropic else {}
             message = {key: known[key] for key in known if is_sent(key, entry, _KEYS)}
-            return {**message, "role": entry.role.value, "content": self.write_blocks(entry)}
+            return {**message, "role": entry.role.value, "content": self._write_blocks(entry)}
         reasoning, content = entry.reasoning or (), source.get("content") or ()
         if entry.parts is not None and reasoning and reasoning[0].raw in content:
-            blocks = self.write_blocks(entry, calls=False)
+            blocks = self._write_blocks(entry, calls=False)
             return write_message(entry, patch=not is_anthropic, blocks=blocks)
         return write_message(entry, patch=not is_anthropic)
 
@@ -161,10 +160,9 @@ class DictFormat(BlockFormat):
         fields: dict[str, Any] = {}
         if speaks_anthropic(source) and all(entry.source is source for entry in results):
             fields = {key: source[key] for key in source if is_sent(key, results[0], _KEYS)}
-        return {**fields, "role": "user", "content": self.write_results(results, {})}
+        return {**fields, "role": "user", "content": self._write_results(results, {})}
 
-    def kind_of(self, block: Any) -> BlockKind:
-        """Return what a block is."""
+    def _kind_of(self, block: Any) -> BlockKind:
         kind = type_of(block)
         if kind == "tool_use":
             return "call"
@@ -172,18 +170,18 @@ class DictFormat(BlockFormat):
             return "result"
         return "reasoning" if kind in _REASONING else "part"
 
-    def read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
-        """Read a `tool_use` block."""
+    def _read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
         extra = {key: block[key] for key in block if key not in ("type", "id", "name", "input")}
         return ToolCall(
-            reading.text_of(block.get("id"), f"{field}.id", "the call id"),
-            reading.text_of(block.get("name"), f"{field}.name", "the name of the tool"),
+            reading.text_of(block.get("id"), f"{field}.id"),
+            reading.text_of(block.get("name"), f"{field}.name"),
             reading.object_text(block.get("input"), f"{field}.input"),
             {"anthropic": extra} if extra else _CALL,
         )
 
-    def read_result(self, block: Mapping[str, Any], reading: Reading, field: str) -> dict[str, Any]:
-        """Read a `tool_result` block; what is repaired in it is noted on its own entry."""
+    def _read_result(
+        self, block: Mapping[str, Any], reading: Reading, field: str
+    ) -> dict[str, Any]:
         reading = Reading(reading.index)
         block = reading.clean_value(block, field)
         content, parts = block.get("content"), None
@@ -193,45 +191,36 @@ class DictFormat(BlockFormat):
             )
             content = join_text(parts)
         elif content is not None:
-            fix = "make it a string or a list of blocks."
-            reading.require(content, str, f"{field}.content", fix, "the tool result")
+            reading.require(content, str, f"{field}.content")
         call_id = block.get("tool_use_id")
-        if call_id is not None:
-            call_id = reading.text_of(call_id, f"{field}.tool_use_id", "the call id")
         return {
             "content": content,
             "parts": parts,
-            "tool_call_id": call_id,
+            "tool_call_id": None if call_id is None else reading.text_of(call_id, field),
             "status": "error" if block.get("is_error") else None,
             "repairs": reading.note,
         }
 
-    def read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
-        """Read a thinking block."""
+    def _read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
         key = "data" if block["type"] == "redacted_thinking" else "thinking"
         if block["type"] != "reasoning":
-            fix = "leave the block out, or pass it on as it came."
-            reading.require(block.get(key), (str, list), f"{field}.{key}", fix)
+            reading.require(block.get(key), (str, list), f"{field}.{key}")
         return read_thinking(block)
 
-    def read_part(self, block: Any, reading: Reading, field: str) -> ContentPart:
-        """Read anything else."""
+    def _read_part(self, block: Any, reading: Reading, field: str) -> ContentPart:
         return read_part(block, reading.index, field, reading)
 
-    def write_part(self, part: ContentPart) -> Any:
-        """Write anything else."""
+    def _write_part(self, part: ContentPart) -> Any:
         return write_part(part)
 
-    def write_call(self, call: ToolCall) -> dict[str, Any]:
-        """Write a `tool_use` block."""
+    def _write_call(self, call: ToolCall) -> dict[str, Any]:
         block = {"type": "tool_use", "id": call.id, "name": call.name}
         extra = (call.extra or {}).get("anthropic") or {}
         return {**block, "input": parse_object(call.arguments) or {}, **extra}
 
-    def write_result(
+    def _write_result(
         self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
     ) -> dict[str, Any]:
-        """Write a `tool_result` block."""
         root = entry.root
         own = (
             Reading().clean_value(recorded, "content") if type_of(recorded) == "tool_result" else {}

@@ -22,6 +22,10 @@ from history_curator.formats.json_text import (
 _PLAIN = frozenset((str, int, bool, type(None), bytes, bytearray))
 _TEXTS = frozenset((str, type(None)))
 _STR = frozenset((str,))
+_TYPE_NAMES = {
+    str: "a string", int: "a number", float: "a number", Mapping: "an object",
+    list: "a list", tuple: "a list",
+}  # fmt: skip
 
 
 class MessageGroup(tuple[Any, ...]):
@@ -122,7 +126,7 @@ def freeze(value: Any, depth: int = 0) -> Hashable:
     """
     kind = value.__class__
     if kind is str or value is None:
-        return value  # type: ignore[no-any-return]
+        return value
     if depth > MAX_DEPTH:
         raise too_deep()
     if isinstance(value, Mapping):
@@ -211,41 +215,30 @@ class Reading:
         """Return an error that names the message and the field."""
         return ConversionError(problem, index=self.index, field=field, fix=fix)
 
-    def require(self, value: Any, types: Any, field: str, fix: str, what: str = "it") -> Any:
+    def require(self, value: Any, types: Any, field: str) -> Any:
         """Return a value if it is of these types; None is none of them.
 
         Raises:
-            ConversionError: naming the message, the field, and the type it has.
+            ConversionError: naming the message, the field, and the types it may have.
         """
         if isinstance(value, types):
             return value
-        raise self.error(f"{what} is {a_type(value)}.", field, fix)
+        wanted = [_TYPE_NAMES[each] for each in (types if isinstance(types, tuple) else (types,))]
+        fix = f"make it {' or '.join(dict.fromkeys(wanted))}."
+        raise self.error(f"it is {a_type(value)}.", field, fix)
 
-    def text_of(self, value: Any, field: str, what: str) -> str:
+    def text_of(self, value: Any, field: str) -> str:
         """Return an id or a name: a text; a number is one too, once it is written as text."""
-        if value.__class__ is str:
-            return value
         if value is None:
             return ""
-        self.require(value, (str, int, float), field, "make it a string.", what)
-        self.note_repair(f"{field}: {what} was {a_type(value)}")
+        if value.__class__ is not str:
+            self.require(value, (str, int, float), field)
+            self.note_repair(f"{field} was {a_type(value)}")
         return str(value)
-
-    def object_of(self, value: Any, field: str) -> Mapping[str, Any]:
-        """Return a value that has to be an object, such as the body of a block."""
-        found: Mapping[str, Any] = self.require(
-            value, Mapping, field, "make it an object, or leave it out."
-        )
-        return found
 
     def list_of(self, value: Any, field: str) -> Sequence[Any]:
         """Return a value that has to be a list; an empty one in place of nothing."""
-        if not value:
-            return ()
-        found: Sequence[Any] = self.require(
-            value, (list, tuple), field, "make it a list, or leave it out."
-        )
-        return found
+        return self.require(value, (list, tuple), field) if value else ()
 
     def clean_value(self, value: Any, field: str) -> Any:
         """Return a value that JSON can carry, and bytes: the very value where nothing is wrong.

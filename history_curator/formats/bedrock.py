@@ -57,74 +57,61 @@ class BedrockFormat(BlockFormat):
         "system": MessageRole.SYSTEM,
     }
 
-    def kind_of(self, block: Mapping[str, Any]) -> BlockKind:
-        """Return what a block is."""
+    def _kind_of(self, block: Mapping[str, Any]) -> BlockKind:
         if "toolUse" in block:
             return "call"
         if "toolResult" in block:
             return "result"
         return "reasoning" if "reasoningContent" in block else "part"
 
-    def is_mark(self, block: Mapping[str, Any]) -> bool:
-        """Return whether a block is a cache point."""
+    def _is_mark(self, block: Mapping[str, Any]) -> bool:
         return block.keys() == {"cachePoint"}
 
-    def read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
-        """Read a `toolUse`."""
+    def _read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
         field = f"{field}.toolUse"
-        body = reading.object_of(block["toolUse"], field)
+        body = reading.require(block["toolUse"], Mapping, field)
         extra = {key: body[key] for key in body if key not in ("toolUseId", "name", "input")}
         return ToolCall(
-            reading.text_of(body.get("toolUseId"), f"{field}.toolUseId", "the call id"),
-            reading.text_of(body.get("name"), f"{field}.name", "the name of the tool"),
+            reading.text_of(body.get("toolUseId"), f"{field}.toolUseId"),
+            reading.text_of(body.get("name"), f"{field}.name"),
             reading.object_text(body.get("input"), f"{field}.input"),
             {"bedrock": extra},
         )
 
-    def read_result(self, block: Mapping[str, Any], reading: Reading, field: str) -> dict[str, Any]:
-        """Read a `toolResult`."""
+    def _read_result(
+        self, block: Mapping[str, Any], reading: Reading, field: str
+    ) -> dict[str, Any]:
         field = f"{field}.toolResult"
-        body = reading.object_of(block["toolResult"], field)
+        body = reading.require(block["toolResult"], Mapping, field)
         call_id, given, status = body.get("toolUseId"), body.get("content"), body.get("status")
-        if call_id is not None:
-            call_id = reading.text_of(call_id, f"{field}.toolUseId", "the call id")
+        where = f"{field}.content"
         if given is None or isinstance(given, str):
-            reading.note_repair(f"{field}.content: not a list of blocks")
+            reading.note_repair(f"{where}: not a list of blocks")
             given = [{"text": given}] if given else []
-        fix = 'make it a list, such as [{"text": …}].'
-        reading.require(given, (list, tuple), f"{field}.content", fix, "the tool result")
-        fix = 'use {"text": …} or another block.'
         parts = tuple(
-            self.read_part(
-                reading.require(item, Mapping, f"{field}.content", fix, "a block"),
-                reading,
-                f"{field}.content",
-            )
-            for item in given
+            self._read_part(reading.require(item, Mapping, where), reading, where)
+            for item in reading.require(given, (list, tuple), where)
         )
         if status not in (None, "success", "error"):
             reading.note_repair(f"{field}.status: neither success nor error")
         return {
             "content": join_text(parts),
             "parts": parts,
-            "tool_call_id": call_id,
+            "tool_call_id": None if call_id is None else reading.text_of(call_id, field),
             "status": "error" if status == "error" else None,
         }
 
-    def read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
-        """Read a `reasoningContent`."""
-        body = reading.object_of(block["reasoningContent"], f"{field}.reasoningContent")
+    def _read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
+        body = reading.require(block["reasoningContent"], Mapping, f"{field}.reasoningContent")
         given = body.get("reasoningText")
-        inside = reading.object_of({} if given is None else given, f"{field}.reasoningText")
+        inside = reading.require({} if given is None else given, Mapping, f"{field}.reasoningText")
         text, signature = as_text(inside.get("text")), as_text(inside.get("signature"))
         return Reasoning(text, signature, block, body.get("redactedContent") is not None)
 
-    def read_part(self, block: Mapping[str, Any], reading: Reading, field: str) -> ContentPart:
-        """Read anything else."""
+    def _read_part(self, block: Mapping[str, Any], reading: Reading, field: str) -> ContentPart:
         text = block.get("text")
         if text is not None:
-            fix = "make it a string."
-            reading.require(text, str, f"{field}.text", fix, "the text of a block")
+            reading.require(text, str, f"{field}.text")
             return ContentPart("text", text, block)
         if "json" in block:
             return ContentPart("text", _json_text(block), block)
@@ -135,28 +122,25 @@ class BedrockFormat(BlockFormat):
             return ContentPart("image", None, block, *inline_size(data))
         found = (kind for key, kind in _KINDS.items() if key in block)
         kind: PartKind = next(found, "other")
-        return ContentPart(kind, None, block, tokens=0 if self.is_mark(block) else None)
+        return ContentPart(kind, None, block, tokens=0 if self._is_mark(block) else None)
 
-    def write_part(self, part: ContentPart) -> Any:
-        """Write anything else."""
+    def _write_part(self, part: ContentPart) -> Any:
         raw = part.raw
         if part.kind == "text" and isinstance(raw, Mapping) and "json" in raw:
             return raw if _json_text(raw) == part.text else {"text": part.text or ""}
-        return super().write_part(part)
+        return super()._write_part(part)
 
-    def write_call(self, call: ToolCall) -> dict[str, Any]:
-        """Write a `toolUse`."""
+    def _write_call(self, call: ToolCall) -> dict[str, Any]:
         extra = (call.extra or {}).get("bedrock") or {}
         given = parse_object(call.arguments) or {}
         return {"toolUse": {"toolUseId": call.id, "name": call.name, "input": given, **extra}}
 
-    def write_result(
+    def _write_result(
         self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
     ) -> dict[str, Any]:
-        """Write a `toolResult`."""
         body = {**as_mapping(recorded.get("toolResult")), "toolUseId": entry.tool_call_id}
         parts = update_text(entry) or (ContentPart("text", ""),)
-        body["content"] = [self.write_part(part) for part in parts]
+        body["content"] = [self._write_part(part) for part in parts]
         if entry.status == "error":
             body["status"] = "error"
         elif body.get("status") != "success":

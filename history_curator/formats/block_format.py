@@ -35,42 +35,36 @@ class BlockFormat(MappingFormat):
     """The names this format has for our roles; the first of each is the one that is written."""
     default_role: str | None = None
 
-    def kind_of(self, block: Any) -> BlockKind:
-        """Return what a block is."""
+    def _kind_of(self, block: Any) -> BlockKind:
         raise NotImplementedError
 
-    def is_mark(self, block: Any) -> bool:
+    def _is_mark(self, block: Any) -> bool:
         """Return whether a block only marks a place, and stays with the block before it."""
         return False
 
-    def read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
-        """Read a call."""
+    def _read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
         raise NotImplementedError
 
-    def read_result(self, block: Mapping[str, Any], reading: Reading, field: str) -> dict[str, Any]:
-        """Read a result: the fields of its entry."""
+    def _read_result(
+        self, block: Mapping[str, Any], reading: Reading, field: str
+    ) -> dict[str, Any]:
         raise NotImplementedError
 
-    def read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
-        """Read a thought."""
+    def _read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
         raise NotImplementedError
 
-    def read_part(self, block: Any, reading: Reading, field: str) -> ContentPart:
-        """Read anything else."""
+    def _read_part(self, block: Any, reading: Reading, field: str) -> ContentPart:
         raise NotImplementedError
 
-    def write_call(self, call: ToolCall) -> dict[str, Any]:
-        """Write a call."""
+    def _write_call(self, call: ToolCall) -> dict[str, Any]:
         raise NotImplementedError
 
-    def write_result(
+    def _write_result(
         self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
     ) -> dict[str, Any]:
-        """Write a result: into the block it was read from, if any, for the call it answers."""
         raise NotImplementedError
 
-    def write_part(self, part: ContentPart) -> Any:
-        """Write anything else: the block it was read from, patched where the text is another."""
+    def _write_part(self, part: ContentPart) -> Any:
         return write_part(part, {})
 
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
@@ -78,10 +72,10 @@ class BlockFormat(MappingFormat):
         if not isinstance(message, Mapping):
             fix = f'pass {{"role": …, "{self.key}": […]}}; one list holds one kind of message.'
             raise reading.error(f"expected a mapping, got {type(message).__name__}.", None, fix)
-        role = self.read_role(message, reading)
-        fields = self.read_groups(self.read_blocks(message, reading), role, reading)
+        role = self._read_role(message, reading)
+        fields = self._read_groups(self._read_blocks(message, reading), role, reading)
         return tuple(
-            self.build_entry(
+            self._build_entry(
                 message,
                 reading,
                 span=(k, len(fields)) if len(fields) > 1 or "tool_call_id" in one else None,
@@ -90,8 +84,7 @@ class BlockFormat(MappingFormat):
             for k, one in enumerate(fields)
         )
 
-    def read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
-        """Return who speaks."""
+    def _read_role(self, message: Mapping[str, Any], reading: Reading) -> MessageRole:
         if "tool_call_id" in message:
             fix = f"put it into a block of the {self.key} of a user message."
             problem = "a tool result has no message of its own in this format."
@@ -103,43 +96,41 @@ class BlockFormat(MappingFormat):
             raise reading.error(problem, "role", f"use one of {', '.join(self.roles)}.")
         return role
 
-    def read_blocks(self, message: Mapping[str, Any], reading: Reading) -> Sequence[Any]:
+    def _read_blocks(self, message: Mapping[str, Any], reading: Reading) -> Sequence[Any]:
         """Return the blocks of a message, as JSON can carry them."""
         given = message.get(self.key)
         if isinstance(given, str):
             reading.note_repair(f"{self.key}: a bare text instead of a list of blocks")
             return [{"text": given}]
-        fix = 'make it a list of blocks, such as [{"text": …}].'
-        reading.require(given, (list, tuple), self.key, fix, self.key)
+        reading.require(given, (list, tuple), self.key)
         blocks: Sequence[Any] = reading.clean_value(given, self.key)
         for place, block in enumerate(blocks):
-            field, fix = f"{self.key}[{place}]", 'use {"text": …} or another block.'
-            reading.require(block, Mapping, field, fix, "a block")
+            field = f"{self.key}[{place}]"
+            reading.require(block, Mapping, field)
             text = block.get("text") or ""
-            fix = "make it a string."
-            reading.require(text, str, f"{field}.text", fix, "the text of a block")
+            reading.require(text, str, f"{field}.text")
         return blocks
 
-    def read_groups(
+    def _read_groups(
         self, blocks: Sequence[Any], role: MessageRole, reading: Reading
     ) -> list[dict[str, Any]]:
         """Return the fields of each entry of a message."""
         entries: list[dict[str, Any]] = []
-        for is_result, start, group in self.split(blocks, role) or [(False, 0, [])]:
+        for is_result, start, group in self._split(blocks, role) or [(False, 0, [])]:
             if is_result:
-                result = self.read_result(group[0], reading, f"{self.key}[{start}]")
+                result = self._read_result(group[0], reading, f"{self.key}[{start}]")
                 entries.append({"role": _TOOL, **result})
             else:
-                entries.append({"role": role, **self.read_group(group, role, reading, start)})
+                entries.append({"role": role, **self._read_group(group, role, reading, start)})
         return entries
 
-    def read_group(
+    def _read_group(
         self, blocks: Sequence[Any], role: MessageRole, reading: Reading, start: int
     ) -> dict[str, Any]:
         """Return the fields of an entry that is no result."""
-        return entry_fields(self.read_slots(blocks, reading, start, calls=role is _ASSISTANT))
+        return entry_fields(self._read_slots(blocks, reading, start, calls=role is _ASSISTANT))
 
-    def build_entry(
+    def _build_entry(
         self, message: Mapping[str, Any], reading: Reading, **fields: Any
     ) -> ConversationEntry:
         """Return an entry, with what the message says beside its blocks."""
@@ -154,7 +145,7 @@ class BlockFormat(MappingFormat):
             **fields,
         )
 
-    def split(self, blocks: Sequence[Any], role: MessageRole) -> list[tuple[bool, int, list[Any]]]:
+    def _split(self, blocks: Sequence[Any], role: MessageRole) -> list[tuple[bool, int, list[Any]]]:
         """Split the blocks of a message: every result is a group, as is what lies between results.
 
         Returns:
@@ -162,47 +153,47 @@ class BlockFormat(MappingFormat):
         """
         groups: list[tuple[bool, int, list[Any]]] = []
         for place, block in enumerate(blocks):
-            result = role is not _ASSISTANT and self.kind_of(block) == "result"
-            if not (groups and self.is_mark(block)) and (result or not groups or groups[-1][0]):
+            result = role is not _ASSISTANT and self._kind_of(block) == "result"
+            if not (groups and self._is_mark(block)) and (result or not groups or groups[-1][0]):
                 groups.append((result, place, [block]))
             else:
                 groups[-1][2].append(block)
         return groups
 
-    def own_blocks(self, root: ConversationEntry) -> Sequence[Any]:
+    def _own_blocks(self, root: ConversationEntry) -> Sequence[Any]:
         """Return the blocks an entry was read from."""
         source = as_mapping(root.source)
         if not isinstance(source.get(self.key), (str, list, tuple)):
             return ()
-        groups = self.split(self.read_blocks(source, Reading()), root.role)
+        groups = self._split(self._read_blocks(source, Reading()), root.role)
         place = root.span[0] if root.span else 0
         return groups[place][2] if place < len(groups) else ()
 
-    def read_slots(
+    def _read_slots(
         self, blocks: Sequence[Any], reading: Reading, start: int, *, calls: bool = True
     ) -> Slots:
         """Read blocks in order; without `calls`, calls and reasoning are parts like any other."""
         slots: Slots = []
         for place, block in enumerate(blocks, start):
-            kind, field = self.kind_of(block), f"{self.key}[{place}]"
+            kind, field = self._kind_of(block), f"{self.key}[{place}]"
             if kind == "call" and calls:
-                slots.append(("call", self.read_call(block, reading, field)))
+                slots.append(("call", self._read_call(block, reading, field)))
             elif kind == "reasoning" and calls:
-                slots.append(("reasoning", self.read_reasoning(block, reading, field)))
+                slots.append(("reasoning", self._read_reasoning(block, reading, field)))
             else:
-                slots.append(("part", self.read_part(block, reading, field)))
+                slots.append(("part", self._read_part(block, reading, field)))
         return slots
 
-    def write_blocks(self, entry: ConversationEntry, *, calls: bool = True) -> list[Any]:
+    def _write_blocks(self, entry: ConversationEntry, *, calls: bool = True) -> list[Any]:
         """Write an entry into the blocks it was read from."""
-        own, reads_calls = self.own_blocks(entry.root), entry.root.role is _ASSISTANT
-        recorded = self.read_slots(own, Reading(), 0, calls=reads_calls)
+        own, reads_calls = self._own_blocks(entry.root), entry.root.role is _ASSISTANT
+        recorded = self._read_slots(own, Reading(), 0, calls=reads_calls)
         write = {
-            "part": self.write_part,
+            "part": self._write_part,
             "reasoning": lambda thought: (
                 thought.raw or {"type": "thinking", "thinking": thought.text}
             ),
-            "call": self.write_call,
+            "call": self._write_call,
         }
         of_entry = entry.tool_calls if calls and entry.role is _ASSISTANT else None
         ordered = restore_order(entry, recorded, of_entry or (), entry.reasoning or ())
@@ -226,11 +217,11 @@ class BlockFormat(MappingFormat):
                 end = position + untouched
             elif entry.role is _TOOL:
                 after = entries[end] if end < len(entries) else None
-                blocks = self.write_results(entries[position:end], calls)
+                blocks = self._write_results(entries[position:end], calls)
                 sources = {id(each.root.source) for each in entries[position:end]}
                 # The user's text of the same message stays in it: roles have to alternate.
                 if after is not None and after.role is _USER and id(after.root.source) in sources:
-                    blocks += self.write_blocks(after)
+                    blocks += self._write_blocks(after)
                     end += 1
                 out.append(copy_value({"role": self._role_name(_USER, entry), self.key: blocks}))
             else:
@@ -238,20 +229,22 @@ class BlockFormat(MappingFormat):
             position = end
         return out
 
-    def write_results(
+    def _write_results(
         self, results: Sequence[ConversationEntry], calls: Mapping[str, ToolCall]
     ) -> list[Any]:
-        """Write results, each with the marks behind it."""
         blocks: list[Any] = []
         for result in results:
-            own = self.own_blocks(result.root) if result.root.role is _TOOL else ()
+            own = self._own_blocks(result.root) if result.root.role is _TOOL else ()
             call = calls.get(result.tool_call_id or "")
-            blocks += [self.write_result(result, as_mapping(own[0] if own else {}), call), *own[1:]]
+            blocks += [
+                self._write_result(result, as_mapping(own[0] if own else {}), call),
+                *own[1:],
+            ]
         return blocks
 
     def _write_entry(self, entry: ConversationEntry) -> dict[str, Any]:
         source = as_mapping(entry.root.source)
-        message = {"role": self._role_name(entry.role, entry), self.key: self.write_blocks(entry)}
+        message = {"role": self._role_name(entry.role, entry), self.key: self._write_blocks(entry)}
         return message | {key: source[key] for key in source if key in (entry.metadata or ())}
 
     def _role_name(self, role: MessageRole, entry: ConversationEntry) -> str:

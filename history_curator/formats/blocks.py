@@ -52,8 +52,7 @@ def read_part(
             return ContentPart("text", block, block)
         reading.note_repair(f"{field}: a bare text among the blocks")
         return ContentPart("text", block, {"type": "text", "text": block})
-    fix = 'use {"type": "text", "text": …} blocks or a plain string.'
-    reading.require(block, Mapping, field, fix, "a content block")
+    reading.require(block, Mapping, field)
     if strict and not isinstance(block.get("type"), str):
         kind = next((name for name in _UNTYPED if name in block), None)
         if kind is None:
@@ -66,7 +65,7 @@ def read_part(
     kind = type_of(block)
     if kind in _TEXT or (not kind and isinstance(block.get("text"), str)):
         text = block.get("text", block.get("refusal")) or ""
-        reading.require(text, str, f"{field}.text", "make it a string.", "the text of a block")
+        reading.require(text, str, f"{field}.text")
         return ContentPart("text", text, block)
     known = _KINDS.get(kind, "other")
     return ContentPart(known, None, block, *(image_size(block) if known == "image" else ()))

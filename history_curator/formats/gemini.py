@@ -49,19 +49,17 @@ class GeminiFormat(BlockFormat):
         "function": MessageRole.USER,
     }
 
-    def kind_of(self, block: Mapping[str, Any]) -> BlockKind:
-        """Return what a part is."""
+    def _kind_of(self, block: Mapping[str, Any]) -> BlockKind:
         if _find_key(block, _CALL):
             return "call"
         if _find_key(block, _RESULT):
             return "result"
         return "reasoning" if block.get("thought") is True else "part"
 
-    def read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
-        """Read a function call."""
+    def _read_call(self, block: Mapping[str, Any], reading: Reading, field: str) -> ToolCall:
         key = _find_key(block, _CALL) or _CALL[0]
-        body = reading.object_of(block[key], f"{field}.{key}")
-        name = reading.text_of(body.get("name"), f"{field}.{key}.name", "the name of the function")
+        body = reading.require(block[key], Mapping, f"{field}.{key}")
+        name = reading.text_of(body.get("name"), f"{field}.{key}.name")
         given = body.get("args")
         arguments = "{}" if given is None else reading.object_text(given, f"{field}.{key}.args")
         beside = {other: block[other] for other in block if other not in (key, *_SIGNATURE)}
@@ -75,15 +73,16 @@ class GeminiFormat(BlockFormat):
         call_id = _read_id(body, name, "call", reading, f"{field}.{key}.id")
         return ToolCall(call_id, name, arguments, extra)
 
-    def read_result(self, block: Mapping[str, Any], reading: Reading, field: str) -> dict[str, Any]:
-        """Read a function response."""
+    def _read_result(
+        self, block: Mapping[str, Any], reading: Reading, field: str
+    ) -> dict[str, Any]:
         key = _find_key(block, _RESULT) or _RESULT[0]
-        body = reading.object_of(block[key], f"{field}.{key}")
-        name = reading.text_of(body.get("name"), f"{field}.{key}.name", "the name of the function")
+        body = reading.require(block[key], Mapping, f"{field}.{key}")
+        name = reading.text_of(body.get("name"), f"{field}.{key}.name")
         call_id = _read_id(body, name, "result", reading, f"{field}.{key}.id")
         given, text, only = body.get("response"), None, None
         if given is not None:
-            reading.object_of(given, f"{field}.{key}.response")
+            reading.require(given, Mapping, f"{field}.{key}.response")
             only = next(iter(given)) if len(given) == 1 else None
             is_text = only in ("output", "result", "error") and isinstance(given[only], str)
             text = given[only] if is_text else json.dumps(given, ensure_ascii=False, default=str)
@@ -97,13 +96,11 @@ class GeminiFormat(BlockFormat):
             "status": "error" if only == "error" else None,
         }
 
-    def read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
-        """Read a thought."""
+    def _read_reasoning(self, block: Mapping[str, Any], reading: Reading, field: str) -> Reasoning:
         signature = block.get(_find_key(block, _SIGNATURE) or "")
         return Reasoning(as_text(block.get("text")), as_text(signature), dict(block))
 
-    def read_part(self, block: Mapping[str, Any], reading: Reading, field: str) -> ContentPart:
-        """Read anything else; a signature without a text is no text."""
+    def _read_part(self, block: Mapping[str, Any], reading: Reading, field: str) -> ContentPart:
         text = block.get("text")
         if isinstance(text, str) and (text.strip() or not _find_key(block, _SIGNATURE)):
             return ContentPart("text", text, block)
@@ -111,8 +108,7 @@ class GeminiFormat(BlockFormat):
             raise reading.error("a part is empty.", field, 'use {"text": …} or another part.')
         return _read_media(block)
 
-    def write_call(self, call: ToolCall) -> dict[str, Any]:
-        """Write a function call."""
+    def _write_call(self, call: ToolCall) -> dict[str, Any]:
         extra = call.extra or {}
         beside = dict(extra.get("gemini") or {})
         key, nameless = beside.pop("key", _CALL[0]), beside.pop("nameless", False)
@@ -123,10 +119,9 @@ class GeminiFormat(BlockFormat):
             block[_SIGNATURE[_CALL.index(key)]] = extra["thought_signature"]
         return block
 
-    def write_result(
+    def _write_result(
         self, entry: ConversationEntry, recorded: Mapping[str, Any], call: ToolCall | None
     ) -> dict[str, Any]:
-        """Write a function response."""
         asked = (call.extra or {}).get("gemini") or {} if call is not None else {}
         key = _find_key(recorded, _RESULT) or _RESULT[_CALL.index(asked.get("key", _CALL[0]))]
         body = dict(as_mapping(recorded.get(key)))
@@ -152,7 +147,7 @@ def _find_key(block: Mapping[str, Any], keys: Sequence[str]) -> str | None:
 def _read_id(body: Mapping[str, Any], name: str, what: str, reading: Reading, field: str) -> str:
     reading.counts[what, name] += 1
     if body.get("id") is not None:
-        return reading.text_of(body["id"], field, "the call id")
+        return reading.text_of(body["id"], field)
     count = reading.counts[what, name]
     return f"{name}-{count}" if count > 1 else name
 

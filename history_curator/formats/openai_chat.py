@@ -91,7 +91,7 @@ def _read_plain_calls(listed: Any) -> tuple[ToolCall, ...] | None:
     return tuple(calls)
 
 
-def read_role(message: Mapping[str, Any], reading: Reading) -> MessageRole:
+def read_role(message: Any, reading: Reading) -> MessageRole:
     """Read the role; a name that only we know is noted."""
     if not isinstance(message, Mapping):
         fix = 'pass {"role": …, "content": …}; one list holds one kind of message.'
@@ -116,8 +116,7 @@ def read_message(
     """Read a message whose content is one text, or none."""
     content = message.get("content")
     if content is not None:
-        fix = "make it a string (json.dumps for data), a list of blocks, or None."
-        reading.require(content, str, "content", fix, "content")
+        reading.require(content, str, "content")
     if "content" not in message and role in (MessageRole.USER, MessageRole.SYSTEM):
         fix = "add the text, or leave the message out."
         raise reading.error(f"a {role} message has no content.", "content", fix)
@@ -142,7 +141,7 @@ def build_entry(
     given, status, call_id = message.get("role"), None, None
     name = message.get("name") if "name" in known else None
     if name is not None:
-        reading.require(name, str, "name", "make it a string.", "name")
+        reading.require(name, str, "name")
     if role is _ASSISTANT:
         if message.get("tool_calls") or "function_call" in message:
             ids = {call.id for call in tool_calls or () if call.id}
@@ -155,8 +154,7 @@ def build_entry(
             name = "orchestrator"
     elif role is _TOOL:
         call_id, status = message.get("tool_call_id"), message.get("status")
-        if call_id is not None:
-            call_id = reading.text_of(call_id, "tool_call_id", "the call id")
+        call_id = None if call_id is None else reading.text_of(call_id, "tool_call_id")
         if message.get("is_error") is True:
             status = "error"
     for key in _OTHER_FIELDS.keys() & message.keys():
@@ -207,29 +205,27 @@ def _read_reasoning(message: Mapping[str, Any]) -> tuple[Reasoning, ...]:
 
 
 def _read_calls(message: Mapping[str, Any], reading: Reading) -> list[ToolCall]:
-    fix = "make it a list of calls."
     listed = message.get("tool_calls") or ()
-    reading.require(listed, (list, tuple), "tool_calls", fix, "tool_calls")
+    reading.require(listed, (list, tuple), "tool_calls")
     calls = [_read_call(call, f"tool_calls[{n}]", reading) for n, call in enumerate(listed)]
     legacy = message.get("function_call")
     if isinstance(legacy, Mapping):
-        name = reading.text_of(legacy.get("name"), "function_call.name", "the name")
+        name = reading.text_of(legacy.get("name"), "function_call.name")
         arguments = reading.arguments(legacy.get("arguments"), "function_call.arguments")
         calls.append(ToolCall("", name, arguments))
     return calls
 
 
 def _read_call(call: Any, field: str, reading: Reading) -> ToolCall:
-    fix = 'use {"id": …, "type": "function", "function": {"name": …, "arguments": …}}.'
-    reading.require(call, Mapping, field, fix, "the call")
+    reading.require(call, Mapping, field)
     call = reading.clean_value(call, field)
     kind = "custom" if call.get("type") == "custom" else "function"
     body = call.get(kind)
     if call.get("type") != kind or not isinstance(body, Mapping):
         reading.note_repair(f"{field}: the call had no type that is known, or no {kind}")
     body = body if isinstance(body, Mapping) else call
-    call_id = reading.text_of(call.get("id"), f"{field}.id", "the call id")
-    name = reading.text_of(body.get("name"), f"{field}.{kind}.name", "the name of the tool")
+    call_id = reading.text_of(call.get("id"), f"{field}.id")
+    name = reading.text_of(body.get("name"), f"{field}.{kind}.name")
     if kind == "custom":
         arguments = reading.free_text(body.get("input"), f"{field}.custom.input")
     else:

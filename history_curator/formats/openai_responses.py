@@ -142,8 +142,7 @@ def _read_content(
 ) -> tuple[str | None, tuple[ContentPart, ...] | None]:
     if isinstance(given, str):
         return given, None
-    fix = "make it a string or a list of blocks."
-    reading.require(given, (list, tuple), field, fix, field)
+    reading.require(given, (list, tuple), field)
     parts = tuple(
         read_part(block, reading.index, f"{field}[{n}]", reading) for n, block in enumerate(given)
     )
@@ -191,8 +190,8 @@ def is_answer(call: ToolCall, output: Mapping[str, Any]) -> bool:
 
 def _read_call(item: Mapping[str, Any], reading: Reading) -> ToolCall:
     kind = item["type"]
-    call_id = reading.text_of(item.get("call_id"), "call_id", "the call id")
-    name = reading.text_of(item.get("name"), "name", "the name of the tool")
+    call_id = reading.text_of(item.get("call_id"), "call_id")
+    name = reading.text_of(item.get("name"), "name")
     body = _CALLS[kind]
     is_custom = kind == "custom_tool_call"
     arguments = (reading.free_text if is_custom else reading.arguments)(item.get(body), body)
@@ -212,7 +211,7 @@ def _write_call(call: ToolCall, *, anonymous: bool) -> dict[str, Any]:
 
 
 def _read_output(item: Mapping[str, Any], reading: Reading) -> ConversationEntry:
-    call_id = reading.text_of(item.get("call_id"), "call_id", "the call id")
+    call_id = reading.text_of(item.get("call_id"), "call_id")
     content, parts = _read_content(item.get("output"), reading, "output")
     return ConversationEntry(
         _TOOL,
@@ -286,10 +285,10 @@ def _read_reasoning(item: Mapping[str, Any], reading: Reading) -> Reasoning:
     for key in ("summary", "content"):
         field = f"reasoning.{key}"
         blocks = reading.list_of(item.get(key), field)
-        texts += [reading.object_of(block, field).get("text") for block in blocks]
+        texts += [reading.require(block, Mapping, field).get("text") for block in blocks]
     encrypted = item.get("encrypted_content")
     if encrypted is not None:
-        reading.require(encrypted, str, "reasoning.encrypted_content", "make it a string.")
+        reading.require(encrypted, str, "reasoning.encrypted_content")
     text = "\n".join(each for each in texts if isinstance(each, str)) or None
     return Reasoning(text, encrypted, item, encrypted=encrypted is not None)
 

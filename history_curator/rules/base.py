@@ -36,7 +36,7 @@ class Violation:
 
 
 class Rule:
-    """One demand of a provider: a subclass overrides `check_entry` or `check_view`, and `repair`.
+    """One demand of a provider: a subclass has `check_entry` and `mend`, or `check_view` and `repair`.
 
     Attributes:
         code: such as ``P6``; rules about one subject share it. ``docs/providers.md`` lists them.
@@ -51,8 +51,8 @@ class Rule:
         ...     def check_entry(self, entry):
         ...         return ["a system message"] if entry.role is SYSTEM else []
         ...
-        ...     def repair(self, entries):
-        ...         return [entry for entry in entries if not self.check_entry(entry)]
+        ...     def mend(self, entry):
+        ...         return None
         >>> [violation.index for violation in NoSystem().find(parse_entries("S U"))]
         [0]
     """
@@ -69,9 +69,14 @@ class Rule:
         """Judge the sequence: an index and a message for each violation."""
         return []
 
+    def mend(self, entry: ConversationEntry) -> ConversationEntry | None:
+        """Return an entry that `check_entry` objected to as it is accepted; None leaves it out."""
+        raise NotImplementedError
+
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Return entries in which the rule finds no violation."""
-        raise NotImplementedError
+        mended = [self.mend(entry) if self.check_entry(entry) else entry for entry in entries]
+        return [entry for entry in mended if entry is not None]
 
     def find(self, entries: Entries) -> list[Violation]:
         """Return every violation in order of position; those without a position come last."""

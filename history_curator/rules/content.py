@@ -57,17 +57,13 @@ class NothingIsBlank(Rule):
             return ["a blank text block"]
         return ["the content of a result is a list"] if self._needs_string(entry) else []
 
-    def repair(self, entries: Entries) -> list[ConversationEntry]:
-        repaired = [self._fill(entry) if self.check_entry(entry) else entry for entry in entries]
-        return [entry for entry in repaired if entry is not None]
-
     def _needs_string(self, entry: ConversationEntry) -> bool:
         if not self.flat_results or entry.role is not TOOL or entry.parts is None:
             return False
         has_strings = wire_of(entry) not in ("gemini", "bedrock")
         return has_strings and all(part.kind == "text" for part in entry.parts)
 
-    def _fill(self, entry: ConversationEntry) -> ConversationEntry | None:
+    def mend(self, entry: ConversationEntry) -> ConversationEntry | None:
         if _says_nothing(entry):
             if entry.role is TOOL:
                 return copy_repaired(entry, "the result was empty", content=EMPTY, parts=None)

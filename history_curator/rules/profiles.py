@@ -82,7 +82,7 @@ class ProviderProfile:
     def __init__(self, name: str, rules: Sequence[Rule]) -> None:
         self.name = name
         self.rules = tuple(rules)
-        self._joints = [rule for rule in rules if isinstance(rule, RolesAlternate)]
+        self._joints = [rule for rule in rules if type(rule) is RolesAlternate]
         self.merges = bool(self._joints)
         self.hoists = any(
             isinstance(rule, OneSystemEntryLeads) and rule.later == "hoist" for rule in rules

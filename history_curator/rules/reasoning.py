@@ -62,6 +62,7 @@ class ReasoningStaysBound(Rule):
     """
 
     code = "P13"
+
     mode: ReasoningMode = "strip"
     family: Family | None = None
     model: str | None = None
@@ -82,27 +83,30 @@ class ReasoningStaysBound(Rule):
         if self.family != "gemini":
             return []
         steps = [
-            (index, entries[index].tool_calls[0].extra or {})  # type: ignore[index]
+            (index, calls[0].extra or {})
             for index in range(find_running_turn(entries), len(entries))
-            if entries[index].tool_calls
+            if (calls := entries[index].tool_calls)
         ]
         signs = any(_SIGNATURE in extra for _, extra in steps)
-        return [
-            (index, "the first call of the step carries no thought signature")
-            for index, extra in steps
-            if signs and not extra.get(_SIGNATURE)
-        ]
+        message = "the first call of the step carries no thought signature"
+        return [(index, message) for index, extra in steps if signs and not extra.get(_SIGNATURE)]
+
+    def mend(self, entry: ConversationEntry) -> ConversationEntry:
+        thoughts = entry.reasoning or ()
+        if entry.role is not ASSISTANT:
+            thoughts = ()
+        followed = thoughts[: len(thoughts) - count_trailing_reasoning(entry)]
+        own = tuple(block for block in followed if self._is_accepted(block, entry))
+        reason = "reasoning stripped: unsigned, of another provider or model, or nothing follows it"
+        return _copy_with_reasoning(entry, own, reason)
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        out = [
-            self._without_foreign(entry) if self.check_entry(entry) else entry for entry in entries
-        ]
+        out = super().repair(entries)
         for index, _ in self.check_view(out):
-            entry = out[index or 0]
-            first, *rest = entry.tool_calls or ()
+            first, *rest = out[index or 0].tool_calls or ()
             first = replace(first, extra={**(first.extra or {}), _SIGNATURE: SKIP_SIGNATURE})
             reason = "the step carried no thought signature"
-            out[index or 0] = copy_repaired(entry, reason, tool_calls=(first, *rest))
+            out[index or 0] = copy_repaired(out[index or 0], reason, tool_calls=(first, *rest))
         return out
 
     def answer_edit(self, entries: Entries, since: int = 0) -> list[ConversationEntry]:
@@ -111,13 +115,10 @@ class ReasoningStaysBound(Rule):
         Reasoning of the turn whose tool loop is running always stays: providers ask for it.
         """
         out = list(entries)
-        if self.mode == "keep":
-            return out
-        for index in range(since, find_running_turn(entries)):
-            if entries[index].reasoning:
-                if self.mode == "refuse":
-                    raise ReasoningBoundError(index)
-                out[index] = strip_reasoning(entries[index])
+        for index in range(since, find_running_turn(entries)) if self.mode != "keep" else ():
+            if entries[index].reasoning and self.mode == "refuse":
+                raise ReasoningBoundError(index)
+            out[index] = strip_reasoning(entries[index])
         return out
 
     def _is_accepted(self, block: Reasoning, entry: ConversationEntry) -> bool:
@@ -128,26 +129,12 @@ class ReasoningStaysBound(Rule):
             named = model_of(entry.root.source)
             if named is not None and not is_same_model(named, self.model):
                 return False
-        if self.family is None:
-            return True
         if self.family == "anthropic":
             return is_signed and author in ("anthropic", None)
         if author == "anthropic" and self.family in ("gemini", "mistral"):
             # Frameworks give the thoughts of any model this shape.
             return not isinstance(entry.source, Mapping)
-        return author in (self.family, None)
-
-    def _without_foreign(self, entry: ConversationEntry) -> ConversationEntry:
-        own: tuple[Reasoning, ...] = ()
-        if entry.role is ASSISTANT and (thoughts := entry.reasoning):
-            followed = thoughts[: len(thoughts) - count_trailing_reasoning(entry)]
-            own = tuple(block for block in followed if self._is_accepted(block, entry))
-        return copy_repaired(
-            entry,
-            "reasoning stripped: unsigned, of another provider or model, or nothing follows it",
-            reasoning=own or None,
-            source=_source_with(entry, own),
-        )
+        return self.family is None or author in (self.family, None)
 
 
 class ItemsAreUnique(Rule):
@@ -197,10 +184,8 @@ def find_author(block: Reasoning) -> Family | None:
         return "anthropic"
     if raw.get("thought") is True:
         return "gemini"
-    name = raw.get("id")
-    if (isinstance(name, str) and name.startswith("rs_")) or "encrypted_content" in raw:
-        return "openai"
-    return None
+    is_openai = "encrypted_content" in raw or str(raw.get("id")).startswith("rs_")
+    return "openai" if is_openai else None
 
 
 def find_running_turn(entries: Entries) -> int:
@@ -215,19 +200,17 @@ def strip_reasoning(entry: ConversationEntry) -> ConversationEntry:
     """Return an entry without its reasoning, or the entry itself when it has none."""
     if not entry.reasoning:
         return entry
-    return copy_repaired(
-        entry,
-        "reasoning stripped: an earlier message was edited or left out",
-        reasoning=None,
-        source=_source_with(entry, ()),
-    )
+    reason = "reasoning stripped: an earlier message was edited or left out"
+    return _copy_with_reasoning(entry, (), reason)
 
 
-def _source_with(entry: ConversationEntry, own: tuple[Reasoning, ...]) -> Any:
-    """Return the message an entry was read from, without the blocks of reasoning taken off."""
-    source = entry.source
+def _copy_with_reasoning(
+    entry: ConversationEntry, own: tuple[Reasoning, ...], reason: str
+) -> ConversationEntry:
+    """Return an entry, and the message it was read from, with no other reasoning than this."""
+    source: Any = entry.source
     blocks = source.get("content") if isinstance(source, Mapping) else None
-    if not isinstance(blocks, list):
-        return source
-    removed = {id(each.raw) for each in entry.reasoning or ()} - {id(each.raw) for each in own}
-    return {**source, "content": [block for block in blocks if id(block) not in removed]}
+    if isinstance(blocks, list):
+        removed = {id(each.raw) for each in entry.reasoning or ()} - {id(each.raw) for each in own}
+        source = {**source, "content": [block for block in blocks if id(block) not in removed]}
+    return copy_repaired(entry, reason, reasoning=own or None, source=source)

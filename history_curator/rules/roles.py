@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,9 +26,6 @@ LaterSystem = Literal["hoist", "demote", "stay"]
 
 _CONTINUE = "Please continue."
 _OPENING = "[Start of the conversation.]"
-_ONE_SYSTEM = "providers take one system message, at the front"
-_ONE_HERE = "the model takes one system message here"
-_STAYS_BEHIND_USER = "the model takes system messages behind the user's, before an answer"
 
 
 class SomeUserSpeaks(Rule):
@@ -94,7 +91,8 @@ class OneSystemEntryLeads(Rule):
                 late = [_move(entry, "the system message has to come first") for entry in late]
             leading += late
         if not self.run and len(leading) > 1:
-            leading = [_join_entries(leading, _ONE_SYSTEM)]
+            reason = "providers take one system message, at the front"
+            leading = [_join_entries(leading, reason)]
         return leading + rest
 
 
@@ -108,19 +106,20 @@ def _move_on(entries: Entries, start: int) -> list[ConversationEntry]:
     """Return the entries from `start` with system entries at the next place where they may stay."""
     out: list[ConversationEntry] = []
     waiting: list[ConversationEntry] = []
+    one = "the model takes one system message here"
     for index in range(start, len(entries)):
         entry = entries[index]
         if entry.role is SYSTEM:
-            stays = _may_stay(entries, index)
-            waiting.append(entry if stays else _move(entry, _STAYS_BEHIND_USER))
+            reason = "the model takes system messages behind the user's, before an answer"
+            waiting.append(entry if _may_stay(entries, index) else _move(entry, reason))
             continue
         if waiting and entry.role is ASSISTANT and out and out[-1].role in (USER, TOOL):
-            out.append(_join_entries(waiting, _ONE_HERE))
+            out.append(_join_entries(waiting, one))
             waiting = []
         out.append(entry)
     if waiting and out and out[-1].role is ASSISTANT:
         return out + list(map(_demote, waiting))
-    return [*out, _join_entries(waiting, _ONE_HERE)] if waiting else out
+    return [*out, _join_entries(waiting, one)] if waiting else out
 
 
 def _move(entry: ConversationEntry, reason: str) -> ConversationEntry:
@@ -160,7 +159,7 @@ class RequestEndsOnUserOrTool(Rule):
     """A request ends on a user entry or a tool result.
 
     Newer Anthropic models, Gemini and Mistral answer no request that ends on the assistant, unless
-    Anthropic paused that turn. A history to which the caller appends may end so.
+    the provider goes on by itself. A history to which the caller appends may end so.
 
     Repair: a neutral user entry is appended.
     """
@@ -200,7 +199,7 @@ class RolesAlternate(Rule):
         before = None
         for index, entry in enumerate(entries):
             role = entry.role
-            if role is before and self._belongs_together(entries[index - 1], entry):
+            if role is before and self.belongs_together(entries[index - 1], entry):
                 found.append((index, f"two {role.value} messages in a row"))
             elif before is TOOL and role is USER and self.needs_bridge(entries[index - 1], entry):
                 found.append((index, "a user message right after a tool result"))
@@ -208,12 +207,16 @@ class RolesAlternate(Rule):
         return found
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        out: list[ConversationEntry] = []
-        for entry in _join_runs(entries, self._belongs_together, "{} {} messages in a row"):
-            if out and self.needs_bridge(out[-1], entry):
-                out.append(build_bridge())
-            out.append(entry)
-        return out
+        runs: list[list[ConversationEntry]] = []
+        for entry in entries:
+            if runs and self.belongs_together(runs[-1][-1], entry):
+                runs[-1].append(entry)
+                continue
+            if runs and self.needs_bridge(runs[-1][-1], entry):
+                runs.append([build_bridge()])
+            runs.append([entry])
+        reason = "{} {} messages in a row"
+        return [_join_entries(run, reason.format(len(run), run[0].role.value)) for run in runs]
 
     def needs_bridge(self, last: ConversationEntry, entry: ConversationEntry) -> bool:
         """Return whether a bridge has to stand between a result and a user entry."""
@@ -223,7 +226,8 @@ class RolesAlternate(Rule):
         one_message = source is not None and source is entry.root.source
         return not (one_message and wire_of(entry) == "bedrock")  # its results are the user's
 
-    def _belongs_together(self, last: ConversationEntry, entry: ConversationEntry) -> bool:
+    def belongs_together(self, last: ConversationEntry, entry: ConversationEntry) -> bool:
+        """Return whether two neighbours have to be one entry."""
         if last.role is not entry.role:
             return False
         if entry.role is USER:
@@ -231,57 +235,34 @@ class RolesAlternate(Rule):
         return entry.role is ASSISTANT and self.assistants and not last.tool_calls
 
 
-class AnswersAreWhole(Rule):
+class AnswersAreWhole(RolesAlternate):
     """Two answers in a row of OpenAI Responses are one entry, as the flat list runs them together.
 
     The token count and the other rules have to see them as they are sent. Repair: they are merged.
     """
 
-    code = "P5"
-
     def check_view(self, entries: Entries) -> list[Finding]:
-        found: list[Finding] = [
-            (index, "two answers that the list runs together")
-            for index in range(1, len(entries))
-            if entries[index].role is ASSISTANT
-            and _run_together(entries[index - 1], entries[index])
-        ]
-        return found if found and any(map(_is_item, entries)) else []
+        found = super().check_view(entries)
+        return found if found and any(wire_of(each) == "responses" for each in entries) else []
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        if not self.check_view(entries):
-            return list(entries)
-        return _join_runs(entries, _run_together, "the items of two answers stood together")
+        return super().repair(entries) if self.check_view(entries) else list(entries)
 
-
-def _run_together(last: ConversationEntry, entry: ConversationEntry) -> bool:
-    if entry.role is not ASSISTANT or last.role is not ASSISTANT or last.tool_calls:
+    def needs_bridge(self, last: ConversationEntry, entry: ConversationEntry) -> bool:
+        """Return that none is needed."""
         return False
-    return not (last.barrier or entry.barrier) and (_is_typed(last) or _is_typed(entry))
 
-
-def _is_item(entry: ConversationEntry) -> bool:
-    return wire_of(entry) == "responses"
+    def belongs_together(self, last: ConversationEntry, entry: ConversationEntry) -> bool:
+        """Return whether two answers, one of which has items with a type, stand side by side."""
+        if entry.role is not ASSISTANT or last.role is not ASSISTANT or last.tool_calls:
+            return False
+        return not (last.barrier or entry.barrier) and (_is_typed(last) or _is_typed(entry))
 
 
 def _is_typed(entry: ConversationEntry) -> bool:
     """Return whether an answer is written as items that have a type, unlike plain messages."""
-    return _is_item(entry) or (entry.root.source is None and bool(entry.tool_calls))
-
-
-def _join_runs(
-    entries: Entries,
-    belongs_together: Callable[[ConversationEntry, ConversationEntry], bool],
-    reason: str,
-) -> list[ConversationEntry]:
-    """Return the entries with every run joined; the reason may name its length and role."""
-    runs: list[list[ConversationEntry]] = []
-    for entry in entries:
-        if runs and belongs_together(runs[-1][-1], entry):
-            runs[-1].append(entry)
-        else:
-            runs.append([entry])
-    return [_join_entries(run, reason.format(len(run), run[0].role.value)) for run in runs]
+    is_invented = entry.root.source is None and bool(entry.tool_calls)
+    return is_invented or wire_of(entry) == "responses"
 
 
 def _join_entries(run: Sequence[ConversationEntry], reason: str) -> ConversationEntry:
@@ -293,14 +274,13 @@ def _join_entries(run: Sequence[ConversationEntry], reason: str) -> Conversation
         return run[0]
     base = next((entry for entry in run if entry.tool_calls), run[0])
     parts: tuple[ContentPart, ...] | None = None
+    content = "\n\n".join(entry.content for entry in run if entry.content) or None
     if any(entry.parts for entry in run):
         texts = [(ContentPart("text", entry.content),) if entry.content else () for entry in run]
         parts = tuple(
             part for entry, text in zip(run, texts, strict=True) for part in entry.parts or text
         )
         content = join_part_texts(parts)
-    else:
-        content = "\n\n".join(entry.content for entry in run if entry.content) or None
     merged = [entry.root for entry in run if entry is not base]
     merged += [root for entry in run for root in (entry.metadata or {}).get("merged", ())]
     return copy_edited(

@@ -23,21 +23,6 @@ GEMINI_NAME = r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}"
 _is_author = re.compile(r"[^\s<|\\/>]{1,64}").fullmatch
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _NO_AUTHOR = re.compile(r"[\s<|\\/>]+")
-_MAX_QUOTED = 200
-
-
-def find_results(entries: Entries, index: int) -> list[int | None]:
-    """Return the index of the result of each call at `index`, among the results right behind it."""
-    end = index + 1
-    while end < len(entries) and entries[end].role is TOOL:
-        end += 1
-    by_id: dict[str | None, list[int]] = {}
-    for place in range(end - 1, index, -1):
-        by_id.setdefault(entries[place].tool_call_id, []).append(place)
-    return [
-        by_id[call.id].pop() if by_id.get(call.id) else None
-        for call in entries[index].tool_calls or ()
-    ]
 
 
 @dataclass(frozen=True)
@@ -92,32 +77,38 @@ class CallIdsAreUnique(Rule):
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
         """Rename on both sides. Expects results right behind their calls."""
-        out = list(entries)
+        out: list[ConversationEntry] = []
         seen: set[str] = set()
         times: Counter[str] = Counter()
-        for index, entry in enumerate(entries):
-            calls = entry.tool_calls or ()
-            if calls and self.scope == "message":
-                seen, times = set(), Counter()
-            renamed: list[ToolCall] = []
-            for call in calls:
-                times[call.id] += 1
-                new = call.id
-                if has_call_ids(call):
-                    if new in seen or not re.fullmatch(self.pattern, new):
-                        new = self._hash_id(call.id, times[call.id], seen)
-                    seen.add(new)
-                renamed.append(replace(call, id=new))
-            if tuple(renamed) == calls:
-                continue
-            reason = "a call id was used before or is not one the provider takes"
-            out[index] = copy_repaired(entry, reason, tool_calls=tuple(renamed))
-            for place, call in zip(find_results(entries, index), renamed, strict=True):
-                if place is not None and call.id != entries[place].tool_call_id:
-                    out[place] = copy_repaired(
-                        entries[place], "renamed with its call", tool_call_id=call.id
-                    )
+        renamed: list[tuple[str, str]] = []  # the old and the new id of each call before
+        for entry in entries:
+            changed = entry
+            if calls := entry.tool_calls:
+                if self.scope == "message":
+                    seen, times = set(), Counter()
+                new = tuple(self._rename(call, times, seen) for call in calls)
+                renamed = [(call.id, one.id) for call, one in zip(calls, new, strict=True)]
+                if new != calls:
+                    reason = "a call id was used before or is not one the provider takes"
+                    changed = copy_repaired(entry, reason, tool_calls=new)
+            elif entry.role is TOOL:
+                pair = next((pair for pair in renamed if pair[0] == entry.tool_call_id), None)
+                if pair is not None:
+                    renamed.remove(pair)
+                    if pair[0] != pair[1]:
+                        reason = "renamed with its call"
+                        changed = copy_repaired(entry, reason, tool_call_id=pair[1])
+            out.append(changed)
         return out
+
+    def _rename(self, call: ToolCall, times: Counter[str], seen: set[str]) -> ToolCall:
+        times[call.id] += 1
+        if not has_call_ids(call):
+            return call
+        if call.id in seen or not re.fullmatch(self.pattern, call.id):
+            call = replace(call, id=self._hash_id(call.id, times[call.id], seen))
+        seen.add(call.id)
+        return call
 
     def _hash_id(self, old: str, times: int, seen: set[str]) -> str:
         for salt in count():
@@ -135,11 +126,11 @@ class ArgumentsAreObjects(Rule):
     All but OpenAI parse the arguments; most malformed ones were cut off at a token limit. With
     `texts=False` arguments that are sent as text may be anything.
 
-    Repair: the arguments become ``{}``. A placeholder result of such a call quotes them; a real
-    result is left as it is.
+    Repair: the arguments become ``{}``.
     """
 
     code = "P9"
+
     texts: bool = True
 
     def check_entry(self, entry: ConversationEntry) -> list[str]:
@@ -154,33 +145,13 @@ class ArgumentsAreObjects(Rule):
             return True
         return parse_object(call.arguments) is not None
 
-    def repair(self, entries: Entries) -> list[ConversationEntry]:
-        """Empty the arguments; placeholders quote them. Expects results behind their calls."""
-        out = list(entries)
-        for index, entry in enumerate(entries):
-            if not self.check_entry(entry):
-                continue
-            calls = list(entry.tool_calls or ())
-            for slot, place in enumerate(find_results(entries, index)):
-                text = calls[slot].arguments
-                if self._accepts(calls[slot]):
-                    continue
-                calls[slot] = replace(calls[slot], arguments="{}")
-                if place is not None and entries[place].origin == "placeholder" and text.strip():
-                    out[place] = _quote_arguments(entries[place], text)
-            reason = "the arguments of a call were not a JSON object"
-            out[index] = copy_repaired(entry, reason, tool_calls=tuple(calls))
-        return out
-
-
-def _quote_arguments(placeholder: ConversationEntry, text: str) -> ConversationEntry:
-    text = text[:_MAX_QUOTED] + ("…" if len(text) > _MAX_QUOTED else "")
-    return replace(
-        placeholder,
-        content=f"[The call was not executed: its arguments are not a JSON object: {text}]",
-        status="error",
-        reason="the arguments of the call were not a JSON object",
-    )
+    def mend(self, entry: ConversationEntry) -> ConversationEntry:
+        calls = tuple(
+            call if self._accepts(call) else replace(call, arguments="{}")
+            for call in entry.tool_calls or ()
+        )
+        reason = "the arguments of a call were not a JSON object"
+        return copy_repaired(entry, reason, tool_calls=calls)
 
 
 @dataclass(frozen=True)
@@ -223,13 +194,13 @@ class ToolNamesAreAccepted(Rule):
         ]
 
     def repair(self, entries: Entries) -> list[ConversationEntry]:
-        out = [self._clean(entry) if self.check_entry(entry) else entry for entry in entries]
+        out = super().repair(entries)
         for index, name in _find_misnamed(out):
             reason = "a result carries the name of its call"
             out[index] = copy_repaired(out[index], reason, tool_name=name)
         return out
 
-    def _clean(self, entry: ConversationEntry) -> ConversationEntry:
+    def mend(self, entry: ConversationEntry) -> ConversationEntry:
         calls, tool_name, name = entry.tool_calls, entry.tool_name, entry.name
         if name is not None and self._is_odd_author(name):
             name = _NO_AUTHOR.sub("_", name)[:64] or None

@@ -7,7 +7,6 @@ import pytest
 from history_curator.entries import ContentPart, ConversationEntry, MessageRole
 from history_curator.rules.content import ImagesFit, MessagesAreWellFormed, NothingIsBlank
 from history_curator.rules.tool_fields import ArgumentsAreObjects, ToolNamesAreAccepted
-from history_curator.rules.tool_pairing import ResultsFollowTheirCalls
 from history_curator.testing import parse_entries, show
 from tests.support.messages import assistant, call, entries, result, system, user
 
@@ -62,12 +61,6 @@ class TestArguments:
         repaired = rule.repair(given)
         assert repaired[1].tool_calls[0].arguments == "{}"
         assert repaired[2] is given[2]
-
-    def test_a_placeholder_quotes_malformed_arguments(self):
-        given = entries([user(), malformed('{"city": "Par')])
-        quoted = ArgumentsAreObjects().repair(ResultsFollowTheirCalls().repair(given))[2]
-        assert '{"city": "Par' in quoted.content
-        assert quoted.status == "error"
 
     def test_arguments_that_are_objects_are_left_alone(self):
         given = entries([call("c1", at="here")])

@@ -144,5 +144,5 @@ def test_what_is_no_message_is_an_error_that_names_it_and_not_left_out(asked, od
 
 @pytest.mark.parametrize(("odd", "what"), [(7, "an int"), ([], "a list"), (None, "a NoneType")])
 def test_an_error_says_what_a_value_is(odd, what):
-    with pytest.raises(ConversionError, match=rf"content\[0\]: a content block is {what}\."):
+    with pytest.raises(ConversionError, match=rf"content\[0\]: it is {what}\."):
         check_conversation([USER, {"role": "user", "content": [odd, "x"]}])
