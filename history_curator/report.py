@@ -11,20 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from history_curator.caching import CachePlan, find_cache_rules, plan_cache
-from history_curator.entries import (
-    ConversationEntry,
-    MessageRole,
-    entry_from_dict,
-    entry_to_dict,
-    write_private,
-)
-from history_curator.formats import find_format, read_entries, ungroup_items
+from history_curator.entries import ConversationEntry, MessageRole, write_private
 from history_curator.managers import Step
-from history_curator.report_page import render_frame, render_html
+from history_curator.report_page import as_frame, render_html
 from history_curator.tokens import TokenCounter
-from history_curator.window.identifiers import find_identifiers, rank_identifiers
 
-__all__ = ["CurationReport", "Decision", "Step", "ViewDiff", "rebuild"]
+__all__ = ["CurationReport", "Decision", "Step", "ViewDiff"]
 
 _VOLATILE = {"recollection", "placeholder"}
 _UNCHANGED = "kept as it is"
@@ -46,7 +38,6 @@ class Decision:
         handle: the name by which the recall tool returns the original.
         origin: why an inserted entry was invented.
         name: the author or the tool.
-        change: the fields of an edited or inserted entry, which `rebuild` needs.
     """
 
     index: int | None
@@ -60,7 +51,6 @@ class Decision:
     handle: str | None = None
     origin: str | None = None
     name: str | None = None
-    change: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -75,26 +65,21 @@ class ViewDiff:
         left: the later view's decisions about the entries that are gone, in order.
         joined: positions in the record that are shown now and were not before.
         changed: earlier and later decisions about entries that both views show differently.
-        identifiers: names, paths and ids of entries gone or changed that the view no longer shows
-            anywhere.
         tokens: the tokens of the entries that are gone, as the earlier view showed them.
     """
 
     left: tuple[Decision, ...]
     joined: tuple[int, ...]
     changed: tuple[tuple[Decision, Decision], ...]
-    identifiers: tuple[str, ...]
     tokens: int
 
     def __str__(self) -> str:
         if not self.left:
             return f"Nothing left the view; {len(self.joined)} entries joined it."
-        lines = [f"{len(self.left)} entries left the view ({self.tokens:,} tokens):"]
-        lines += [f"  {each.index}, {each.role}: {each.reason}" for each in self.left]
-        if self.identifiers:
-            named = ", ".join(self.identifiers[:20])
-            lines.append(f"No longer shown, of {len(self.identifiers):,} names: {named}")
-        return "\n".join(lines)
+        head = f"{len(self.left)} entries left the view ({self.tokens:,} tokens):"
+        return "\n".join(
+            [head, *(f"  {each.index}, {each.role}: {each.reason}" for each in self.left)]
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -228,10 +213,6 @@ class CurationReport:
         """Return the report as one JSON object, without the texts of the record."""
         return json.dumps(self.to_dict(texts=False), ensure_ascii=False, indent=indent, default=str)
 
-    def rebuild(self, messages: Sequence[Any]) -> list[Any]:
-        """Return the view again, from the record and this report's decisions alone."""
-        return rebuild(messages, [each.to_dict() for each in self.decisions], self.provider)
-
     def diff(self, previous: CurationReport) -> ViewDiff:
         """Return what left, joined and changed since an earlier view of the same conversation."""
         before, now = (
@@ -243,31 +224,22 @@ class CurationReport:
             for report in (previous, self)
         )
         gone = before.keys() - now.keys()
-        changed = {
-            index: (before[index], each)
-            for index, each in now.items()
-            if index in before
-            and (before[index].action, before[index].change) != (each.action, each.change)
-        }
-        text = "\n".join(
-            "\n".join([entry.content or "", *(call.arguments for call in entry.tool_calls or ())])
-            for entry in self.view
-        )
-        touched = [self.record[index] for index in sorted(gone | changed.keys())]
-        names = rank_identifiers([find_identifiers(entry) for entry in touched])
+        both = [(old, now[index]) for index, old in before.items() if index in now]
         return ViewDiff(
             tuple(each for each in self.decisions if each.index in gone),
             tuple(sorted(now.keys() - before.keys())),
-            tuple(changed.values()),
-            tuple(name for name in names if name not in text),
+            tuple(
+                (old, new)
+                for old, new in both
+                if previous.view[old.position or 0] != self.view[new.position or 0]
+            ),
             sum(before[index].tokens_after for index in gone),
         )
 
-    def explain(self, *, limit: int | None = None) -> str:
-        """Return a table for a terminal, one line per decision; the newest `limit`, if given."""
-        decisions = self.decisions if limit is None else self.decisions[-limit:]
+    def explain(self) -> str:
+        """Return a table for a terminal, one line per decision."""
         rows = [("#", "role", "action", "tokens", "why", "by")]
-        for each in decisions:
+        for each in self.decisions:
             number = "+" if each.index is None else str(each.index)
             before, after = each.tokens_before, each.tokens_after
             tokens = str(before) if before == after else f"{before}→{after}"
@@ -282,17 +254,15 @@ class CurationReport:
             f"stable prefix {self.prefix_entries} entries, {self.prefix_tokens} tokens; "
             f"{actions or 'nothing to decide'}"
         )
-        lines = [headline, *table]
-        if (hidden := len(self.decisions) - len(decisions)) > 0:
-            lines.insert(2, f"({hidden} earlier decisions not shown)")
-        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
+        warnings = (f"warning: {warning}" for warning in self.warnings)
+        return "\n".join([headline, *table, *warnings])
 
     def to_html(self, path: str | Path) -> Path:
         """Write a self-contained page and return its path."""
         return write_private(path, render_html(self))
 
     def _repr_html_(self) -> str:
-        return render_frame(self)
+        return as_frame(render_html(self))
 
     def __repr__(self) -> str:
         entries = f"{self.curated_count} of {self.original_count} entries"
@@ -411,39 +381,9 @@ class _DecisionBuilder:
             handle=None if entry is None else entry.handle,
             origin=None if entry is None else entry.origin,
             name=known.tool_name or known.name,
-            change=None if entry is None or entry is recorded else entry_to_dict(entry),
         )
 
     def _find_editor(self, entry: ConversationEntry) -> str:
         """Return the step in whose output this very entry appears first."""
         outputs = zip(self.report.steps, self._outputs, strict=True)
         return next((step.name for step, known in outputs if id(entry) in known), "rules")
-
-
-def rebuild(
-    messages: Sequence[Any], decisions: Sequence[dict[str, Any]], provider: str | None = None
-) -> list[Any]:
-    """Return the view that a report describes, from the recorded messages.
-
-    Args:
-        messages: the record, as it was given to the curator.
-        decisions: `Decision.to_dict` of every decision, as `to_json` writes them.
-        provider: the profile of the curation; it tells formats apart where messages do not.
-    """
-    format = find_format(messages, provider)
-    entries = read_entries(messages, format)
-    view: dict[int, ConversationEntry] = {}
-    for decision in decisions:
-        position, index, change = decision["position"], decision["index"], decision["change"]
-        if position is None or (decision["action"] == "merged" and change is None):
-            continue
-        if change is None:
-            view[position] = entries[index]
-        elif index is None:
-            view[position] = entry_from_dict(change)
-        else:
-            original = entries[index]
-            view[position] = entry_from_dict(change).evolve(
-                source=original.source, span=original.span, original=original
-            )
-    return ungroup_items(format.write([view[position] for position in sorted(view)]))

@@ -24,15 +24,11 @@ _LARGE = 256_000
 _HARMLESS = str.maketrans("<>&", ",.:")
 
 
-def render_html(report: Any, *, title: str | None = None) -> str:
-    """Return a complete HTML document that shows a report.
+def render_html(report: Any) -> str:
+    """Return a complete HTML document that shows a report, or the mapping its ``to_dict`` returns.
 
     Guaranteed: the page makes no request, runs nothing found in a message, and is the same
     string for the same report.
-
-    Args:
-        report: a `CurationReport`, or the mapping its ``to_dict`` returns.
-        title: the document's title; by default the headline of the page.
 
     Examples:
         >>> decision = {"index": 0, "role": "user", "action": "dropped", "before": "<script>"}
@@ -55,12 +51,10 @@ def render_html(report: Any, *, title: str | None = None) -> str:
     budget, used = data.get("max_tokens"), _number(data.get("tokens"))
     bar = f"{used} of {budget:,} tokens used" if budget else f"{used} tokens, no budget"
     summary = _fill("view.html", {"STATS": _stats(data), "BUDGET_LABEL": escape(bar)})
-    return _page(
-        _compact(data), title=title, headline=headline, subline=" · ".join(facts), summary=summary
-    )
+    return _page(_compact(data), headline, " · ".join(facts), summary)
 
 
-def render_session(data: Mapping[str, Any], *, title: str | None = None) -> str:
+def render_session(data: Mapping[str, Any]) -> str:
     """Return a complete HTML document for every call of a session.
 
     Guaranteed as for `render_html`. ``data`` is collected by `history_curator.lab.SessionPage`.
@@ -68,25 +62,17 @@ def render_session(data: Mapping[str, Any], *, title: str | None = None) -> str:
     names = " and ".join(policy["name"] for policy in data["policies"])
     return _page(
         data,
-        title=title,
-        headline=f"{len(data['calls']):,} calls of a session under {names}",
-        subline=(
-            f"{len(data['entries']):,} messages · rules: {data['provider']} · counted by "
-            f"{data['counter']} · {data['pricing']} prices"
-        ),
-        summary=_asset("session.html"),
+        f"{len(data['calls']):,} calls of a session under {names}",
+        f"{len(data['entries']):,} messages · rules: {data['provider']} · counted by "
+        f"{data['counter']} · {data['pricing']} prices",
+        _asset("session.html"),
         keys="<span><kbd>,</kbd> <kbd>.</kbd> call back, on</span>"
         "<span><kbd>[</kbd> <kbd>]</kbd> compaction back, on</span>",
     )
 
 
-def render_frame(report: Any, *, height: int = 640) -> str:
-    """Return the page inside a sandboxed frame, for a notebook cell."""
-    return as_frame(render_html(report), height=height)
-
-
 def as_frame(page: str, *, height: int = 640, title: str = "Curation report") -> str:
-    """Return a page inside a sandboxed frame.
+    """Return a page inside a sandboxed frame, for a notebook cell.
 
     The frame keeps the page's styles and keys out of the notebook, and the notebook's page out of
     reach of the frame.
@@ -99,13 +85,7 @@ def as_frame(page: str, *, height: int = 640, title: str = "Curation report") ->
 
 
 def _page(
-    data: Mapping[str, Any],
-    *,
-    title: str | None,
-    headline: str,
-    subline: str,
-    summary: str,
-    keys: str = "",
+    data: Mapping[str, Any], headline: str, subline: str, summary: str, keys: str = ""
 ) -> str:
     style = _asset("page.css")
     script = "".join(map(_asset, ("page.js", "view.js", "session.js", "boot.js")))
@@ -114,8 +94,9 @@ def _page(
     if warnings:
         warnings = f'<ul class="warnings" aria-label="Warnings">{warnings}</ul>'
     return _fill("page.html", {
-        "CSP": _policy(style, script),
-        "TITLE": escape(title or f"{headline} · History Curator"),
+        "CSP": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "img-src 'none'; connect-src 'none'; base-uri 'none'; form-action 'none'",
+        "TITLE": escape(f"{headline} · History Curator"),
         "HEADLINE": escape(headline),
         "SUBLINE": escape(subline),
         "SUMMARY": summary,
@@ -128,6 +109,11 @@ def _page(
     })  # fmt: skip
 
 
+def _hash(text: str) -> str:
+    """Return a source of a content security policy under which only this very text runs."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
 def _fill(name: str, values: Mapping[str, str]) -> str:
     """Return a template with its ``@@NAMES@@`` replaced, once."""
     return "".join(values.get(piece, piece) for piece in _asset(name).split("@@"))
@@ -136,20 +122,6 @@ def _fill(name: str, values: Mapping[str, str]) -> str:
 @lru_cache(maxsize=16)
 def _asset(name: str) -> str:
     return (_PAGES / name).read_text(encoding="utf-8")
-
-
-def _policy(style: str, script: str = "") -> str:
-    """Return a content security policy under which only the script runs and no resource loads."""
-    style_hash, script_hash = (
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-        for text in (style, script)
-    )
-    run = script_hash if script else "'none'"
-    return (
-        f"default-src 'none'; script-src {run}; "
-        f"style-src {style_hash}; img-src 'none'; connect-src 'none'; base-uri 'none'; "
-        "form-action 'none'"
-    )
 
 
 def _embed(data: Mapping[str, Any]) -> tuple[str, str]:

@@ -271,7 +271,6 @@ class TestReports:
             result("abcdefghi", "r"),
         ]
         curation = Curator(provider=provider).curate(messages)
-        assert curation.report.rebuild(messages) == curation.messages
         positions = {each.position for each in curation.report.decisions}
         assert positions == set(range(len(curation.messages)))
 

@@ -23,7 +23,6 @@ from history_curator import (
     ToolResultTruncator,
     count_tokens,
 )
-from history_curator.report import rebuild
 from tests.support.messages import assistant, call, result, system, user
 
 
@@ -229,17 +228,6 @@ class TestReport:
         assert [each.index for each in recorded] == list(range(len(messages)))
         assert report.actions["inserted"] >= 1
         assert report.actions["moved"] == 1
-
-    @pytest.mark.parametrize("provider", ["core", "portable", "anthropic", "mistral"])
-    @pytest.mark.parametrize("budget", [None, 600, 3_000])
-    def test_the_view_is_rebuilt_from_record_and_report(
-        self, provider: str, budget: int | None
-    ) -> None:
-        messages = [*loop(20), user("queued"), result("zz", "orphan"), assistant("ok"), user("?")]
-        curation = Curator(max_tokens=budget, provider=provider, recall_tool=True).curate(messages)
-        assert curation.report.rebuild(messages) == curation.messages
-        stored = json.loads(curation.report.to_json())["decisions"]
-        assert rebuild(messages, stored) == curation.messages
 
     def test_dropped_entries_name_who_dropped_them(self) -> None:
         report = Curator(SlidingWindowManager(4), max_tokens=2_000).curate(loop(20)).report

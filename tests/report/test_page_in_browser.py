@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from history_curator import Curator
-from history_curator.report_page import render_frame, render_html
+from history_curator.report_page import as_frame, render_html
 from tests.report.test_page_text import HOSTILE
 from tests.support.messages import assistant, call, result, system, user
 
@@ -188,7 +188,7 @@ class TestUntrustedText:
         assert any("Content Security Policy" in line for line in opened.messages)
 
     def test_the_notebook_frame_runs_in_its_own_world(self, browser: Any, tmp_path: Path) -> None:
-        cell = render_frame(Curator(max_tokens=4_000).curate([user(HOSTILE)]).report)
+        cell = as_frame(render_html(Curator(max_tokens=4_000).curate([user(HOSTILE)]).report))
         opened = Opened(browser, f"<!doctype html><body>{cell}</body>", tmp_path)
         frame = opened.page.frame_locator("iframe")
         frame.locator("#row-0").click()

@@ -9,7 +9,7 @@ import pytest
 
 from history_curator import Curator
 from history_curator.lab import SessionPage, sample_conversation
-from history_curator.report_page import render_frame, render_html
+from history_curator.report_page import as_frame, render_html
 from tests.support.messages import assistant, exchange, system, user
 
 HOSTILE = (
@@ -46,7 +46,7 @@ class TestTheDataBlock:
 
     def test_names_and_warnings_are_escaped(self) -> None:
         data = curated(user("x")).to_dict()
-        page = render_html({**data, "warnings": [HOSTILE], "strategy": HOSTILE}, title=HOSTILE)
+        page = render_html({**data, "warnings": [HOSTILE], "strategy": HOSTILE})
         assert page.count("<script") == 2
         assert "<img" not in page
 
@@ -85,7 +85,7 @@ class TestThePage:
 class TestInANotebook:
     def test_the_report_shows_itself_in_a_sandboxed_frame(self) -> None:
         cell = curated(user(HOSTILE))._repr_html_()
-        assert cell == render_frame(curated(user(HOSTILE)))
+        assert cell == as_frame(render_html(curated(user(HOSTILE))))
         assert cell.startswith("<iframe")
         assert 'sandbox="allow-scripts"' in cell
         assert "<script" not in cell

@@ -48,7 +48,6 @@ def hold(
         and isinstance(message.get("id"), str)
     ]
     assert len(set(ids)) == len(ids), f"{label}: an item is in the list twice"
-    assert repr(curation.report.rebuild(messages)) == repr(view), f"{label}: rebuilt differently"
     assert_reads_as_written(format, curation.entries, label)
     repeated = Curator(provider=provider, max_tokens=budget).curate(
         view, format=find_format(view, provider), tail="request"

@@ -235,7 +235,7 @@ class TestItemsThatAreInTheListTwice:
         assert {**found, "call_id": "c1"} | {"id": None} == {"call_id": "c1", **later, "id": None}
         assert found.get("id") != items[0].get("id")
         assert check_conversation(view, "openai-responses", tail="history") == []
-        assert Curator(provider="openai-responses").curate(given).report.rebuild(given) == view
+        assert Curator(provider="openai-responses").curate(given).messages == view
 
 
 @pytest.mark.parametrize(
