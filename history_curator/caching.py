@@ -128,17 +128,11 @@ def plan_cache(
     model: str | None = None,
     tools_tokens: int = 0,
 ) -> CachePlan:
-    """Return where breakpoints pay in a view.
+    """Return where breakpoints pay in a view whose entries have these sizes in tokens.
 
     These are the end of the view, the front that every request shares, the kept question that
-    survives a compaction, and the end of the surely repeated entries.
-
-    Args:
-        entries: the view.
-        sizes: tokens of each entry.
-        prefix_entries: how many leading entries the next request repeats.
-        model: a model or a provider; for any other name Anthropic's rules hold.
-        tools_tokens: tokens of the tool schemas, which stand before everything else.
+    survives a compaction, and the end of the `prefix_entries` that the next request repeats. The
+    rules are those of the model or provider, Anthropic's for any other name.
     """
     rules = find_cache_rules(model) or CacheRules()
     totals = list(accumulate(sizes, initial=tools_tokens))
@@ -211,14 +205,9 @@ def apply_anthropic(
     """Return ``messages``, ``system`` and ``tools`` with the plan's breakpoints set.
 
     A block that cannot carry a mark (thinking, empty text) passes it on to the one before it.
-    Marks that are there already stay, and count. The ``system`` prompt, text or blocks, and
-    ``tools`` are given where they are sent apart from the messages.
+    Marks that are there already stay, and count.
     """
-
-    def mark(blocks: Any, ttl: float) -> list[Any] | None:
-        return _mark_last(blocks, "cache_control", cache_control(ttl))
-
-    return _apply("cache_control", mark, messages, plan, system=system, tools=tools)
+    return _apply("cache_control", _mark_last, messages, plan, system, tools)
 
 
 def apply_bedrock(
@@ -232,15 +221,7 @@ def apply_bedrock(
 
     ``tools`` are those of the ``toolConfig``. Points that are there already stay, and count.
     """
-
-    def mark(blocks: Any, ttl: float) -> list[Any] | None:
-        if not isinstance(blocks, (list, tuple)) or not blocks:
-            return None
-        if "reasoningContent" in blocks[-1]:
-            return None
-        return [*blocks, {"cachePoint": {**cache_control(ttl), "type": "default"}}]
-
-    return _apply("cachePoint", mark, messages, plan, system=system, tools=tools)
+    return _apply("cachePoint", _append_point, messages, plan, system, tools)
 
 
 def _apply(
@@ -248,9 +229,8 @@ def _apply(
     mark_blocks: Callable[[Any, float], list[Any] | None],
     messages: Sequence[Mapping[str, Any]],
     plan: CachePlan,
-    *,
-    system: Any = None,
-    tools: Any = None,
+    system: Any,
+    tools: Any,
 ) -> dict[str, Any]:
     """Return a request in which the blocks that the chosen breakpoints end at are marked."""
     lead = plan.lead if system is not None else 0
@@ -260,17 +240,15 @@ def _apply(
         return {"messages": list(messages), "system": system, "tools": tools}
     places = [0, lead, *(lead + end for end in ends)]
     others = [
-        Mark(after, ttl_of(block[name]))
+        Mark(after, ttl_of(control))
         for item, after in zip(items, places, strict=True)
-        for block in _read_list(item.get("content"))
-        if isinstance(block, Mapping) and block.get(name)
+        for control in _find_controls(item.get("content"), name)
     ]
 
     def mark(item: Mapping[str, Any], point: Breakpoint) -> Mapping[str, Any] | None:
         content = item.get("content")
-        if any(isinstance(block, Mapping) and block.get(name) for block in _read_list(content)):
-            return None
-        blocks = mark_blocks(content, point.ttl)
+        is_marked = bool(_find_controls(content, name))
+        blocks = None if is_marked else mark_blocks(content, point.ttl)
         return None if blocks is None else {**item, "content": blocks}
 
     marked = _mark_items(items, places, plan.choose(others), mark)
@@ -285,13 +263,9 @@ def place_marks(
 ) -> list[Message]:
     """Return the messages with each breakpoint on the message that ends at it, or the one before.
 
-    No message is marked when the messages are not the ones the view was written as.
-
-    Args:
-        messages: the view as it was written, in any format.
-        plan: the plan of that view.
-        others: the marks that the request carries already.
-        mark: returns a marked copy of a message, or None when it cannot carry a mark.
+    `others` are the marks that the request carries already; `mark` returns a marked copy of a
+    message, or None when it cannot carry one. No message is marked when the messages are not the
+    ones the view was written as.
     """
     ends = _find_ends(messages, plan.entries)
     return _mark_items(messages, ends or [], plan.choose(others) if ends else (), mark)
@@ -328,18 +302,24 @@ def _find_ends(messages: Sequence[Any], entries: int) -> list[int] | None:
     return list(accumulate(counts)) if sum(counts) == entries else None
 
 
-def _read_list(blocks: Any) -> Sequence[Any]:
-    return blocks if isinstance(blocks, (list, tuple)) else ()
+def _find_controls(blocks: Any, name: str) -> list[Any]:
+    blocks = blocks if isinstance(blocks, (list, tuple)) else ()
+    return [block[name] for block in blocks if isinstance(block, Mapping) and block.get(name)]
 
 
-def _mark_last(blocks: Any, name: str, value: Any) -> list[Any] | None:
-    """Return blocks with the last one that can carry a mark marked; None when none can."""
-    blocks = [{"type": "text", "text": blocks}] if isinstance(blocks, str) else _read_list(blocks)
-    for index in range(len(blocks) - 1, -1, -1):
-        block = blocks[index]
-        if not isinstance(block, Mapping):
-            continue
-        is_blank = block.get("type") == "text" and not str(block.get("text") or "").strip()
-        if not is_blank and block.get("type") not in _UNMARKABLE:
-            return [*blocks[:index], {**block, name: value}, *blocks[index + 1 :]]
+def _mark_last(blocks: Any, ttl: float) -> list[Any] | None:
+    """Return Anthropic's blocks with the last one that can carry a mark marked; None without one."""
+    blocks = [{"type": "text", "text": blocks}] if isinstance(blocks, str) else list(blocks or ())
+    for index, block in reversed(list(enumerate(blocks))):
+        if isinstance(block, Mapping) and block.get("type") not in _UNMARKABLE:
+            if block.get("type") != "text" or str(block.get("text") or "").strip():
+                blocks[index] = {**block, "cache_control": cache_control(ttl)}
+                return blocks
     return None
+
+
+def _append_point(blocks: Any, ttl: float) -> list[Any] | None:
+    """Return Bedrock's blocks with a point behind the last; None where none may stand."""
+    if not isinstance(blocks, (list, tuple)) or not blocks or "reasoningContent" in blocks[-1]:
+        return None
+    return [*blocks, {"cachePoint": {**cache_control(ttl), "type": "default"}}]

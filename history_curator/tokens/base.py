@@ -324,20 +324,18 @@ def _count_schema(schema: Mapping[str, Any], count: Count, depth: int) -> int:
         return count(_to_json(schema))
     total = 0
     for key, value in schema.items():
-        is_list = isinstance(value, (list, tuple))
+        items = value if isinstance(value, (list, tuple)) else [value]
         if key in ("type", "description"):
             continue
-        if key == "enum" and is_list and value:
+        if key == "enum" and items is value and value:
             total += _ENUM + sum(_ENUM_ITEM + count(_to_word(item)) for item in value)
         elif key in _NAMED_SCHEMAS and isinstance(value, Mapping):
             if value:
                 total += _PROPERTIES if key == "properties" else count(key)
             for name, inner in value.items():
                 total += _PROPERTY + _count_inner(inner, count, depth, f"{name}:")
-        elif isinstance(value, Mapping):
-            total += count(key) + _count_inner(value, count, depth)
-        elif is_list and any(isinstance(item, Mapping) for item in value):
-            total += count(key) + sum(_count_inner(item, count, depth) for item in value)
+        elif any(isinstance(item, Mapping) for item in items):
+            total += count(key) + sum(_count_inner(item, count, depth) for item in items)
         else:
             total += count(f"{key}:{_to_word(value)}")
     return total

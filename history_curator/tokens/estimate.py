@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -92,8 +92,8 @@ def _find_usage(holder: Any, depth: int) -> Usage | None:
     if holder is None or isinstance(holder, (str, bytes, int, float, list)):
         return None
     prompt = _read_number(holder, _INPUT)
-    if prompt:  # an answer that is still streaming reports zeros
-        return _read_fields(holder, prompt)
+    if prompt is not None and (usage := _read_fields(holder, prompt)).input:
+        return usage  # an answer that is still streaming reports zeros
     for name in _HOLDERS if depth < _DEPTH else ():
         inner = _read_field(holder, name)
         if name == "additional_kwargs" and inner:
@@ -101,9 +101,8 @@ def _find_usage(holder: Any, depth: int) -> Usage | None:
             part = _read_field(inner, "usage")
             if isinstance(part, Mapping) and part.keys() == {"input_tokens", "output_tokens"}:
                 continue
-        usage = _find_usage(inner, depth + 1)
-        if usage is not None:
-            return usage
+        if (found := _find_usage(inner, depth + 1)) is not None:
+            return found
     return None
 
 
@@ -147,10 +146,8 @@ def _read_number(holder: Any, names: tuple[str, ...]) -> int | None:
 class UsageAnchor:
     """The last request a provider reported on: our count, its count, and the ratio learned so far.
 
-    Attributes:
-        counted: tokens of that request as we count them, with tools and priming.
-        reported: tokens of that request as the provider reported them, cached parts included.
-        ratio: the provider's tokens over ours, as far as growth has shown it.
+    Both counts are of the whole request, tools, priming and cached parts included. The ratio is the
+    provider's tokens over ours, as far as growth has shown it.
 
     Examples:
         >>> anchor = UsageAnchor(1_000, 1_500).after(11_000, 14_000)
@@ -216,27 +213,14 @@ class UsageAnchor:
         predicted = self.predict(counted)
         return abs(reported - predicted) <= _SURPRISE * max(reported, predicted)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the anchor as plain data, to be saved."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> UsageAnchor:
-        """Return the anchor whose `to_dict` gave this data."""
-        return cls(int(data["counted"]), int(data["reported"]), float(data["ratio"]))
-
 
 class Request(NamedTuple):
     """A request that was built, with the usage report for it, if there is one.
 
-    Attributes:
-        counted: its tokens as we count them, tools and priming included.
-        usual: tokens for messages that its cutoff was chosen for.
-        available: tokens for messages that it was given.
-        anchor: the last usage report before it, or for it once there is one.
-        doubted: the last report carried by a message, where it may be about another agent's request.
-        is_reported: whether a report for this very request was looked at.
-        is_cold: whether the provider's cache had gone cold when it was built.
+    It has so many tokens as we count them; its cutoff was chosen for the `usual` tokens of messages,
+    and it was given the `available` ones. The `anchor` is the last usage report before it, or for it
+    once there is one; one carried by a message is `doubted` where it may be about another agent's
+    request. It `is_cold` when the provider's cache had gone cold.
     """
 
     counted: int
@@ -278,10 +262,9 @@ def available_tokens(
 
 
 def parse_time(value: Any) -> float | None:
-    """Return a moment as seconds since 1970; None for a value that names no moment.
+    """Return a `datetime`, ISO 8601 text or a number as seconds since 1970; None for anything else.
 
-    Takes a `datetime` (without a zone it counts as UTC), ISO 8601 text, and seconds, milliseconds
-    or nanoseconds as a number.
+    A time without a zone counts as UTC; a number may be milliseconds or nanoseconds as well.
 
     Examples:
         >>> parse_time("1970-01-01T00:01:00Z"), parse_time(1_700_000_000_000), parse_time("soon")

@@ -6,6 +6,7 @@ import json
 import pickle
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -175,8 +176,8 @@ def test_a_saved_calibration_starts_another_curator() -> None:
     messages = [{"role": "user", "content": "word " * 600}]
     first.curate(messages).observe({"prompt_tokens": 900})
     assert first.calibration is not None
-    saved = json.loads(json.dumps(first.calibration.to_dict()))
-    second = Curator(max_tokens=2_000, calibration=UsageAnchor.from_dict(saved))
+    saved = json.loads(json.dumps(asdict(first.calibration)))
+    second = Curator(max_tokens=2_000, calibration=UsageAnchor(**saved))
     assert second.calibration == first.calibration
     assert second.curate(messages).tokens == 900
 

@@ -31,6 +31,11 @@ FORMS: dict[str, tuple[dict[str, Any], Usage]] = {
         {"input_tokens": 3, "cache_read_input_tokens": 0, "output_tokens": 5},
         Usage(3, 0, 0, 5),
     ),
+    "anthropic wholly from the cache": (
+        {"input_tokens": 0, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 12,
+         "output_tokens": 5},
+        Usage(102, 90, 12, 5),
+    ),
     "gemini json": (
         {"promptTokenCount": 50, "cachedContentTokenCount": 20, "candidatesTokenCount": 4,
          "thoughtsTokenCount": 6},
