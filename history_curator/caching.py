@@ -207,7 +207,7 @@ def apply_anthropic(
     A block that cannot carry a mark (thinking, empty text) passes it on to the one before it.
     Marks that are there already stay, and count.
     """
-    return _apply("cache_control", _mark_last, messages, plan, system, tools)
+    return _apply("cache_control", _mark_last, messages, plan, system=system, tools=tools)
 
 
 def apply_bedrock(
@@ -221,7 +221,7 @@ def apply_bedrock(
 
     ``tools`` are those of the ``toolConfig``. Points that are there already stay, and count.
     """
-    return _apply("cachePoint", _append_point, messages, plan, system, tools)
+    return _apply("cachePoint", _append_point, messages, plan, system=system, tools=tools)
 
 
 def _apply(
@@ -229,6 +229,7 @@ def _apply(
     mark_blocks: Callable[[Any, float], list[Any] | None],
     messages: Sequence[Mapping[str, Any]],
     plan: CachePlan,
+    *,
     system: Any,
     tools: Any,
 ) -> dict[str, Any]:
@@ -311,10 +312,11 @@ def _mark_last(blocks: Any, ttl: float) -> list[Any] | None:
     """Return Anthropic's blocks with the last one that can carry a mark marked; None without one."""
     blocks = [{"type": "text", "text": blocks}] if isinstance(blocks, str) else list(blocks or ())
     for index, block in reversed(list(enumerate(blocks))):
-        if isinstance(block, Mapping) and block.get("type") not in _UNMARKABLE:
-            if block.get("type") != "text" or str(block.get("text") or "").strip():
-                blocks[index] = {**block, "cache_control": cache_control(ttl)}
-                return blocks
+        kind = block.get("type") if isinstance(block, Mapping) else "thinking"
+        is_blank = kind == "text" and not str(block.get("text") or "").strip()
+        if kind not in _UNMARKABLE and not is_blank:
+            blocks[index] = {**block, "cache_control": cache_control(ttl)}
+            return blocks
     return None
 
 

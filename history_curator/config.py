@@ -261,32 +261,25 @@ class FileConfig(BaseModel):
 class RetentionConfig(FileConfig):
     """How much of older turns is stored and replayed.
 
-    The latest `preserve_turns` turns keep everything; older ones keep their texts, and of their
-    tool details what `persist_tool_invocations` allows. Read alone or from the block
-    ``conversation.retention``.
+    Read alone or from the block ``conversation.retention`` of a larger file.
 
-    Examples:
-        >>> RetentionConfig.from_dict({"persist_tool_invocations": False}).persist_tool_invocations
-        'none'
+    Attributes:
+        preserve_turns: the latest turns kept verbatim, with full tool calls and results.
+        max_loaded_messages: the most messages read from a store for one request; None for all.
+        persist_tool_invocations: how much of older turns' tool details is stored: everything,
+            ``{name, status}``, or nothing (also ``true`` and ``false``).
+        prune_tools_for_llm: whether the model sees older turns as user and assistant text only.
+        preserve_tools_for_latest_turns: whether the latest turns keep theirs; else only a turn that
+            is still being answered does.
     """
 
     block = ("conversation", "retention")
 
     preserve_turns: int = Field(default=2, ge=0)
-    """The latest turns kept verbatim, with full tool calls and results."""
-
     max_loaded_messages: int | None = Field(default=None, ge=1)
-    """The most messages read from a store for one request; None reads them all."""
-
     persist_tool_invocations: Literal["full", "trimmed", "none"] = "full"
-    """How much of older turns' tool details is stored: everything, ``{name, status}``, or nothing
-    (also ``true`` and ``false``)."""
-
     prune_tools_for_llm: bool = True
-    """Whether the model sees older turns as user and assistant text only."""
-
     preserve_tools_for_latest_turns: bool = True
-    """Whether the latest turns keep theirs; else only a turn that is still being answered does."""
 
     @field_validator("persist_tool_invocations", mode="before")
     @classmethod
@@ -342,14 +335,10 @@ class CuratorConfig(CuratorFields, FileConfig):
     block = ("curator",)
 
     managers: tuple[Any, ...] = ()
-    """Names and mappings, in the order they run; none is the curator's own default."""
-
     counter: str = declare_field("counter", min_length=1)
     provider: str = declare_field("provider")
     name: str = declare_field("name")
-
     retention: RetentionConfig | None = None
-    """How much stores keep of older turns."""
 
     @field_validator("managers", mode="before")
     @classmethod
@@ -375,7 +364,3 @@ class CuratorConfig(CuratorFields, FileConfig):
         if isinstance(conversation, Mapping) and "retention" in conversation:
             settings.setdefault("retention", conversation["retention"])
         return settings, path
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the settings that differ from their defaults as plain values."""
-        return self.model_dump(exclude_defaults=True)

@@ -108,12 +108,7 @@ def parse(text: str) -> list[dict[str, Any]]:
 
 
 def parse_entries(text: str) -> list[ConversationEntry]:
-    """Return entries for a conversation in shorthand, bound to the messages of `parse`.
-
-    Examples:
-        >>> [entry.role.value for entry in parse_entries("U A")]
-        ['user', 'assistant']
-    """
+    """Return entries for a conversation in shorthand, bound to the messages of `parse`."""
     return read_entries(messages := parse(text), find_format(messages))
 
 
@@ -127,9 +122,8 @@ def show(messages: Sequence[Any]) -> str:
         'S U A(c1) T(c1) A~'
     """
     labels: dict[str, str] = {}
-    return " ".join(
-        _show_entry(each, labels) for each in read_entries(messages, find_format(messages))
-    )
+    entries = read_entries(messages, find_format(messages))
+    return " ".join(_show_entry(entry, labels) for entry in entries)
 
 
 def _parse_word(word: str, index: int) -> dict[str, Any]:
@@ -152,9 +146,9 @@ def _parse_word(word: str, index: int) -> dict[str, Any]:
     if letter == "T":
         message["tool_call_id"] = names[0]
     elif names:
-        function = {"name": "look", "arguments": "{}"}
         message["tool_calls"] = [
-            {"id": name, "type": "function", "function": dict(function)} for name in names
+            {"id": name, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+            for name in names
         ]
     return message
 
@@ -184,12 +178,9 @@ def assert_conformant(
     *,
     tail: Tail = "request",
 ) -> None:
-    """Raise `AssertionError` naming every rule the conversation breaks.
+    """Raise `AssertionError` naming every rule of the provider that a conversation breaks.
 
-    Args:
-        messages: dicts, entries, LangChain or LlamaIndex messages.
-        provider: the provider whose rules hold.
-        tail: ``history`` when the caller will append the next message.
+    With the tail ``history`` the caller will append the next message.
 
     Examples:
         >>> assert_conformant(parse("S U A(c1) T(c1)"), provider="portable")
@@ -201,12 +192,11 @@ def assert_conformant(
     violations = check_conversation(messages, provider, tail=tail)
     if violations:
         name = provider if isinstance(provider, str) else provider.name
-        lines = [
-            f"  {'messages' if each.index is None else f'messages[{each.index}]'} "
-            f"{each.rule}: {each.message}"
-            for each in violations
-        ]
-        raise AssertionError("\n".join([f"{name} refuses {show(messages)}", *lines]))
+        lines = [f"{name} refuses {show(messages)}"]
+        for each in violations:
+            where = "messages" if each.index is None else f"messages[{each.index}]"
+            lines.append(f"  {where} {each.rule}: {each.message}")
+        raise AssertionError("\n".join(lines))
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,14 +44,8 @@ DEFAULT_ENCODING = "o200k_base"
 def get_counter(spec: str | TokenCounter | None = None) -> TokenCounter:
     """Return the counter for an encoding, a model, ``"heuristic"``, or the counter given.
 
-    The same name gives the same counter, so a text is tokenised once in the whole process.
-
-    Examples:
-        >>> get_counter("gpt-4o") is get_counter("gpt-4o")
-        True
-
-    Raises:
-        ConfigurationError: for an unknown name or an object that does not count.
+    The same name gives the same counter, so a text is tokenised once in the whole process. An
+    unknown name or an object that does not count is a `ConfigurationError`.
     """
     if spec is None or isinstance(spec, str):
         return _named_counter(spec or DEFAULT_ENCODING)
@@ -76,12 +70,7 @@ def count_tokens(
     counter: str | TokenCounter | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> int:
-    """Return what a request costs: messages of any format, tool schemas and the priming.
-
-    Examples:
-        >>> count_tokens([{"role": "user", "content": "hello"}], counter="heuristic") >= 8
-        True
-    """
+    """Return what a request costs: messages of any format, tool schemas and the priming."""
     resolved = get_counter(counter)
     total = sum(map(resolved.count_entry, read_entries(messages, find_format(messages))))
     return total + resolved.count_tools(tools) + resolved.priming

@@ -265,9 +265,6 @@ def count_schemas(tools: Sequence[Mapping[str, Any]], count: Count) -> int:
     """Return the tokens of tool schemas, by OpenAI's published arithmetic.
 
     A schema inside a schema counts like a property. Tools without a schema count as their JSON.
-
-    Raises:
-        ConfigurationError: naming the tool that is not a mapping, or that JSON cannot carry.
     """
     total = 0
     for index, tool in enumerate(tools):

@@ -134,12 +134,7 @@ def find_family(model: str) -> ModelFamily | None:
 
 
 def window_margin(window: int) -> int:
-    """Return the tokens of a window to leave free: counters and providers differ by a few percent.
-
-    Examples:
-        >>> window_margin(100_000)
-        5000
-    """
+    """Return the tokens of a window to leave free: counters and providers differ by a few percent."""
     return window - int(window * 0.95)
 
 
@@ -166,8 +161,8 @@ _HOLDERS = ("source", "file", "document", "inlineData", "inline_data", "input_au
 def count_media(kind: str, raw: Any, count: Callable[[str], int], given: Mapping[str, int]) -> int:
     """Return the tokens of a block that is neither text nor an image.
 
-    The text of a document and its title count as text. Pages of a PDF, sound and film are guessed
-    from their data, high rather than low, unless `given` names the tokens of such a block.
+    The text of a document counts as text. Pages of a PDF, sound and film are guessed from their
+    data, high rather than low, unless `given` names the tokens of such a block.
     """
     fields = list(_text_fields(raw))
     total = sum(count(str(value)) for name, value in fields if name in _TEXTS)
@@ -248,14 +243,6 @@ def provider_for(class_or_model_name: str) -> str:
 
     An unknown name gets ``core``, which both OpenAI and Anthropic accept. Open-weight servers get
     ``portable``: their chat templates are the strictest.
-
-    Examples:
-        >>> provider_for("langchain_anthropic.chat_models.ChatAnthropic")
-        'anthropic'
-        >>> provider_for("us.anthropic.claude-sonnet-4-20250514-v1:0")
-        'bedrock'
-        >>> provider_for("my_company.models.Oracle")
-        'core'
     """
     name = class_or_model_name.strip().lower()
     if _MODULE.search(name):
@@ -275,12 +262,7 @@ def model_of(source: Any) -> str | None:
 
 
 def is_same_model(one: str, other: str) -> bool:
-    """Return whether two names are of one model, whoever hosts it.
-
-    Examples:
-        >>> is_same_model("claude-sonnet-4-5", "us.anthropic.claude-sonnet-4-5-20250929-v1:0")
-        True
-    """
+    """Return whether two names are of one model, whoever hosts it."""
     return one == other or _bare_name(one) == _bare_name(other)
 
 
