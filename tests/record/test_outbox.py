@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 import pytest
 
-from history_curator.errors import HistoryCuratorError
 from history_curator.record import outbox
 from history_curator.record.outbox import WriteBehind
 from history_curator.run_steps import run_async, run_sync
@@ -139,21 +138,18 @@ class TestFailedWrites:
         assert ours == ["ok", "ok", "ok", "b", "ok", "d"]
 
 
-class TestRewrite:
-    def test_replaces_what_is_stored(self, store: FlakyStore, buffer: WriteBehind[Any]) -> None:
+class TestRevise:
+    def test_the_stored_items_are_replaced(
+        self, store: FlakyStore, buffer: WriteBehind[Any]
+    ) -> None:
         run_sync(buffer.add(["a", "b"]))
         assert run_sync(buffer.revise(lambda stored: [item.upper() for item in stored]))
         assert store.rows == ["A", "B"] == run_sync(buffer.read())
-
-    def test_nothing_is_written_where_nothing_changes(
-        self, store: FlakyStore, buffer: WriteBehind[Any]
-    ) -> None:
-        run_sync(buffer.add(["a"]))
         store.calls.clear()
         assert run_sync(buffer.revise(lambda stored: None))
-        assert set(store.calls) == {"load"}
+        assert store.calls == ["load"]
 
-    def test_a_rewrite_that_failed_halfway_is_finished_later(
+    def test_a_replacement_that_failed_halfway_is_finished_later(
         self, store: FlakyStore, buffer: WriteBehind[Any]
     ) -> None:
         run_sync(buffer.add(["a", "b"]))
@@ -165,7 +161,7 @@ class TestRewrite:
         assert run_sync(buffer.flush())
         assert store.rows == ["A", "B", "c"]
 
-    def test_replace_is_used_where_there_is_one(self, store: FlakyStore) -> None:
+    def test_a_store_that_can_replace_or_edit_does_so(self, store: FlakyStore) -> None:
         def replace(items: Any) -> None:
             store.rows[:] = items
 
@@ -174,17 +170,21 @@ class TestRewrite:
         assert run_sync(buffer.revise(lambda stored: ["b"]))
         assert store.rows == ["b"]
         assert "clear" not in store.calls
+        buffer = WriteBehind(store.load, store.append, edit=lambda: replace(["c"]))
+        assert run_sync(buffer.revise(lambda stored: ["never"]))
+        assert store.rows == ["c"]
 
-
-def test_a_store_that_is_down_is_cleared_later(store: FlakyStore, buffer: WriteBehind[Any]) -> None:
-    run_sync(buffer.add(["a"]))
-    store.down = True
-    run_sync(buffer.add([], replace=True))
-    run_sync(buffer.add(["b"]))
-    assert run_sync(buffer.read()) == ["b"]
-    store.down = False
-    assert run_sync(buffer.flush())
-    assert store.rows == ["b"]
+    def test_a_store_that_is_down_is_cleared_later(
+        self, store: FlakyStore, buffer: WriteBehind[Any]
+    ) -> None:
+        run_sync(buffer.add(["a"]))
+        store.down = True
+        run_sync(buffer.add([], replace=True))
+        run_sync(buffer.add(["b"]))
+        assert run_sync(buffer.read()) == ["b"]
+        store.down = False
+        assert run_sync(buffer.flush())
+        assert store.rows == ["b"]
 
 
 class TestDefects:
@@ -262,38 +262,24 @@ class TestAsync:
         assert await run_async(buffer.add(["b"]))
         assert texts(store.rows) == ["a", "b"]
 
-    async def test_a_sync_call_beside_its_own_task_is_refused(self, store: FlakyStore) -> None:
-        buffer, going_on = blocked_buffer(store)
-        task = asyncio.create_task(run_async(buffer.add(["a"])))
-        await asyncio.sleep(0.01)
-        with pytest.raises(HistoryCuratorError, match="await"):
-            run_sync(buffer.read())
-        going_on()
-        await task
-
     async def test_a_sync_call_does_not_wait_for_a_blocked_loop(
         self, store: FlakyStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(outbox, "LOCK_SECONDS", 0.05)
-        buffer, going_on = blocked_buffer(store)
+        event = asyncio.Event()
+
+        async def aappend(items: Any) -> None:
+            await event.wait()
+            store.append(items)
+
+        buffer: WriteBehind[Any] = WriteBehind(store.load, store.append, aappend=aappend)
         task = asyncio.create_task(run_async(buffer.add(["a"])))
         await asyncio.sleep(0.01)
         assert await asyncio.to_thread(run_sync, buffer.read()) == ["a"]
         assert not await asyncio.to_thread(run_sync, buffer.add(["b"]))
-        going_on()
+        event.set()
         await task
         assert store.rows == ["a", "b"]
-
-
-def blocked_buffer(store: FlakyStore) -> tuple[WriteBehind[Any], Callable[[], None]]:
-    """Return a buffer whose first async write waits, and a function that lets it go on."""
-    event = asyncio.Event()
-
-    async def aappend(items: Any) -> None:
-        await event.wait()
-        store.append(items)
-
-    return WriteBehind(store.load, store.append, aappend=aappend), event.set
 
 
 def test_threads_share_one_outbox(store: FlakyStore, buffer: WriteBehind[Any]) -> None:

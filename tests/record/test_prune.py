@@ -13,6 +13,7 @@ import pytest
 from history_curator.config import RetentionConfig
 from history_curator.errors import ConfigurationError, HistoryCuratorError
 from history_curator.record.prune import prune_connection, prune_store
+from tests.stores.conversations import turn_of
 
 pytest.importorskip("sqlalchemy")
 
@@ -62,38 +63,23 @@ def langchain_store(tmp_path: Path) -> Path:
 @pytest.fixture
 async def llamaindex_store(tmp_path: Path) -> Path:
     sql = pytest.importorskip("llama_index.core.storage.chat_store.sql")
-    types = pytest.importorskip("llama_index.core.base.llms.types")
     pytest.importorskip("aiosqlite")
     path = tmp_path / "llamaindex.db"
     store = sql.SQLAlchemyChatStore(
         table_name="chat", async_database_uri=f"sqlite+aiosqlite:///{path}"
     )
     for turn in range(4):
-        call = f"c{turn}"
-        await store.add_messages(
-            "ann",
-            [
-                types.ChatMessage(role="user", content=f"question {turn}"),
-                types.ChatMessage(
-                    role="assistant",
-                    blocks=[
-                        types.ToolCallBlock(
-                            tool_call_id=call, tool_name="find", tool_kwargs={"q": "x"}
-                        )
-                    ],
-                ),
-                types.ChatMessage(
-                    role="tool", content=BULK, additional_kwargs={"tool_call_id": call}
-                ),
-                types.ChatMessage(role="assistant", content=f"answer {turn}"),
-            ],
-        )
+        await store.add_messages("ann", turn_of(turn, langchain=False))
+    await store._async_engine.dispose()
     return path
 
 
 class TestLangChain:
-    def test_dry_run_changes_nothing(self, langchain_store: Path) -> None:
+    def test_a_dry_run_changes_nothing(
+        self, langchain_store: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         before = dump(langchain_store)
+        caplog.set_level(logging.INFO, logger="history_curator.retention")
         pruned = prune_store(f"sqlite:///{langchain_store}", config=NONE)
         assert dump(langchain_store) == before
         assert [(one.session_id, one.rows, one.trimmed, one.removed) for one in pruned] == [
@@ -101,6 +87,7 @@ class TestLangChain:
             ("bob", 16, 2, 2),
         ]
         assert str(pruned[0]).startswith("message_store, ann: 16 messages, 2 trimmed, 2 removed, ")
+        assert f"prune (dry run): {pruned[0]}" in caplog.messages
 
     def test_results_that_share_a_user_message_stay_with_their_calls(self, tmp_path: Path) -> None:
         stores = pytest.importorskip("langchain_community.chat_message_histories")
@@ -142,10 +129,10 @@ class TestLangChain:
         assert messages[1].tool_calls == []
         assert [message.type for message in messages[6:]] == ["human", "ai", "tool", "ai"] * 2
 
-    def test_one_conversation(self, langchain_store: Path) -> None:
+    def test_one_conversation_can_be_chosen(self, langchain_store: Path) -> None:
         before = dump(langchain_store)
-        url = f"sqlite:///{langchain_store}"
-        pruned = prune_store(url, session_id="bob", config=NONE, apply=True)
+        only = {"table": "message_store", "session_id": "bob"}
+        pruned = prune_store(f"sqlite:///{langchain_store}", **only, config=NONE, apply=True)
         assert [one.session_id for one in pruned] == ["bob"]
         assert dump(langchain_store)[:16] == before[:16]
 
@@ -186,35 +173,26 @@ class TestLlamaIndex:
         assert (pruned.table, pruned.trimmed) == ("chat", 4)
         assert json.loads(rows[2]["blocks"][0]["text"]) == {"name": "find", "status": "success"}
         assert rows[1]["blocks"][0]["tool_kwargs"] == {}
-        assert rows[10]["blocks"][0]["text"] == BULK
+        assert rows[10]["blocks"][0]["text"] == "row " * 200
 
 
 class TestErrors:
-    def test_no_store(self, tmp_path: Path) -> None:
+    def test_a_store_that_is_not_there_is_not_made(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match="no store at"):
             prune_store(f"sqlite:///{tmp_path / 'none.db'}")
         assert not (tmp_path / "none.db").exists()
-
-    def test_no_conversations(self, tmp_path: Path) -> None:
-        with sqlite3.connect(tmp_path / "other.db") as connection:
-            connection.execute("create table stock (id integer, price integer)")
-        url = f"sqlite:///{tmp_path / 'other.db'}"
-        for table in (None, "stock", "chat"):
-            with pytest.raises(
-                ConfigurationError, match="No conversation of LangChain or LlamaIndex"
-            ):
-                prune_store(url, table=table)
-
-    def test_not_a_url(self) -> None:
         with pytest.raises(ConfigurationError, match=r"sqlite:///chat\.db"):
             prune_store("chat.db")
 
-    def test_unknown_conversation(self, langchain_store: Path) -> None:
-        with pytest.raises(ConfigurationError, match="check table= and session_id="):
-            prune_store(f"sqlite:///{langchain_store}", session_id="eve")
+    def test_a_store_without_conversations_is_refused(self, tmp_path: Path) -> None:
+        with sqlite3.connect(tmp_path / "other.db") as connection:
+            connection.execute("create table stock (id integer, price integer)")
+        with pytest.raises(ConfigurationError, match="No conversation of LangChain or LlamaIndex"):
+            prune_store(f"sqlite:///{tmp_path / 'other.db'}")
 
-
-def test_totals_are_logged(langchain_store: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="history_curator.retention"):
-        prune_store(f"sqlite:///{langchain_store}", config=NONE)
-    assert "prune (dry run): message_store, ann: 16 messages" in caplog.text
+    @pytest.mark.parametrize("only", [{"session_id": "eve"}, {"table": "chat"}])
+    def test_an_unknown_conversation_or_table_is_refused(
+        self, langchain_store: Path, only: Any
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=r"found .'message_store'.\."):
+            prune_store(f"sqlite:///{langchain_store}", **only)
