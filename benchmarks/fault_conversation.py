@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from history_curator.config import RetentionConfig
-from tests.stores.conversations import OPENERS, LangChainConversation
+from tests.stores.conversations import Conversation
 from tests.stores.servers import Server
 
 RETENTION = RetentionConfig(persist_tool_invocations="trimmed", preserve_turns=1)
@@ -75,45 +75,20 @@ class Steps:
             self._action()
 
 
-class Talk:
-    """One conversation, opened by a process of its own."""
+class Talk(Conversation):
+    """One conversation of marks, opened by a process of its own."""
 
     def __init__(self, store: str, server: Server, key: str) -> None:
-        opened: Any = OPENERS[store][1](server, key)
-        self.is_langchain = isinstance(opened, LangChainConversation)
-        if self.is_langchain:
-            from langchain_history_curator import CuratedChatMessageHistory
-
-            self.adapter: Any = CuratedChatMessageHistory(
-                opened.history.store, max_tokens=20_000, retention=RETENTION
-            )
-        else:
-            from llamaindex_history_curator import CuratedMemory
-
-            self.adapter = CuratedMemory.from_defaults(
-                chat_store=opened.memory.chat_store,
-                chat_store_key=key,
-                token_limit=20_000,
-                retention=RETENTION,
-            )
-
-    @property
-    def degraded(self) -> bool:
-        """Whether the store failed last time."""
-        return bool(self.adapter.degraded)
+        opened = Conversation.open(store, server, key, max_tokens=20_000, retention=RETENTION)
+        super().__init__(opened.adapter)
 
     def say(self, marks: Sequence[str]) -> None:
         """Add messages."""
-        messages = [self._message(mark) for mark in marks]
-        if self.is_langchain:
-            self.adapter.add_messages(messages)
-        else:
-            self.adapter.put_messages(messages)
+        self.add([self._message(mark) for mark in marks])
 
     def heard(self) -> list[str]:
         """Return the marks of everything that is stored."""
-        messages = self.adapter.record if self.is_langchain else self.adapter.get_all()
-        return [self._mark(message) for message in messages]
+        return [self._mark(message) for message in self.record()]
 
     def _message(self, mark: str) -> Any:
         if self.is_langchain:

@@ -46,7 +46,7 @@ def server(store: str, request: pytest.FixtureRequest) -> Server:
 
 
 @pytest.fixture
-def join(store: str, server: Server) -> Callable[[], Conversation]:
+def join(store: str, server: Server) -> Callable[..., Conversation]:
     """Opens the same new conversation again and again, each time with objects of its own."""
     key = f"thread-{uuid.uuid4()}"
-    return lambda: OPENERS[store][1](server, key)
+    return lambda **options: Conversation.open(store, server, key, **options)

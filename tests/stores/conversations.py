@@ -1,4 +1,4 @@
-"""Stored conversations of texts behind our adapters, whatever the store package."""
+"""Stored conversations behind our adapters, whatever the store package."""
 
 from __future__ import annotations
 
@@ -10,75 +10,75 @@ from typing import Any
 from tests.stores.servers import Server
 
 
-class LangChainConversation:
-    """`CuratedChatMessageHistory` over a chat history of the framework's."""
+class Conversation:
+    """A conversation of an adapter: a `CuratedChatMessageHistory` or a `CuratedMemory`."""
 
-    def __init__(self, store: Any) -> None:
-        from langchain_history_curator import CuratedChatMessageHistory
+    def __init__(self, adapter: Any) -> None:
+        self.adapter = adapter
+        self.is_langchain = hasattr(type(adapter), "record")
 
-        self.adapter = self.history = CuratedChatMessageHistory(store, max_tokens=2_000)
+    @classmethod
+    def open(cls, name: str, server: Server, key: str, **options: Any) -> Conversation:
+        """Open a conversation of a store by its name in `OPENERS`, with objects of its own."""
+        store = OPENERS[name][1](server, key)
+        tokens = options.pop("max_tokens", 2_000)
+        if name.startswith("langchain"):
+            from langchain_history_curator import CuratedChatMessageHistory
 
-    def begin(self, texts: Sequence[str]) -> None:
-        self.say(texts)
-
-    def say(self, texts: Sequence[str]) -> None:
-        self.history.add_messages(self._messages(texts))
-
-    async def asay(self, texts: Sequence[str]) -> None:
-        await self.history.aadd_messages(self._messages(texts))
-
-    def heard(self) -> list[str]:
-        return [str(message.content) for message in self.history.record]
-
-    async def aheard(self) -> list[str]:
-        return [str(message.content) for message in await self.history.aget_record()]
-
-    def view(self) -> list[str]:
-        return [str(message.content) for message in self.history.messages]
-
-    @property
-    def degraded(self) -> bool:
-        return self.history.degraded
-
-    def _messages(self, texts: Sequence[str]) -> list[Any]:
-        from langchain_core.messages import HumanMessage
-
-        return [HumanMessage(text) for text in texts]
-
-
-class LlamaIndexConversation:
-    """`CuratedMemory` over a chat store of the framework's."""
-
-    def __init__(self, store: Any, key: str) -> None:
+            return cls(CuratedChatMessageHistory(store, max_tokens=tokens, **options))
         from llamaindex_history_curator import CuratedMemory
 
-        self.adapter = self.memory = CuratedMemory.from_defaults(
-            chat_store=store, chat_store_key=key, token_limit=2_000
-        )
+        options |= {"chat_store": store, "chat_store_key": key, "token_limit": tokens}
+        return cls(CuratedMemory.from_defaults(**options))
 
-    def begin(self, texts: Sequence[str]) -> None:
-        self.memory.set(self._messages(texts))
+    def add(self, messages: Sequence[Any]) -> None:
+        """Add messages of the framework."""
+        add = self.adapter.add_messages if self.is_langchain else self.adapter.put_messages
+        add(list(messages))
 
     def say(self, texts: Sequence[str]) -> None:
-        self.memory.put_messages(self._messages(texts))
+        """Add user messages."""
+        self.add(self._messages(texts))
 
     async def asay(self, texts: Sequence[str]) -> None:
-        await self.memory.aput_messages(self._messages(texts))
+        """Add user messages."""
+        add = self.adapter.aadd_messages if self.is_langchain else self.adapter.aput_messages
+        await add(self._messages(texts))
+
+    def begin(self, texts: Sequence[str]) -> None:
+        """Add the first messages, all at once."""
+        add = self.adapter.add_messages if self.is_langchain else self.adapter.set
+        add(self._messages(texts))
+
+    def record(self) -> list[Any]:
+        """Return every message, as stored."""
+        found: list[Any] = self.adapter.record if self.is_langchain else self.adapter.get_all()
+        return found
 
     def heard(self) -> list[str]:
-        return [str(message.content) for message in self.memory.get_all()]
+        """Return the texts of the record."""
+        return [str(message.content) for message in self.record()]
 
     async def aheard(self) -> list[str]:
-        return [str(message.content) for message in await self.memory.aget_all()]
+        """Return the texts of the record."""
+        read = self.adapter.aget_record if self.is_langchain else self.adapter.aget_all
+        return [str(message.content) for message in await read()]
 
     def view(self) -> list[str]:
-        return [str(message.content) for message in self.memory.get()]
+        """Return the texts of the view."""
+        messages = self.adapter.messages if self.is_langchain else self.adapter.get()
+        return [str(message.content or "") for message in messages]
 
     @property
     def degraded(self) -> bool:
-        return self.memory.degraded
+        """Whether the store is down."""
+        return bool(self.adapter.degraded)
 
     def _messages(self, texts: Sequence[str]) -> list[Any]:
+        if self.is_langchain:
+            from langchain_core.messages import HumanMessage
+
+            return [HumanMessage(text) for text in texts]
         from llama_index.core.llms import ChatMessage
 
         return [ChatMessage(text) for text in texts]
@@ -130,18 +130,18 @@ def fail_next_write(adapter: Any, *, after: bool) -> None:
     store.__dict__[name] = fail
 
 
-Conversation = LangChainConversation | LlamaIndexConversation
-Opener = Callable[[Server, str], Conversation]
+Opener = Callable[[Server, str], Any]
+"""Opens a store of a framework on a server, for one conversation."""
 
 
-def langchain_sql(server: Server, key: str) -> Conversation:
+def langchain_sql(server: Server, key: str) -> Any:
     """``SQLChatMessageHistory`` of langchain-community."""
     from langchain_community.chat_message_histories import SQLChatMessageHistory
 
-    return LangChainConversation(SQLChatMessageHistory(key, connection=_sync(server.url)))
+    return SQLChatMessageHistory(key, connection=_sync(server.url))
 
 
-def langchain_postgres(server: Server, key: str) -> Conversation:
+def langchain_postgres(server: Server, key: str) -> Any:
     """``PostgresChatMessageHistory`` of langchain-postgres, which holds one connection."""
     import psycopg
     from langchain_core.chat_history import BaseChatMessageHistory
@@ -180,45 +180,42 @@ def langchain_postgres(server: Server, key: str) -> Conversation:
         def clear(self) -> None:
             self.opened.clear()
 
-    return LangChainConversation(Reconnecting())
+    return Reconnecting()
 
 
-def langchain_redis(server: Server, key: str) -> Conversation:
+def langchain_redis(server: Server, key: str) -> Any:
     """``RedisChatMessageHistory`` of langchain-community, which needs no search module."""
     from langchain_community.chat_message_histories import RedisChatMessageHistory
 
     store = RedisChatMessageHistory(key, url=server.url)
     store.redis_client = _impatient_redis(server)
-    return LangChainConversation(store)
+    return store
 
 
-def llamaindex_sql(server: Server, key: str) -> Conversation:
+def llamaindex_sql(server: Server, key: str) -> Any:
     """``SQLAlchemyChatStore`` of llama-index-core."""
     from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
-    store = SQLAlchemyChatStore(table_name="chat", async_database_uri=_async(server.url))
-    return LlamaIndexConversation(store, key)
+    return SQLAlchemyChatStore(table_name="chat", async_database_uri=_async(server.url))
 
 
-def llamaindex_postgres(server: Server, key: str) -> Conversation:
+def llamaindex_postgres(server: Server, key: str) -> Any:
     """``PostgresChatStore``, which keeps a conversation in one row."""
     from llama_index.storage.chat_store.postgres import PostgresChatStore
 
-    store = PostgresChatStore.from_params(
+    return PostgresChatStore.from_params(
         connection_string=_sync(server.url), async_connection_string=_async(server.url)
     )
-    return LlamaIndexConversation(store, key)
 
 
-def llamaindex_redis(server: Server, key: str) -> Conversation:
+def llamaindex_redis(server: Server, key: str) -> Any:
     """``RedisChatStore``."""
     from llama_index.storage.chat_store.redis import RedisChatStore
     from redis.asyncio import Redis
 
-    store = RedisChatStore(
+    return RedisChatStore(
         redis_client=_impatient_redis(server), aredis_client=Redis.from_url(server.url)
     )
-    return LlamaIndexConversation(store, key)
 
 
 def _impatient_redis(server: Server) -> Any:

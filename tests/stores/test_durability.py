@@ -164,11 +164,11 @@ class TestFailedWrites:
         assert other.heard() == ["start"]
         fail_next_write(one.adapter, after=after)
         one.say(["yes", "yes"])
-        assert one.degraded
+        assert one.adapter.degraded
         other.say(["yes"])
         other.say(["yes", "no"])
         assert one.heard().count("yes") == 4
-        assert not one.degraded
+        assert not one.adapter.degraded
         for conversation in (join(), other):
             assert Counter(conversation.heard()) == {"start": 1, "yes": 4, "no": 1}
 

@@ -132,12 +132,10 @@ class Talk:
             made = AIMessage(item.text, tool_calls=calls)
         return pin([made])[0] if item.pinned else made
 
-    def add(self, message: Any) -> None:
-        self.conversation.add_messages([message])
-
-    def record(self, conversation: Any) -> list[Any]:
-        found: list[Any] = conversation.record
-        return found
+    def items(self, name: str | None = None) -> list[Item]:
+        """Return what a branch holds, by default the one that goes on."""
+        conversation = self.branches.open(name) if name else self.conversation
+        return [self.item(message) for message in conversation.record]
 
     def item(self, message: Any) -> Item:
         pinned = bool(message.additional_kwargs.get("pinned"))
@@ -148,10 +146,6 @@ class Talk:
         calls = tuple(call["id"] for call in message.tool_calls)
         whole = all(call["args"] for call in message.tool_calls)
         return Item("call" if calls else "answer", message.text, calls, pinned, whole)
-
-    def view(self) -> list[Any]:
-        found: list[Any] = self.conversation.messages
-        return found
 
 
 class StoredConversation(RuleBasedStateMachine):
@@ -188,7 +182,7 @@ class StoredConversation(RuleBasedStateMachine):
     @rule()
     def read(self) -> None:
         """A host that reads also shows the adapter what was missed."""
-        self.talk.view()
+        assert self.talk.conversation.messages or not self.said[self.branch]
 
     @rule()
     def restart(self) -> None:
@@ -198,13 +192,12 @@ class StoredConversation(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1))
     def fork(self, share: float) -> None:
-        before = self.talk.record(self.talk.conversation)
+        before = self.talk.items()
         at = round(share * len(before))
         name = self.words("branch")
         self.talk.conversation = self.talk.branches.fork(name, at=at)
-        shared = self.talk.record(self.talk.conversation)
-        self.said[name] = [self.talk.item(message) for message in shared]
-        assert self.said[name] == [self.talk.item(message) for message in before[:at]]
+        self.said[name] = self.talk.items()
+        assert self.said[name] == before[:at]
         self.branch = name
         self.branches_are_listed()
 
@@ -231,7 +224,7 @@ class StoredConversation(RuleBasedStateMachine):
     @invariant()
     def words_stay_and_nothing_is_invented(self) -> None:
         said = self.said[self.branch]
-        stored = [self.talk.item(message) for message in self.talk.record(self.talk.conversation)]
+        stored = self.talk.items()
         text = "\n".join(item.text for item in stored if item.kind != "result")
         at = 0
         for item in said:
@@ -260,8 +253,7 @@ class StoredConversation(RuleBasedStateMachine):
     # Inside.
 
     def everything_old_is_gone(self, name: str, said: list[Item]) -> None:
-        messages = self.talk.record(self.talk.branches.open(name))
-        stored = [self.talk.item(message) for message in messages]
+        stored = self.talk.items(name)
         texts = {item.text for item in stored}
         stay = must_stay(said, self.turns)
         for each in exchanges(said):
@@ -273,7 +265,7 @@ class StoredConversation(RuleBasedStateMachine):
 
     def say(self, item: Item) -> None:
         self.said[self.branch].append(item)
-        self.talk.add(self.talk.message(item))
+        self.talk.conversation.add_messages([self.talk.message(item)])
 
     def next_item(self, letter: str) -> Item | None:
         """Return what a letter of a shape stands for, or None where it makes no sense."""
@@ -301,10 +293,7 @@ class StoredConversation(RuleBasedStateMachine):
         return [one for one in made if one not in answered]
 
     def all_stored(self) -> dict[str, list[Item]]:
-        return {
-            name: [self.talk.item(one) for one in self.talk.record(self.talk.branches.open(name))]
-            for name in self.said
-        }
+        return {name: self.talk.items(name) for name in self.said}
 
 
 def _bare(item: Item) -> Item:

@@ -14,7 +14,7 @@ import pytest
 
 from history_curator.config import RetentionConfig
 from history_curator.record.prune import prune_connection, prune_store
-from tests.stores.conversations import Conversation, LangChainConversation, turn_of
+from tests.stores.conversations import Conversation, turn_of
 from tests.stores.servers import Server
 
 pytestmark = [
@@ -26,56 +26,25 @@ pytestmark = [
 BULK = "row " * 200
 NONE = RetentionConfig(persist_tool_invocations="none")
 TRIM = RetentionConfig(persist_tool_invocations="trimmed")
-Join = Callable[[], Conversation]
+Join = Callable[..., Conversation]
 
 
-class Thread:
-    """A conversation with tools and retention, over the store of another one.
-
-    It is the only writer, so it may rewrite stores that cannot be edited in place.
-    """
-
-    def __init__(self, conversation: Any, retention: RetentionConfig, **options: Any) -> None:
-        self.is_langchain = isinstance(conversation, LangChainConversation)
-        options = {"retention": retention, "rewrite": True, **options}
-        if self.is_langchain:
-            from langchain_history_curator import CuratedChatMessageHistory
-
-            self.adapter: Any = CuratedChatMessageHistory(
-                conversation.history.store, max_tokens=20_000, **options
-            )
-        else:
-            from llamaindex_history_curator import CuratedMemory
-
-            self.adapter = CuratedMemory.from_defaults(
-                chat_store=conversation.memory.chat_store,
-                chat_store_key=conversation.memory.chat_store_key,
-                token_limit=20_000,
-                **options,
-            )
-
-    def turn(self, number: int) -> None:
-        """Ask, call, return, answer."""
-        for message in turn_of(number, langchain=self.is_langchain):
-            if self.is_langchain:
-                self.adapter.add_messages([message])
-            else:
-                self.adapter.put(message)
-
-    def stored(self) -> list[tuple[str, str]]:
-        """Return (role, text) of everything a new reader finds."""
-        if self.is_langchain:
-            return [(message.type, str(message.content)) for message in self.adapter.record]
-        return [(one.role.value, str(one.content or "")) for one in self.adapter.get_all()]
-
-    def shown(self) -> list[str]:
-        """Return the texts of the view."""
-        messages = self.adapter.messages if self.is_langchain else self.adapter.get()
-        return [str(message.content or "") for message in messages]
+def open_thread(join: Join, retention: RetentionConfig, **options: Any) -> Conversation:
+    """Open a conversation whose only writer may rewrite stores that cannot be edited in place."""
+    return join(retention=retention, rewrite=True, max_tokens=20_000, **options)
 
 
-def fresh(join: Join) -> list[tuple[str, str]]:
-    return Thread(join(), RetentionConfig()).stored()
+def add_turn(thread: Conversation, number: int) -> None:
+    """Ask, call, return, answer."""
+    for message in turn_of(number, langchain=thread.is_langchain):
+        thread.add([message])
+
+
+def stored(thread: Conversation) -> list[tuple[str, str]]:
+    """Return (role, text) of everything that is read."""
+    if thread.is_langchain:
+        return [(message.type, str(message.content)) for message in thread.record()]
+    return [(one.role.value, str(one.content or "")) for one in thread.record()]
 
 
 def words_of(rows: list[tuple[str, str]]) -> list[str]:
@@ -88,10 +57,10 @@ def words_of_turns(count: int) -> list[str]:
 
 @pytest.mark.parametrize("flag", [True, False, "trimmed"])
 def test_config_flag_toggles_tool_persistence_of_older_rows(join: Join, flag: Any) -> None:
-    thread = Thread(join(), RetentionConfig.from_dict({"persist_tool_invocations": flag}))
+    thread = open_thread(join, RetentionConfig.from_dict({"persist_tool_invocations": flag}))
     for number in range(4):
-        thread.turn(number)
-    rows = fresh(join)
+        add_turn(thread, number)
+    rows = stored(join())
     results = [text for role, text in rows if role == "tool"]
     assert results[-2:] == [BULK, BULK]
     assert words_of(rows) == words_of_turns(4)
@@ -107,51 +76,50 @@ def test_config_flag_toggles_tool_persistence_of_older_rows(join: Join, flag: An
 
 
 def test_older_turns_are_shown_without_tools_and_context_shrinks(join: Join) -> None:
-    thread = Thread(join(), RetentionConfig())
+    thread = open_thread(join, RetentionConfig())
     sizes = []
     for number in range(5):
-        thread.turn(number)
-        sizes.append(sum(map(len, thread.shown())))
-    assert thread.shown().count(BULK) == 2
-    assert fresh(join)
+        add_turn(thread, number)
+        sizes.append(sum(map(len, thread.view())))
+    assert thread.view().count(BULK) == 2
+    assert stored(join())
     assert sizes[1] > 1.8 * sizes[0]
     assert all(size < 1.2 * sizes[1] for size in sizes[2:])
 
 
 def test_outage_while_turns_grow_old(join: Join, server: Server) -> None:
-    thread = Thread(join(), RetentionConfig(persist_tool_invocations="trimmed"))
+    thread = open_thread(join, RetentionConfig(persist_tool_invocations="trimmed"))
     for number in range(2):
-        thread.turn(number)
+        add_turn(thread, number)
     server.kill()
     try:
-        thread.turn(2)
-        assert sum(text.startswith("question") for _, text in thread.stored()) == 3
+        add_turn(thread, 2)
+        assert sum(text.startswith("question") for _, text in stored(thread)) == 3
     finally:
         server.restart()
     for _ in range(50):  # a pool may hold connections of the server that died
-        thread.stored()
-        if not thread.adapter.degraded:
+        stored(thread)
+        if not thread.degraded:
             break
         time.sleep(0.1)
     else:
         pytest.fail("the store did not come back")
-    thread.turn(3)
-    thread.stored()
-    rows = fresh(join)
+    add_turn(thread, 3)
+    stored(thread)
+    rows = stored(join())
     assert words_of(rows) == words_of_turns(4)
     assert [text == BULK for role, text in rows if role == "tool"] == [False, False, True, True]
 
 
 def test_shadow_mode_stores_messages_as_they_are_and_edits_none(join: Join) -> None:
     retention = RetentionConfig(persist_tool_invocations="none", preserve_turns=1)
-    thread = Thread(join(), retention, mode="shadow")
+    thread = open_thread(join, retention, mode="shadow")
     for number in range(4):
-        thread.turn(number)
+        add_turn(thread, number)
     given = [one for number in range(4) for one in turn_of(number, langchain=thread.is_langchain)]
-    record = thread.adapter.record if thread.is_langchain else thread.adapter.get_all()
-    assert record == given
-    assert thread.shown() == [text for _, text in thread.stored()]
-    assert fresh(join) == thread.stored()
+    assert thread.record() == given
+    assert thread.view() == [text for _, text in stored(thread)]
+    assert stored(join()) == stored(thread)
 
 
 def test_a_turn_costs_a_few_statements_however_long_the_conversation_is(tmp_path: Path) -> None:
@@ -204,7 +172,7 @@ def test_pruning_a_store_keeps_messages_added_meanwhile(postgres: Server) -> Non
         prune()
     writer.join()
     prune()
-    rows = [(message.type, message.text) for message in history.messages]
+    rows = [(message.type, str(message.content)) for message in history.messages]
     assert words_of(rows) == words_of_turns(30)
     assert [kind for kind, _ in rows].count("tool") == 2
 
