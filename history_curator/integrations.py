@@ -234,15 +234,10 @@ class CuratedModelCall:
     """Curate, send, and curate again, smaller, when the provider says the request was too long.
 
     Attributes:
-        curator: makes the views.
-        messages: the whole conversation.
         arguments: those of `Curator.curate`; a budget is needed for `retries`.
         send: returns the call that sends a curation, in its sync and its async form.
-        too_long: tells the errors by which a provider says so.
         retries: how often a refused request is repeated with a smaller view.
-        shrink: each repeated view has at most this share of the one before, unless the first
-            refusal says by how much it was too long.
-        curating: opens around each curation, such as a span of a trace.
+        curating: opens around each curation.
         first: the curation to send first, where there is one already.
         usage: returns the usage of an answer. The curation observes it after a refusal, and
             where it is far from the prediction; elsewhere the answer itself carries it.
@@ -252,19 +247,13 @@ class CuratedModelCall:
     messages: Sequence[Any]
     arguments: dict[str, Any]
     send: Callable[[Curation], Call]
-    too_long: Callable[[Exception], bool] = is_too_long
     retries: int = RETRIES
-    shrink: float = SHRINK
     curating: Callable[[], AbstractContextManager[Any]] = field(default=nullcontext)
     first: Curation | None = None
     usage: Callable[[Any], Any] = lambda answer: answer
 
     def body(self) -> Steps[Any]:
-        """Return what the model answered.
-
-        Raises:
-            BudgetUnsatisfiableError: when what must be sent does not fit.
-        """
+        """Return what the model answered."""
         curator, arguments = self.curator, dict(self.arguments)
         retries_left = 0 if curator.mode == "shadow" else self.retries
         refusal: Exception | None = None
@@ -272,12 +261,9 @@ class CuratedModelCall:
         while True:
             try:
                 if curation is None:
-                    with self.curating() as announce:
-                        curation = yield Call(
-                            curator.curate, curator.acurate, (self.messages,), arguments
-                        )
-                        if announce is not None:
-                            announce(curation)
+                    with self.curating():
+                        curate = (curator.curate, curator.acurate)
+                        curation = yield Call(*curate, (self.messages,), arguments)
             except BudgetUnsatisfiableError:
                 if refusal is not None:  # nothing smaller is left
                     raise refusal from None
@@ -285,7 +271,7 @@ class CuratedModelCall:
             try:
                 answer = yield self.send(curation)
             except Exception as error:
-                if retries_left <= 0 or not self.too_long(error):
+                if retries_left <= 0 or not is_too_long(error):
                     raise
                 share = None if refusal else _fitting_share(error, curation.tokens)
                 retries_left, refusal = retries_left - 1, error
@@ -296,7 +282,7 @@ class CuratedModelCall:
                 return answer
             # A reserve shortens this view alone; another budget would be another cutoff.
             limit = arguments.get("max_tokens") or curator.max_tokens or curation.tokens
-            allowed = int(min(limit, curation.tokens) * (share or self.shrink))
+            allowed = int(min(limit, curation.tokens) * (share or SHRINK))
             arguments |= {"max_tokens": limit, "reserve": limit - max(1, allowed)}
             curation = None
 

@@ -1,8 +1,6 @@
 """History Curator for LangChain: chains, agents and chat histories.
 
-`HistoryCurator` is a step of a chain, `HistoryCuratorMiddleware` sits in ``create_agent``,
-`CuratedChatMessageHistory` wraps a chat history, `pre_model_hook` and `model_node` are for
-langgraph. Only langchain-core is needed; the middleware needs ``langchain``.
+Only langchain-core is needed; the middleware for ``create_agent`` needs ``langchain``.
 """
 
 from __future__ import annotations

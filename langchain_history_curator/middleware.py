@@ -42,7 +42,6 @@ from langchain_history_curator.models import (
 from langchain_history_curator.tools_and_events import (
     announce,
     hide_from_stream,
-    mark_curation,
     recall_tool,
 )
 
@@ -78,7 +77,6 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         managers: applied in order; none is the budget alone.
         max_tokens: the budget; 0.5 is a share of the model's window, None all its profile allows.
         reserve: tokens to leave free.
-        mark_cache: whether to mark the end of the stable prefix for Anthropic's cache.
         stream_events: whether the agent's custom stream and the run are sent each curation.
         name: tells two of them apart; ``"SummarizationMiddleware"`` takes the place of deepagents' own.
         options: the other settings of `Curator`; ``recall_tool=True`` gives the agent that tool.
@@ -95,7 +93,6 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         *managers: Any,
         max_tokens: float | None = None,
         reserve: int = 0,
-        mark_cache: bool = False,
         stream_events: bool = True,
         name: str | None = None,
         **options: Unpack[SharedOptions],
@@ -105,7 +102,6 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         check_options({"max_tokens": fixed, "reserve": reserve})
         self.max_tokens = max_tokens
         self.reserve = reserve
-        self.mark_cache = mark_cache
         self.stream_events = stream_events
         self._managers = managers
         self._name = name
@@ -216,10 +212,6 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
     def _with_view(self, request: ModelRequest[Any], curation: Curation) -> ModelRequest[Any]:
         """Return a request with the view in place of the conversation."""
         messages = curation.messages
-        if self.mark_cache and curation.report.provider == "anthropic":
-            automatic = (request.model_settings or {}).get("cache_control")
-            name = asked_models(request.model).models[0]
-            messages = mark_curation(curation, request.tools, automatic=automatic, model=name)
         if request.system_message is None or not isinstance(messages[0], SystemMessage):
             return request.override(messages=messages)
         return request.override(system_message=messages[0], messages=messages[1:])

@@ -38,7 +38,6 @@ class StepOptions(SharedOptions, total=False):
 
     tail: Literal["auto", "request", "history"]
     reserve: int
-    mark_cache: bool
     name: str | None
 
 

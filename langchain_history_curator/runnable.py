@@ -15,7 +15,7 @@ from typing_extensions import Self, Unpack, override
 
 from history_curator.config import CuratorFields, check_names, check_options, declare_field
 from history_curator.curator import Curation, Curator
-from history_curator.errors import ConfigurationError, ConversionError
+from history_curator.errors import ConfigurationError
 from history_curator.integrations import Asked, as_managers, rules_for
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from langchain_history_curator.messages import FORMAT
@@ -37,7 +37,6 @@ from langchain_history_curator.tools_and_events import (
     event_of,
     graph_writer,
     hide_from_stream,
-    mark_curation,
 )
 
 CuratorInput = (
@@ -80,9 +79,6 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     tools: Annotated[list[dict[str, Any]] | None, BeforeValidator(schemas_of)] = None
     """Schemas of the tools sent along; tools of any kind are turned into schemas."""
-
-    mark_cache: bool = False
-    """Whether to mark the end of the stable prefix for the provider's cache (Anthropic)."""
 
     bus: Any = Field(default=None, exclude=True)
     """An `EventBus` that receives `HistoryCurated`."""
@@ -197,16 +193,12 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
 
     @override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other settings.
-
-        Raises:
-            ConfigurationError: for an unknown setting, or a value that cannot work.
-        """
+        """Return a copy with other settings; unknown ones and wrong values are refused."""
         _check(type(self), update or {})
         return super().model_copy(update=update, deep=deep)
 
     def curate(self, given: Any) -> Curation:
-        """Return the whole outcome, report included; takes the same input as `invoke`."""
+        """Return the view with its report; takes the same input as `invoke`."""
         return self.curator.curate(messages_of(given), **self._arguments())
 
     async def acurate(self, given: Any) -> Curation:
@@ -243,8 +235,6 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         if writer := graph_writer():
             with suppress(Exception):  # a broken writer never breaks the run
                 writer(event_of(curation, self.name or "history"))
-        if self.mark_cache and curation.report.provider == "anthropic":
-            return mark_curation(curation, self.tools)
         return curation.messages
 
 
@@ -283,14 +273,9 @@ def pre_model_hook(
     """
     given: Any = {"tail": "request", "name": "pre_model_hook", **settings}
     step = HistoryCurator(max_tokens=max_tokens, managers=managers, tools=tools, **given)
-    if prompt is not None:
-        first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
-        step.reserve += sum(map(step.curator.counter.count_entry, FORMAT.read(first, 0)))
-
-    def update(view: list[BaseMessage]) -> Update:
-        return {"llm_input_messages": view}
-
-    hook: Runnable[Any, Update] = step | update
+    for message in _system_message(prompt):
+        step.reserve += sum(map(step.curator.counter.count_entry, FORMAT.read(message, 0)))
+    hook: Runnable[Any, Update] = step | (lambda view: {"llm_input_messages": view})
     return hook
 
 
@@ -300,14 +285,12 @@ def model_node(
     *managers: Any,
     prompt: str | SystemMessage | None = None,
     tools: Sequence[Any] | None = None,
-    key: str = "messages",
     **settings: Unpack[StepOptions],
 ) -> Runnable[Any, Update]:
     """Return a StateGraph node that calls a model with a view of the state's messages.
 
     Budget, counter, provider and bound tools are the model's own where not given. `prompt` is put
-    before the messages, and `key` is where the state holds them. Returns ``{"messages": [answer]}``,
-    so the state keeps the full record.
+    before the messages. Returns ``{"messages": [answer]}``, so the state keeps the full record.
 
     Examples:
         >>> from langchain_core.language_models import FakeListChatModel
@@ -315,20 +298,14 @@ def model_node(
         >>> node.invoke({"messages": ["hi"]})["messages"][0].text
         'hello'
     """
-    given: Any = {"tail": "request", "tools": tools, **settings}
-    step = HistoryCurator.for_model(model, max_tokens=max_tokens, managers=managers, **given)
-    first = SystemMessage(prompt) if isinstance(prompt, str) else prompt
+    given: Any = {"tail": "request", "managers": managers, "tools": tools, **settings}
+    step = HistoryCurator.for_model(model, max_tokens=max_tokens, **given)
+    lead = _system_message(prompt)
+    node: Runnable[Any, Any] = RunnableLambda(lambda state: [*lead, *messages_of(state)])
+    return node | step | model | (lambda answer: {"messages": [answer]})
 
-    def read_messages(state: Any) -> list[Any]:
-        try:
-            given = state[key] if isinstance(state, dict) else getattr(state, key)
-        except (KeyError, AttributeError) as error:
-            raise ConversionError(
-                f"the state has no {key!r}.", fix="pass model_node(key=…), the name it has there."
-            ) from error
-        return list(given) if first is None else [first, *given]
 
-    def update(answer: BaseMessage) -> Update:
-        return {key: [answer]}
-
-    return RunnableLambda(read_messages) | step | model | update
+def _system_message(prompt: str | SystemMessage | None) -> list[SystemMessage]:
+    if prompt is None:
+        return []
+    return [SystemMessage(prompt) if isinstance(prompt, str) else prompt]

@@ -1,9 +1,9 @@
-"""The recall tool and hand-offs, events of a curation, and marks for prompt caches."""
+"""The recall tool, hand-offs, and the events of a curation."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -13,7 +13,6 @@ from langchain_core.runnables.config import ensure_config, var_child_runnable_co
 from langchain_core.tools import BaseTool, StructuredTool
 from typing_extensions import Unpack
 
-from history_curator.caching import Mark, cache_control, ttl_of
 from history_curator.config import SharedOptions
 from history_curator.curator import Curation
 from history_curator.entries import (
@@ -24,7 +23,6 @@ from history_curator.entries import (
     span_handle,
 )
 from history_curator.events import HistoryCurated
-from history_curator.integrations import mark_view
 from history_curator.managers import keeping_summaries
 from history_curator.record.recall import RECALL_DESCRIPTION, Recall, RecallRequest
 from langchain_history_curator.messages import FORMAT
@@ -210,49 +208,3 @@ def hide_from_stream(summaries: MutableMapping[str, str] | None = None) -> Itera
     finally:
         with suppress(ValueError):  # the body went on in another context
             var_child_runnable_config.reset(token)
-
-
-# Marks: where a view is worth caching, in Anthropic's words.
-
-
-def mark_curation(
-    curation: Curation,
-    tools: Sequence[Any] | None,
-    *,
-    automatic: Mapping[str, Any] | None = None,
-    model: str | None = None,
-) -> list[BaseMessage]:
-    """Return the messages of a curation with the breakpoints of its cache plan.
-
-    `automatic` is ``cache_control`` among the settings of the call, which marks the last block.
-    """
-    held = [
-        tool if isinstance(tool, Mapping) else getattr(tool, "extras", None) for tool in tools or ()
-    ]
-    found = [(0, one["cache_control"]) for one in held if one and one.get("cache_control")]
-    for position, message in enumerate(curation.messages, 1):
-        found += [(position, control) for control in find_controls(message)]
-    if automatic:
-        found.append((len(curation.messages), automatic))
-    others = [Mark(position, ttl_of(control)) for position, control in found]
-    return mark_view(curation.messages, curation, others, _mark_message, model)
-
-
-def find_controls(message: BaseMessage) -> list[Any]:
-    """Return the breakpoints that a message carries already."""
-    blocks = [one for one in message.content if isinstance(one, dict)]
-    found = (b.get("cache_control") or (b.get("extras") or {}).get("cache_control") for b in blocks)
-    return [control for control in found if control]
-
-
-def _mark_message(message: BaseMessage, ttl: float) -> BaseMessage | None:
-    """Return a marked copy of a message; None where it is marked or Anthropic takes no mark."""
-    content = [message.content] if isinstance(message.content, str) else message.content
-    if find_controls(message) or not content or (message.type == "ai" and message.tool_calls):  # type: ignore[attr-defined]
-        return None
-    last = {"type": "text", "text": content[-1]} if isinstance(content[-1], str) else content[-1]
-    is_blank = last.get("type") == "text" and not str(last.get("text") or "").strip()
-    if is_blank or last.get("type") not in ("text", "image", "tool_result"):
-        return None
-    blocks = [*content[:-1], {**last, "cache_control": cache_control(ttl)}]
-    return message.model_copy(update={"content": blocks})

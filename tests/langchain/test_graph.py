@@ -89,5 +89,5 @@ class TestNode:
         assert max(model.costs) <= 2_000
 
     def test_a_state_without_the_messages_says_where_it_looked(self) -> None:
-        with pytest.raises(ConversionError, match=r"has no 'messages'.*key="):
+        with pytest.raises(ConversionError, match=r"it has: 'chat'.*holds no messages"):
             model_node(ScriptedModel(), WINDOW).invoke({"chat": [human("hi")]})

@@ -22,7 +22,7 @@ def fine(model: BaseChatModel) -> list[BaseMessage]:
     HistoryCuratorMiddleware(max_tokens=0.5, reasoning="keep", recall_tool=True)
     CuratedChatMessageHistory(InMemoryChatMessageHistory(), max_tokens=5, preserve_last_n=2)
     handoff_view([], "do it", max_tokens=5, provider="openai")
-    HistoryCurator.for_model(model, max_tokens=0.5, reserve=7, mark_cache=True)
+    HistoryCurator.for_model(model, max_tokens=0.5, reserve=7)
     model_node(model, 0.5, prompt="Be brief.", compact_to=0.7)
     pre_model_hook(5, tail="request", tools=[])
     step = HistoryCurator(max_tokens=5, counter=len, tail="history", name="x")
