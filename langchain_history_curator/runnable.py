@@ -301,8 +301,9 @@ def model_node(
     given: Any = {"tail": "request", "managers": managers, "tools": tools, **settings}
     step = HistoryCurator.for_model(model, max_tokens=max_tokens, **given)
     lead = _system_message(prompt)
-    node: Runnable[Any, Any] = RunnableLambda(lambda state: [*lead, *messages_of(state)])
-    return node | step | model | (lambda answer: {"messages": [answer]})
+    request: Runnable[Any, Any] = RunnableLambda(lambda state: [*lead, *messages_of(state)])
+    node: Runnable[Any, Update] = request | step | model | (lambda answer: {"messages": [answer]})
+    return node
 
 
 def _system_message(prompt: str | SystemMessage | None) -> list[SystemMessage]:
