@@ -17,10 +17,8 @@ from math import floor, log10
 from typing import Any
 
 from benchmarks.data import GENERATED, ROOT, load
-from history_curator import Curator, __version__
+from history_curator import __version__
 from history_curator.lab import (
-    NewestThatFit,
-    NoCuration,
     SessionPage,
     replay,
     sample_conversation,
@@ -152,9 +150,8 @@ def draw_views(data: Mapping[str, Any]) -> str:
 
 def pages(messages: Sequence[Any], budget: int) -> dict[str, Any]:
     """Return one session under the three policies of the picture; a page holds two at a time."""
-    first = SessionPage(messages, {"curator": Curator(max_tokens=budget),
-                                   "newest that fit": NewestThatFit(budget)})  # fmt: skip
-    second = SessionPage(messages, {"everything": NoCuration(budget)})
+    first = SessionPage(messages, ["curator", "newest that fit"], max_tokens=budget)
+    second = SessionPage(messages, {"everything": "no curation"}, max_tokens=budget)
     return {**first.data, "policies": first.data["policies"] + second.data["policies"]}
 
 

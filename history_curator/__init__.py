@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     )
     from history_curator.formats import entry_to_provider_message, provider_message_to_entry
     from history_curator.managers import (
-        ComposedManager, CurationContext, DuplicateResultManager, HistoryManager, ObservableManager,
-        PassthroughManager, PinManager, RelevanceManager, RoleTruncator, SlidingWindowManager,
-        SummarizingManager, TokenBudgetManager, ToolResultClearer, ToolResultTruncator,
-        TurnRetentionManager,
+        ComposedManager, CurationContext, HistoryManager, ObservableManager, PassthroughManager,
+        RelevanceManager, RoleTruncator, SlidingWindowManager, SummarizingManager,
+        ToolResultClearer, ToolResultTruncator, TurnRetentionManager,
     )
     from history_curator.record import (
         ConversationRecorded, ConversationRunner, EventBus, HistoryCurated, HistorySession,
@@ -74,10 +73,9 @@ _NAMES = {
     ),
     "formats": "entry_to_provider_message provider_message_to_entry",
     "managers": (
-        "ComposedManager CurationContext DuplicateResultManager HistoryManager ObservableManager "
-        "PassthroughManager PinManager RelevanceManager RoleTruncator SlidingWindowManager "
-        "SummarizingManager TokenBudgetManager ToolResultClearer ToolResultTruncator "
-        "TurnRetentionManager"
+        "ComposedManager CurationContext HistoryManager ObservableManager PassthroughManager "
+        "RelevanceManager RoleTruncator SlidingWindowManager SummarizingManager ToolResultClearer "
+        "ToolResultTruncator TurnRetentionManager"
     ),
     "record": (
         "ConversationRecorded ConversationRunner EventBus HistoryCurated HistorySession "

@@ -17,7 +17,7 @@ from history_curator.memo import Memo, Record
 from history_curator.tokens import UsageAnchor, available_tokens, read_usage
 from history_curator.tokens.estimate import Request
 from history_curator.units import Pairing
-from history_curator.window import View, ViewBuilder, WindowOptions
+from history_curator.window import View, ViewBuilder, WindowOptions, fit_view
 
 _CACHE_LIFETIME = {"anthropic": 300.0, "bedrock": 300.0}
 _LONGEST_CACHE_LIFETIME = 3600.0
@@ -210,7 +210,7 @@ class CallBudgets:
         builder = ViewBuilder(record, self._memo, self._window_options(limit), "request")
         budget = self._budget_after(last, limit, limit, overhead)
         try:
-            view = builder.build(budget.usual, budget.available, budget.likely)
+            view = fit_view(builder, budget.usual, budget.available, budget.likely)
         except BudgetUnsatisfiableError:
             return None
         return budget.request(view.tokens + overhead)

@@ -60,6 +60,12 @@ def _number(least: float, most: float, wanted: str) -> Check:
     return check
 
 
+def _check_retrieve(value: Any) -> str | None:
+    is_share = isinstance(value, float) and 0.0 < value <= 0.9
+    is_word = isinstance(value, bool) or (isinstance(value, str) and value == "auto")
+    return None if is_share or is_word else "'auto', True, False or a share of at most 0.9"
+
+
 def _check_hashable(value: Any) -> str | None:
     try:
         hash(value)
@@ -90,7 +96,7 @@ OPTIONS: Mapping[str, Option] = {
     "provider": Option("core"),
     "compact_to": Option(None, _number(1e-9, 1.0, "above 0, at most 1")),
     "recap": Option(True, _SWITCH),
-    "retrieve": Option(False, _SWITCH),
+    "retrieve": Option(False, _check_retrieve),
     "calibration": Option(None),
     "cache_bytes": Option(64 * 2**20, _whole_number(0, none=False)),
     "reasoning": Option(None, _one_of("strip", "keep", "refuse", None)),
@@ -113,7 +119,7 @@ class SharedOptions(TypedDict, total=False):
     provider: str | ProviderProfile
     compact_to: float | None
     recap: bool
-    retrieve: bool
+    retrieve: bool | float | Literal["auto"]
     calibration: UsageAnchor | bool | None
     cache_bytes: int
     reasoning: Literal["strip", "keep", "refuse"] | None
@@ -302,7 +308,7 @@ class CuratorFields(BaseModel):
     provider: Any = declare_field("provider")
     compact_to: float | None = declare_field("compact_to")
     recap: bool = declare_field("recap")
-    retrieve: bool = declare_field("retrieve")
+    retrieve: bool | float | Literal["auto"] = declare_field("retrieve")
     cache_bytes: int = declare_field("cache_bytes")
     reasoning: Literal["strip", "keep", "refuse"] | None = declare_field("reasoning")
     recall_tool: bool | str = declare_field("recall_tool")

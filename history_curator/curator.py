@@ -17,12 +17,13 @@ from history_curator.events import EventBus, HistoryCurated
 from history_curator.formats import MessageFormat, find_format, group_response_items, ungroup_items
 from history_curator.managers import apply_managers, build_managers
 from history_curator.managers.base import CurationContext, HistoryManager, Step, check_managers
+from history_curator.managers.relevance import build_retriever
 from history_curator.memo import MEMO_BYTES, Memo, Record
 from history_curator.report import CurationReport
 from history_curator.rules import ProviderProfile, Tail, get_profile
 from history_curator.run_steps import Steps, run_async, run_sync
 from history_curator.tokens import TokenCounter, UsageAnchor, get_counter
-from history_curator.window import COMPACT_TO, STEP, View, ViewBuilder, WindowOptions
+from history_curator.window import COMPACT_TO, STEP, View, ViewBuilder, WindowOptions, fit_view
 
 __all__ = ["Curation", "Curator"]
 
@@ -48,7 +49,9 @@ def load_settings(
     if config is None:
         return given
     loaded = CuratorConfig.load(config)
-    settings = {name: getattr(loaded, name) for name in loaded.model_fields_set - {"retention"}}
+    settings = {
+        name: getattr(loaded, name) for name in sorted(loaded.model_fields_set - {"retention"})
+    }
     if "managers" in settings and "managers" not in given:
         settings["managers"] = build_managers(loaded.managers, objects)
     return {**settings, **given}
@@ -73,8 +76,9 @@ class Curator:
         compact_to: the share of the budget that a compaction leaves filled; None is 0.7. 1.0 keeps as
             much as fits on every call, which loses the prompt cache on every call.
         recap: whether a marked entry lists the messages that are no longer shown.
-        retrieve: whether earlier messages that matter to the question are brought back, by a
-            `RelevanceManager`; for long chats.
+        retrieve: whether earlier messages that matter to the question are quoted right before it,
+            in a small block. ``"auto"`` does so in conversations without tool calls, True always;
+            a number is the block's share of the budget.
         reasoning: strip, keep or refuse reasoning that an edit unbinds; None is the profile's way.
         recall_tool: placeholders name the handle that the recall tool takes; a text is its name.
         mode: ``"shadow"`` works everything out and reports it, but returns the full history.
@@ -101,7 +105,7 @@ class Curator:
         provider: str | ProviderProfile = "core",
         compact_to: float | None = None,
         recap: bool = True,
-        retrieve: bool = False,
+        retrieve: bool | float | Literal["auto"] = False,
         reasoning: Literal["strip", "keep", "refuse"] | None = None,
         recall_tool: bool | str = False,
         mode: Literal["enforce", "shadow"] = "enforce",
@@ -113,13 +117,14 @@ class Curator:
     ) -> None:
         check_options(locals())
         check_managers(managers)
-        self.managers = (*managers, *_relevance_manager(managers, wanted=retrieve))
+        self.managers = managers
         self.max_tokens = max_tokens
         self.counter = get_counter(counter)
         self.profile = get_profile(provider, reasoning=reasoning)
         self.compact_to = compact_to
         self.recap = recap
         self.retrieve = retrieve
+        self._retriever = build_retriever(retrieve)
         self.recall_tool = recall_tool
         self.mode = mode
         self.bus = bus
@@ -270,6 +275,7 @@ class Curator:
             edited=call.curated is not call.record,
             previous=None if call.budget is None else call.budget.last,
             cold_units=partial(self._budgets.find_cold_units, call.curated, is_cold=is_cold),
+            query=call.options.query,
         )
         view = self._fit(builder, call)
         report = partial(self._explain, call, view)
@@ -309,10 +315,8 @@ class Curator:
             session=options.session,
             preserve_last_n=self.preserve_last_n,
             tail=call.tail,
-            record=tuple(entries),
             recall_tool=self.recall_tool,
             compact_to=self.compact_to,
-            recap=self.recap,
             query=options.query,
             key=options.key,
             count_entry=self._memo.count_entry,
@@ -329,6 +333,7 @@ class Curator:
             self.recap,
             self.recall_tool,
             self.preserve_last_n or 0,
+            self._retriever,
         )
 
     def _fit(self, builder: ViewBuilder, call: Call) -> View:
@@ -336,7 +341,7 @@ class Curator:
         if budget is None:
             return builder.build_unlimited()
         try:
-            return builder.build(budget.usual, budget.available, budget.likely)
+            return fit_view(builder, budget.usual, budget.available, budget.likely)
         except BudgetUnsatisfiableError as error:
             overhead = budget.overhead + budget.reserve
             needed, limit = error.needed + overhead, budget.max_tokens
@@ -398,13 +403,3 @@ def _guess_tail(record: Record) -> Tail:
             answered = entry.role is MessageRole.ASSISTANT and not entry.tool_calls
             return "history" if answered else "request"
     return "history"
-
-
-def _relevance_manager(managers: Sequence[Any], *, wanted: bool) -> Sequence[HistoryManager]:
-    """Return the manager that brings back earlier messages, unless there is one already."""
-    if not wanted:
-        return ()
-    from history_curator.managers import RelevanceManager
-
-    found = any(isinstance(manager, RelevanceManager) for manager in managers)
-    return () if found else (RelevanceManager(),)

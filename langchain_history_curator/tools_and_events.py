@@ -18,7 +18,6 @@ from history_curator.curator import Curation
 from history_curator.entries import (
     RECALL_TOOL_NAME,
     ConversationEntry,
-    neutralise,
     recall_hint,
     span_handle,
 )
@@ -141,7 +140,8 @@ def fold_back(
     """Return the result of a hand-off: the sub-agent's answer, and a handle for all it did.
 
     `tool_call_id` and `name` are of the call that handed over. The transcript travels as the message's
-    artifact: it is never sent to a model, and `recall_tool` returns it by the handle.
+    artifact: it is never sent to a model, and `recall_tool` returns it by the handle. The last line
+    is ours, whatever the answer looks like.
 
     Examples:
         >>> result = fold_back([HumanMessage("Find flights."), AIMessage("Two: 9:00, 17:00.")], "c")
@@ -150,7 +150,6 @@ def fold_back(
     """
     said = [message for message in transcript if not isinstance(message, SystemMessage)]
     answer = next((m.text for m in reversed(said) if isinstance(m, AIMessage) and m.text), "Done.")
-    answer = neutralise(answer)
     if not said:
         return ToolMessage(answer, tool_call_id=tool_call_id, name=name)
     handle = span_handle([entry for n, m in enumerate(said) for entry in FORMAT.read(m, n)])

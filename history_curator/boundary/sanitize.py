@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 from history_curator.boundary.limits import HistoryLimits
 from history_curator.boundary.validate import (
@@ -17,12 +17,15 @@ from history_curator.boundary.validate import (
     parse_timestamp,
     read_text,
 )
-from history_curator.entries import one_line
 from history_curator.errors import HistoryValidationError
 from history_curator.formats import parse_json
+from history_curator.quoting import join_lines, split_lines
 
 HISTORY_FIELDS = ("conversationHistory", "conversation_history", "history", "messages")
 """Where a history may stand in a request, first match wins."""
+
+Found = tuple[int, dict[str, str]]
+"""A message that may be sent, after its position in the client's history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +57,6 @@ class SanitizedHistory:
         if self.prompt is not None:
             messages.append({"role": "user", "content": self.prompt})
         return messages
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A message that may be sent."""
-
-    index: int
-    role: str
-    content: str
 
 
 def sanitize_history(
@@ -98,26 +92,25 @@ def sanitize_history(
             problem = "Must be text that is not empty"
             raise HistoryValidationError("prompt", problem, type(prompt).__name__)
     findings = Findings(limits, "history")
-    dropped: list[DroppedMessage] = []
-    merged: list[int] = []
-    found = _find_messages(findings, given, dropped)
-    asked = []
-    if limits.alternate and prompt is not None and found and found[-1].role == "user":
+    found, dropped = _find_messages(findings, given)
+    asked: list[Found] = []
+    if limits.alternate and prompt is not None and found and found[-1][1]["role"] == "user":
         asked = [found.pop()]
     first = findings.find_first(len(found))
     reason = f"older than the last {limits.max_messages} messages"
-    dropped += [DroppedMessage(one.index, reason) for one in found[:first]]
-    history = [*found[first:], *asked]
+    dropped.update((index, reason) for index, _ in found[:first])
+    history = found[first:]
+    merged: list[int] = []
     if limits.alternate:
-        history = _alternate_roles(history, dropped, merged)
-        if asked and history:
-            question = history.pop()
-            prompt = f"{question.content}\n\n{prompt}"
-            merged.append(question.index)
+        history, merged = _alternate_roles([*history, *asked], dropped)
+    if asked:
+        index, question = history.pop()
+        prompt = f"{question['content']}\n\n{prompt}"
+        merged.append(index)
     return SanitizedHistory(
-        history=tuple({"role": one.role, "content": one.content} for one in history),
+        history=tuple(message for _, message in history),
         prompt=prompt,
-        dropped=tuple(sorted(dropped, key=lambda one: one.index)),
+        dropped=tuple(DroppedMessage(index, dropped[index]) for index in sorted(dropped)),
         merged=tuple(merged),
         warnings=tuple(findings.warnings),
     )
@@ -134,56 +127,56 @@ def _decode(payload: Any) -> Any:
         raise HistoryValidationError("payload", f"Is not JSON: {error}") from error
 
 
-def _find_messages(
-    findings: Findings, given: Any, dropped: list[DroppedMessage]
-) -> list[Candidate]:
-    """Return the messages that are well formed."""
-    if given is None:
-        return []
-    if not isinstance(given, (list, tuple)):
+def _find_messages(findings: Findings, given: Any) -> tuple[list[Found], dict[int, str]]:
+    """Return the messages that are well formed, and why the others are not."""
+    found: list[Found] = []
+    dropped: dict[int, str] = {}
+    if given is not None and not isinstance(given, (list, tuple)):
         problem = f"not a list but {type(given).__name__}: left out"
         findings.warn("malformed_history", findings.field, problem)
-        return []
-    found = []
-    for index, message in enumerate(given):
+        return found, dropped
+    for index, message in enumerate(given or ()):
         try:
             name, content = findings.read_message(index, message)
         except HistoryValidationError as error:
-            dropped.append(DroppedMessage(index, error.message))
+            dropped[index] = error.message
             continue
         role = "assistant" if name == "orchestrator" else name
         if content.strip():
-            found.append(Candidate(index, role, findings.limits.shorten(role, content)))
+            text = findings.limits.shorten(role, content)
+            found.append((index, {"role": role, "content": text}))
         else:
-            dropped.append(DroppedMessage(index, "content is empty"))
+            dropped[index] = "content is empty"
     if dropped:
         problem = f"malformed messages left out: {len(dropped)}"
         findings.warn("malformed_messages", findings.field, problem)
-    return found
+    return found, dropped
 
 
 def _alternate_roles(
-    history: Sequence[Candidate], dropped: list[DroppedMessage], merged: list[int]
-) -> list[Candidate]:
-    """Join neighbours of one role, and drop answers before the first question."""
-    joined: list[Candidate] = []
-    for one in history:
-        if not joined and one.role != "user":
-            dropped.append(DroppedMessage(one.index, "an answer before the first question"))
-        elif joined and joined[-1].role == one.role:
-            before = joined.pop()
-            joined.append(replace(before, content=f"{before.content}\n\n{one.content}"))
-            merged.append(one.index)
+    history: Sequence[Found], dropped: dict[int, str]
+) -> tuple[list[Found], list[int]]:
+    """Join neighbours of one role and drop answers before the first question.
+
+    Return the history, and the positions of messages that were joined to the one before.
+    """
+    alternate: list[Found] = []
+    joined = []
+    for index, message in history:
+        if not alternate and message["role"] != "user":
+            dropped[index] = "an answer before the first question"
+        elif alternate and alternate[-1][1]["role"] == message["role"]:
+            alternate[-1][1]["content"] += f"\n\n{message['content']}"
+            joined.append(index)
         else:
-            joined.append(one)
-    return joined
+            alternate.append((index, message))
+    return alternate, joined
 
 
-TITLE = "CONVERSATION HISTORY (Leading to This Task):"
-INTRODUCTION = (
-    "The orchestrator had the following conversation before creating this task.\n"
-    "This provides context for WHY this task exists and WHAT the user wants."
-)
+TITLE = """💬 CONVERSATION HISTORY (Leading to This Task):
+
+The orchestrator had the following conversation before creating this task.
+This provides context for WHY this task exists and WHAT the user wants."""
 _EMOJI = {"user": "👤", "assistant": "🤖", "orchestrator": "🎯"}
 _CONTROL = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -196,24 +189,18 @@ _NOT_IN_LABEL = re.compile(
 
 def format_history(
     history: ValidatedHistory | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
-    *,
-    style: Literal["emoji", "plain"] = "emoji",
-    title: str = TITLE,
-    introduction: str = INTRODUCTION,
 ) -> str:
-    r"""Return the conversation as numbered, timestamped, role-marked text.
+    r"""Return the conversation as a section of a prompt: numbered, timestamped, role-marked.
 
     Every line of a message is indented, whatever ends it, and a role or a timestamp is one short
     line, so no message can pass for the next one, for a heading or for the footer. An empty history
-    is an empty string.
-
-    The history may be validated, the dict of its `to_task_context`, or message dicts. `style`
-    ``emoji`` marks roles with emoji, ``plain`` uses words only.
+    is an empty string. The history may be validated, the dict of its `to_task_context`, or message
+    dicts.
 
     Examples:
         >>> history = [{"role": "user", "content": "Fix it", "timestamp": "2025-10-29T10:00:00"}]
-        >>> format_history(history, style="plain", title="HISTORY:", introduction="")
-        'HISTORY:\n\n[1] User (10:00:00):\n    Fix it\n\nHistory metadata: 1 message\n'
+        >>> format_history(history).splitlines()[5:7]
+        ['[1] 👤 User (10:00:00):', '    Fix it']
     """
     if isinstance(history, ValidatedHistory):
         history = history.to_task_context()
@@ -223,34 +210,30 @@ def format_history(
     if not isinstance(messages, (list, tuple)):
         problem = "Must be a list of message dictionaries"
         raise HistoryValidationError("history", problem, type(messages).__name__)
-    emoji = style == "emoji"
-    parts = [f"💬 {title}" if emoji else title]
-    parts += [introduction] if introduction else []
-    parts += [_format_message(number, one, emoji) for number, one in enumerate(messages, 1)]
-    footer = f"History metadata: {_summarise(messages)}"
-    return "\n\n".join([*parts, f"📊 {footer}" if emoji else footer]) + "\n"
+    parts = [TITLE, *(_format_message(number, one) for number, one in enumerate(messages, 1))]
+    return "\n\n".join([*parts, f"📊 History metadata: {_summarise(messages)}\n"])
 
 
-def _format_message(number: int, message: Any, emoji: bool) -> str:
+def _format_message(number: int, message: Any) -> str:
     if not isinstance(message, Mapping):
         problem = "Each message must be a dictionary"
         raise HistoryValidationError(f"history[{number - 1}]", problem, type(message).__name__)
     role = str(message.get("role", "unknown"))
-    mark = f"{_EMOJI.get(role, '💬')} " if emoji else ""
     flag = " [TRUNCATED]" if message.get("truncated") else ""
     text, _ = read_text(message.get("content"))
-    lines = _CONTROL.sub("\ufffd", text or "").splitlines()
+    lines = split_lines(_CONTROL.sub("\ufffd", text or ""))
     body = "\n".join(f"    {line}" if line.strip() else "" for line in lines)
     given = message.get("timestamp")
     moment = parse_timestamp(given)
     time = _make_label(str(given)) if given else "unknown time"
     time = time if moment is None else moment.strftime("%H:%M:%S")
-    return f"[{number}] {mark}{_make_label(role).capitalize()} ({time}){flag}:\n{body}"
+    head = f"[{number}] {_EMOJI.get(role, '💬')} {_make_label(role).capitalize()} ({time}){flag}"
+    return f"{head}:\n{body}"
 
 
 def _make_label(text: str) -> str:
     """Return a short line that cannot close a heading and open another."""
-    return one_line(_NOT_IN_LABEL.sub(" ", text))[:40].strip() or "unknown"
+    return join_lines(_NOT_IN_LABEL.sub(" ", text))[:40].strip() or "unknown"
 
 
 def _summarise(messages: Sequence[Mapping[str, Any]]) -> str:

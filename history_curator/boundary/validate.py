@@ -227,14 +227,12 @@ def _check_message(findings: Findings, index: int, given: Any, now: str) -> dict
     timestamp = given.get("timestamp")
     if isinstance(timestamp, datetime):
         timestamp = timestamp.isoformat()
-    elif timestamp is None or timestamp == "":
-        message = f"Missing timestamp - added current time: {now}"
-        findings.warn("missing_timestamp", f"{where}.timestamp", message)
-        timestamp = now
-    elif parse_timestamp(timestamp) is None:
-        problem = f"Invalid timestamp format {name_value(timestamp)}"
-        message = f"{problem} - replaced with current time"
-        findings.warn("invalid_timestamp", f"{where}.timestamp", message)
+    if parse_timestamp(timestamp) is None:
+        code, problem = "missing_timestamp", f"Missing timestamp - added current time: {now}"
+        if timestamp not in (None, ""):
+            bad = f"Invalid timestamp format {name_value(timestamp)}"
+            code, problem = "invalid_timestamp", f"{bad} - replaced with current time"
+        findings.warn(code, f"{where}.timestamp", problem)
         timestamp = now
     return {
         "role": role,

@@ -1,41 +1,26 @@
-"""The terminal: the console, errors in one line, and the demo."""
+"""The terminal: the console, errors in one line, and what the commands print."""
 
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from history_curator.curator import Curator
+from history_curator.doctor import Diagnosis
 from history_curator.errors import HistoryCuratorError
-from history_curator.lab import (
-    NewestThatFit,
-    NoCuration,
-    ReplayResults,
-    SessionPage,
-    replay,
-    sample_conversation,
-)
-from history_curator.lab.results import Table, count_of, short_number
+from history_curator.lab import LabConversation, ReplayResults
+from history_curator.lab.files import describe_error
 from history_curator.report import CurationReport
 
-_NEWEST = "the newest that fit"
-_GONE = {
-    "dropped": "left at the cutoff; the record keeps them",
-    "truncated": "shortened to head and tail, with a mark",
-    "cleared": "cleared to a placeholder",
-    "merged": "joined with a neighbour",
-    "summarised": "replaced by a summary",
-}
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -56,7 +41,7 @@ def console(stderr: bool = False) -> Console:
 
 
 def friendly(command: Command) -> Command:
-    """Turn the library's errors and missing files into one line and exit code 2."""
+    """Turn the library's errors and missing files into one line with a fix, and exit code 2."""
 
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -65,90 +50,78 @@ def friendly(command: Command) -> Command:
         except BrokenPipeError:
             raise
         except (HistoryCuratorError, OSError, ImportError) as error:
-            text = str(error)
-            if isinstance(error, OSError) and error.strerror:
-                named = f"{error.filename}: " if error.filename is not None else ""
-                text = f"{named}{error.strerror}."
-            console(stderr=True).print(f"[red]error:[/red] {escape(text)}", soft_wrap=True)
+            message = f"[red]error:[/red] {escape(describe_error(error))}"
+            console(stderr=True).print(message, soft_wrap=True)
             raise typer.Exit(2) from error
 
     return run  # type: ignore[return-value]
 
 
+def warn(lines: Sequence[str]) -> None:
+    """Print lines to standard error, in yellow."""
+    for line in lines:
+        console(stderr=True).print(escape(line), style="yellow", soft_wrap=True)
+
+
 def say_written(*paths: Path | None) -> None:
     """Name the files that were written."""
-    for path in paths:
-        if path is not None:
-            console().print(f"Written: {escape(str(path))}", soft_wrap=True)
+    for path in filter(None, paths):
+        console().print(f"Written: {escape(str(path))}", soft_wrap=True)
 
 
-def run_demo(max_tokens: int, output: Path | None = None, *, full: bool = False) -> None:
-    """Curate the sample conversation call by call, show its cost, and write its page."""
-    screen, messages = console(), sample_conversation()
-    report = Curator(max_tokens=max_tokens).curate(messages).report
-    policies: dict[str, Any] = {
-        "curator": Curator(max_tokens=max_tokens),
-        _NEWEST: NewestThatFit(max_tokens),
-        "everything": NoCuration(max_tokens),
-    }
-    results = replay([messages], policies, executor="serial", progress=False)
-    page = SessionPage(messages, {name: policies[name] for name in ("curator", _NEWEST)})
-    screen.rule("An agent looks for a slow checkout", align="left")
-    if full:
-        screen.print(escape(report.explain()), "")
-    screen.print(_last_request(report))
-    title = f"\nThe whole session, {count_of(len(page.data['calls']), 'call')}"
-    screen.print(_whole_session(results, title))
-    views = page.data["policies"][0]["views"]
-    compactions = [str(number) for number, view in enumerate(views, 1) if view["compacted"]]
-    where = f"compacts at call {', '.join(compactions)}" if compactions else "never compacts"
-    screen.print(f"\nThe curator {where}; between compactions it only adds messages.")
-    if output is None:
-        output = Path(tempfile.mkdtemp(prefix="history-curator-")) / "demo.html"
-    more = "" if full else " --full prints every decision."
-    screen.print(f"\nEvery call, message and reason on one page (open it in a browser).{more}")
-    screen.print(str(page.to_html(output).resolve()), style="bold", soft_wrap=True)
+def print_decisions(report: CurationReport, talk: LabConversation) -> None:
+    """Print each message with its number in the file, its text, and the reason under it."""
+    screen = console()
+    screen.print(escape(report.explain().partition("\n")[0]))
+    table = RichTable(box=None, pad_edge=False, header_style="bold")
+    for head in ("#", "who", "action", "tokens"):
+        table.add_column(head, no_wrap=True, justify="right" if head in "#tokens" else "left")
+    table.add_column("message, and why", overflow="fold", ratio=1)
+    for each in report.decisions:
+        number, text = "+", str((each.change or {}).get("content") or "")
+        if each.index is not None:
+            entry = talk.entries[each.index]
+            calls = " ".join(f"{call.name}({call.arguments})" for call in entry.tool_calls or ())
+            number, text = str(talk.homes[each.index]), f"{entry.content or ''} {calls}"
+        before, after = each.tokens_before, each.tokens_after
+        tokens = f"{before:,}" if before == after else f"{before:,}→{after:,}"
+        cell = Text(" ".join(text.split())[: max(20, screen.width - 40)])
+        if each.action != "kept":
+            cell.append(f"\n{each.reason}", "bright_black")
+        table.add_row(number, each.role, each.action, tokens, cell)
+    screen.print(table)
+    warn([f"warning: {warning}" for warning in report.warnings])
 
 
-def _last_request(report: CurationReport) -> RichTable:
-    table = RichTable(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column()
-    messages = count_of(report.original_count, "message")
-    table.add_row("went in", f"{messages}, {report.tokens_before:,} tokens")
-    sent = count_of(report.curated_count, "message")
-    table.add_row("is sent", f"{sent}, {report.tokens:,} of {report.max_tokens:,} tokens")
-    lines = []
-    for action, where in _GONE.items():
-        found = [each for each in report.decisions if each.action == action]
-        if found:
-            gone = sum(each.tokens_before - each.tokens_after for each in found)
-            lines.append(f"{count_of(len(found), 'message')} {where}: {gone:,} tokens less")
-    lines += [
-        f"in their place a note, {each.tokens_after:,} tokens: {each.reason}"
-        for each in report.decisions
-        if each.action == "inserted"
-    ]
-    for number, line in enumerate(lines or ["nothing"]):
-        table.add_row("" if number else "left out", Text(line))
-    return table
-
-
-def _whole_session(results: ReplayResults, title: str) -> RichTable:
-    heads = ("", "tokens", "cached", "cost", "lost", "invalid", "over")
-    rows = [
-        (name, short_number(each.tokens_sent), f"{each.cached_share:.0%}", f"{each.cost:.3f}",
-         f"{each.lost_identifiers + each.repeated_calls} of {each.identifiers + each.repeats}",
-         f"{each.invalid}", f"{each.over_budget}")
-        for name, each in results.policies.items()
-    ]  # fmt: skip
-    table = Table(title, heads, rows).to_rich(title=title, header_style="bright_black")
-    table.rows[0].style = "bold"
-    table.caption_justify = "left"
-    table.caption = (
-        "cached repeats the request before and costs a tenth; cost in millions of tokens at full "
-        "price (Anthropic); lost was needed by a later call and out of view; invalid requests "
-        "break a rule of the provider, over are requests over the budget. "
-        f"{_NEWEST!r} is trim_messages of LangChain, written again."
+def print_results(results: ReplayResults) -> None:
+    """Print the table of a replay, its legend, and the recommendation."""
+    screen = console()
+    screen.print(
+        results.table().to_rich(
+            title=results.describe_run(), box=SIMPLE_HEAD, pad_edge=True, padding=(0, 1, 0, 0)
+        )
     )
-    return table
+    legend = RichTable.grid(padding=(0, 1))
+    for head, meaning in results.legend().items():
+        legend.add_row("", head, meaning, style="bright_black")
+    screen.print(legend)
+    screen.print(Text(" grey rows are not sound, and not on the frontier", "bright_black"))
+    for note in results.notes():
+        screen.print(Text(f" {note}", "bright_black"))
+    if frontier := results.frontier():
+        screen.print(f"\nOn the cost/missed frontier: {escape(', '.join(frontier))}.")
+    screen.print(escape(results.advise()))
+
+
+def print_diagnosis(found: Diagnosis) -> None:
+    """Print what the doctor found."""
+    screen = console()
+    screen.print(f"[bold]{found.headline()}: {found.cost['total']:,.2f} {found.cost['unit']}")
+    for sentence in found.sentences():
+        screen.print(escape(sentence))
+    for table in found.tables():
+        screen.print(f"\n[bold]{escape(table.title)}")
+        screen.print(table.to_rich(header_style="bright_black"))
+    screen.print()
+    for note in found.notes():
+        screen.print(escape(note), style="bright_black", soft_wrap=True)

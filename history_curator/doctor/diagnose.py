@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from history_curator.doctor.costs import (
     Bust,
-    Contents,
-    Loss,
     WhatIf,
     cost_of,
     measure_contents,
     simulate_cache,
     what_if,
 )
-from history_curator.doctor.logs import read_logs
 from history_curator.entries import write_private
 from history_curator.errors import ConversionError
-from history_curator.lab.conversations import find_files
-from history_curator.lab.results import Table, count_of, render_page, write_if_named
+from history_curator.lab import LabConversation
+from history_curator.lab.files import collect_errors, find_files, read_rows
+from history_curator.lab.logs import find_log_reader, read_requests
+from history_curator.lab.results import (
+    Table,
+    count_of,
+    percent,
+    render_page,
+    show_progress,
+    write_if_named,
+)
 from history_curator.tokens import get_counter
 
 BUDGETS = (32_000, 64_000, 128_000)
 PEERS = ("trim_messages", "clear-tool-uses")
-Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 _USAGE_NAMES = {
     "cache_read": "read from the cache",
@@ -58,13 +62,10 @@ class Diagnosis:
             ``output``.
         cost: the same in money, with their ``total`` and the ``unit``: ``USD`` when every model
             has a list price, otherwise millions of tokens at the plain input price.
-        read_errors, prediction_errors: for each call the errors of the simulated cache read and
-            of the predicted prompt, as shares of the prompt.
-        bound_kept: share of the calls whose prompt was within the stated 99 % bound.
+        simulated_read: tokens that should have been read from the cache.
         busts: the calls that lost the cache, dearest first.
-        losses: messages that left the context where a host summarised.
         policies: the cost and the losses of other policies.
-        problems: everything that could not be read.
+        problems: everything that could not be read, and why.
     """
 
     sessions: int
@@ -73,13 +74,9 @@ class Diagnosis:
     usage: dict[str, int]
     cost: dict[str, Any]
     simulated_read: int
-    read_errors: Sequence[float] = field(repr=False)
-    prediction_errors: Sequence[float] = field(repr=False)
-    bound_kept: float | None
     busts: Sequence[Bust] = field(repr=False)
     kinds: dict[str, int]
     tools: Sequence[ToolShare]
-    losses: Sequence[Loss] = field(repr=False)
     policies: Sequence[WhatIf]
     models: dict[str, int]
     problems: Sequence[str] = ()
@@ -88,19 +85,18 @@ class Diagnosis:
         """Return plain data, in the documented shape."""
 
         def rows(items: Sequence[Any], *names: str) -> list[dict[str, Any]]:
-            return [{name: getattr(each, name) for name in names} for each in items]
+            return [{name: asdict(each)[name] for name in names} for each in items]
 
-        errors = self.prediction_errors
         return {
             "sessions": self.sessions,
             "calls": self.calls,
             "usage": dict(self.usage),
             "cost": dict(self.cost),
             "simulated": {"cache_read": self.simulated_read},
-            "prediction": {"p50": percentile(errors, 0.5), "p95": percentile(errors, 0.95)},
             "busts": rows(self.busts, "session", "call", "reason", "tokens", "cost"),
             "tools": rows(self.tools, "name", "tokens", "share"),
             "what_if": rows(self.policies, "policy", "budget", "cost", "missed"),
+            "problems": list(self.problems),
         }
 
     def to_json(self, path: str | Path | None = None) -> str:
@@ -112,9 +108,8 @@ class Diagnosis:
         models = ", ".join(f"{model} {calls:,}" for model, calls in self.models.items())
         values = {
             "heading": f"{money(self.cost['total'])} {self.cost['unit']}",
-            "subline": self.headline(), "sentences": self.sentences(),
-            "tables": self.tables(most=20),
-            "notes": [f"Calls by model: {models}.", self.accuracy(), *self.problems],
+            "subline": self.headline(), "sentences": self.sentences(), "tables": self.tables(20),
+            "notes": [f"Calls by model: {models}.", *self.notes()],
         }  # fmt: skip
         return write_private(path, render_page("Doctor", values))
 
@@ -123,51 +118,46 @@ class Diagnosis:
         side = f" ({count_of(self.side_sessions, 'side chain')})" if self.side_sessions else ""
         return f"{count_of(self.calls, 'call')} in {count_of(self.sessions, 'session')}{side}"
 
+    def notes(self) -> list[str]:
+        """Return how near the simulation is to the reports, and what could not be read."""
+        found = []
+        if self.usage["cache_read"]:
+            share = percent(self.simulated_read / self.usage["cache_read"], 1)
+            found.append(f"Simulated cache reads are {share} of the reported ones.")
+        if self.problems:
+            found.append(f"{count_of(len(self.problems), 'problem')} while reading:")
+        return [*found, *self.problems]
+
     def sentences(self) -> list[str]:
         """Return the most important findings, in sentences."""
         total, found = self.cost["total"], []
-        lost = list(self.busts_by_reason().items())
-        if lost and total:
-            share = sum(cost for _, (_, _, cost) in lost) / total
-            reason, (calls, _, _) = lost[0]
+        if self.busts and total:
+            lost = self.busts_by_reason()
+            share = percent(sum(cost for _, _, cost in lost.values()) / total)
+            reason, (calls, _, _) = next(iter(lost.items()))
             found.append(
-                f"{count_of(len(self.busts), 'call')} lost the cache, which took {share:.0%} of "
+                f"{count_of(len(self.busts), 'call')} lost the cache, which took {share} of "
                 f"the cost; most of it: {reason} ({count_of(calls, 'call')})."
             )
-        if self.losses:
-            needed = sum(len(each.needed) for each in self.losses)
-            found.append(
-                f"The host summarised {count_of(len(self.losses), 'time')}; later calls needed "
-                f"{count_of(needed, 'thing')} that had left."
-            )
-        if len(self.policies) > 1:
-            found.append(self._advice())
-        return found
+        return [*found, self._advise()] if len(self.policies) > 1 else found
 
-    def _advice(self) -> str:
+    def _advise(self) -> str:
         was = self.policies[0]
-        sound = [each for each in self.policies if not each.note and each.missed <= was.missed]
-        best = min(sound, key=lambda each: each.cost, default=was)
-        share = best.cost / was.cost if was.cost else 1.0
-        if share > 0.995 and was.missed - best.missed < 0.0005:  # it would read as the same
+        usable = [each for each in self.policies if not each.note and each.missed <= was.missed]
+        best = min(usable, key=lambda each: each.cost, default=was)
+        saved = 1 - best.cost / was.cost if was.cost else 0.0
+        if saved < 0.005 and was.missed - best.missed < 0.0005:  # it would read as the same
             return (
                 "No policy tried costs less without losing more: what was sent is fine as it was."
             )
-        return (
-            f"{best.policy} at {best.budget:,} tokens would have cost {share:.0%} and lost "
-            f"{best.missed:.1%} of what was needed, instead of {was.missed:.1%}."
-        )
-
-    def accuracy(self) -> str:
-        """Return how near the simulator and the prediction are to the reports."""
-        found = []
-        if self.usage["cache_read"]:
-            share = self.simulated_read / self.usage["cache_read"]
-            found.append(f"Simulated reads are {share:.1%} of the reported ones.")
-        if self.prediction_errors:
-            half, most = (percentile(self.prediction_errors, each) for each in (0.5, 0.95))
-            found.append(f"The next prompt is predicted within {half:.2%} (p50), {most:.2%} (p95).")
-        return " ".join(found)
+        cheaper = f"would have saved {percent(saved)} of the cost"
+        if saved < 0.005:
+            cheaper = "would have cost about the same"
+        kept = "and every later call would have found what it used"
+        if best.lost:
+            kept = f"and later calls would have missed {count_of(best.lost, 'thing')} they used"
+        before = f" ({was.lost:,} as it was)" if was.lost else ""
+        return f"{best.policy} at {best.budget:,} tokens {cheaper}, {kept}{before}."
 
     def busts_by_reason(self) -> dict[str, tuple[int, int, float]]:
         """Return calls, tokens and cost by the reason the cache was lost, dearest first."""
@@ -180,49 +170,35 @@ class Diagnosis:
     def tables(self, most: int = 10) -> list[Table]:
         """Return the tables that have rows, the long ones with their first ``most`` rows."""
         total, sent = self.cost["total"] or 1.0, sum(self.kinds.values()) or 1
-        spent = [
-            (name, f"{self.usage[key]:,}", money(self.cost[key]), f"{self.cost[key] / total:.0%}")
-            for key, name in _USAGE_NAMES.items()
+        tables: list[tuple[str, str, list[tuple[str, ...]]]] = [
+            ("What was spent", ",tokens,cost,of all", [
+                (name, f"{self.usage[key]:,}", money(self.cost[key]),
+                 percent(self.cost[key] / total))
+                for key, name in _USAGE_NAMES.items()]),
+            ("What the prompts were made of", ",tokens,of all", [
+                (kind, f"{n:,}", percent(n / sent, 1)) for kind, n in self.kinds.items() if n]),
+            ("By tool: calls and results", ",tokens,of all,no longer used", [
+                (t.name, f"{t.tokens:,}", percent(t.share, 1), percent(t.unused / (t.tokens or 1)))
+                for t in self.tools[:most]]),
+            ("Why the cache was lost", ",calls,tokens,cost,of all", [
+                (reason, f"{calls:,}", f"{tokens:,}", money(cost), percent(cost / total, 1))
+                for reason, (calls, tokens, cost) in self.busts_by_reason().items()]),
+            ("The dearest of these calls", "session,call,tokens,cost,why", [
+                (bust.session[:14], str(bust.call), f"{bust.tokens:,}", money(bust.cost),
+                 bust.reason)
+                for bust in self.busts[: most // 2]]),
+            ("What if: missed is the share of what calls used that was not in their view",
+             "policy,budget,cost,of as it was,missed,lost,", [
+                (each.policy, f"{each.budget:,}" if each.budget else "–", money(each.cost),
+                 percent(each.cost / total), percent(each.missed, 1), f"{each.lost:,}",
+                 each.note[:60])
+                for each in self.policies]),
+        ]  # fmt: skip
+        return [
+            Table(title, heads.split(","), rows, text_last=number > 3)
+            for number, (title, heads, rows) in enumerate(tables)
+            if rows
         ]
-        kinds = [(kind, f"{n:,}", f"{n / sent:.1%}") for kind, n in self.kinds.items() if n]
-        tools = [
-            (each.name, f"{each.tokens:,}", f"{each.share:.1%}",
-             f"{each.unused / each.tokens:.0%}" if each.tokens else "")
-            for each in self.tools[:most]
-        ]  # fmt: skip
-        reasons = [
-            (reason, f"{calls:,}", f"{tokens:,}", money(cost), f"{cost / total:.1%}")
-            for reason, (calls, tokens, cost) in self.busts_by_reason().items()
-        ]
-        dearest = [
-            (each.session[:14], str(each.call), f"{each.tokens:,}", money(each.cost), each.reason)
-            for each in self.busts[: most // 2]
-        ]
-        most_needed = sorted(self.losses, key=lambda each: -len(each.needed))[: most // 2]
-        losses = [
-            (each.session[:14], str(each.call), f"{each.messages:,}", f"{each.tokens:,}",
-             f"{len(each.needed)}: {', '.join(name[-40:] for name in each.needed[:4])}")
-            for each in most_needed
-        ]  # fmt: skip
-        policies = [
-            (each.policy, f"{each.budget:,}" if each.budget else "–", money(each.cost),
-             f"{each.cost / total:.0%}", f"{each.missed:.1%}", f"{each.lost:,}", each.note[:60])
-            for each in self.policies
-        ]  # fmt: skip
-        every = [
-            Table("What was spent", ("", "tokens", "cost", "of all"), spent),
-            Table("What the prompts were made of", ("", "tokens", "of all"), kinds),
-            Table("By tool: calls and results", ("", "tokens", "of all", "no longer used"), tools),
-            Table("Why the cache was lost", ("", "calls", "tokens", "cost", "of all"), reasons),
-            Table("The dearest of these calls", ("session", "call", "tokens", "cost", "why"),
-                  dearest, text_last=True),
-            Table("What left where the host summarised",
-                  ("session", "call", "messages", "tokens", "needed later"), losses, text_last=True),
-            Table("What if: missed is the share of what calls used that was not in their view",
-                  ("policy", "budget", "cost", "of as it was", "missed", "lost", ""),
-                  policies, text_last=True),
-        ]  # fmt: skip
-        return [each for each in every if each.rows]
 
 
 def diagnose(
@@ -231,92 +207,98 @@ def diagnose(
     budgets: Sequence[int] = BUDGETS,
     peers: Sequence[str] = PEERS,
     counter: Any = "o200k_base",
-    progress: Progress | None = None,
+    progress: bool = False,
     executor: Any = None,
 ) -> Diagnosis:
     """Read logs and report costs, their causes and lost caches; no data leaves the machine.
 
     Args:
-        paths: Claude Code logs, JSON lines of requests with usage, LangSmith runs or OpenTelemetry
-            spans; files, or folders of them.
+        paths: logs of Claude Code or Codex, JSON lines of requests with usage, LangSmith runs,
+            Langfuse observations or OpenTelemetry spans; files, or folders of them.
         budgets: for the default policy in ``what_if``; none leaves it out.
-        peers: other policies in ``what_if``, by the names `history_curator.lab.peer_names` lists.
+        peers: other policies in ``what_if``, by the names `history_curator.lab.policy_names` lists.
         counter: counts the messages of the logs; the provider's own numbers come from the logs.
-        progress: called with a title and a total, returns a context that hands out
-            ``advance(n)``.
+        progress: show a bar, where rich is installed.
         executor: where ``what_if`` runs, as in `history_curator.lab.replay`.
 
     Raises:
         ConversionError: when no log holds usage.
     """
-    files = find_files(paths)
-    bar: Progress = progress or (lambda _title, _total: nullcontext(lambda _done: None))
-    with bar("reading", len(files)) as advance:
-        sessions, problems = read_logs(files, advance)
-    if not sessions:
-        first = f" ({problems[0]})" if problems else ""
-        raise ConversionError(
-            f"no request with usage under {count_of(len(files), 'file')}{first}.",
-            fix="pass Claude Code logs, or JSON lines with a usage object each; conversations "
-            "without usage are read by `history-curator compare`.",
-        )
-    counting, ratios = get_counter(counter), dict[str, float]()
-    contents: list[Contents] = []
-    with bar("counting", len(sessions)) as advance:
-        for session in sessions:
-            contents.append(measure_contents(session, counting, ratios))
-            advance(1)
+    sessions, problems = read_logs(paths, progress=progress)
+    counting = get_counter(counter)
+    shown = show_progress(sessions, "counting", len(sessions), visible=progress)
+    contents = [measure_contents(session, counting) for session in shown]
     problems += [f"{each.problem} Its messages are left out." for each in contents if each.problem]
     policies = what_if(
         sessions, contents, budgets=budgets, peers=peers, counter=counter,
-        progress=progress is not None, executor=executor,
+        progress=progress, executor=executor,
     ) if budgets else []  # fmt: skip
-    busts: list[Bust] = []
-    read_errors: list[float] = []
-    simulated_read = 0
-    for session in sessions:
-        for call, expected in zip(session.calls, simulate_cache(session), strict=True):
-            if expected.read is None:  # the first call: there is no claim about it
-                simulated_read += call.usage.cache_read
-                continue
-            simulated_read += expected.read
-            error = abs(expected.read - call.usage.cache_read)
-            read_errors.append(error / max(1, call.usage.input))
-            busts += [expected.bust] if expected.bust else []
-    calls = [call for session in sessions for call in session.calls]
+    simulated = list(map(simulate_cache, sessions))
+    calls = [call for session in sessions for call in session.requests]
+    usage = {
+        "input": "uncached",
+        **{name: name for name in ("cache_read", "cache_write", "output")},
+    }
     kinds = _add_up([each.kinds for each in contents])
     sent = sum(kinds.values()) or 1
     unused = _add_up([each.idle_tools for each in contents])
-    errors = [error for each in contents for error in each.errors]
+    tools = _add_up([each.tools for each in contents])
     return Diagnosis(
         sessions=len(sessions),
-        side_sessions=sum(session.side for session in sessions),
+        side_sessions=sum(session.is_side for session in sessions),
         calls=len(calls),
         usage={
-            key: sum(getattr(call.usage, name) for call in calls)
-            for key, name in (
-                ("input", "uncached"),
-                ("cache_read", "cache_read"),
-                ("cache_write", "cache_write"),
-                ("output", "output"),
-            )
+            key: sum(getattr(call.usage, name) for call in calls) for key, name in usage.items()
         },
         cost=cost_of(calls),
-        simulated_read=simulated_read,
-        read_errors=read_errors,
-        prediction_errors=errors,
-        bound_kept=1 - sum(each.exceeded for each in contents) / len(errors) if errors else None,
-        busts=sorted(busts, key=lambda each: -each.cost),
+        simulated_read=sum(read for read, _ in simulated),
+        busts=sorted((bust for _, found in simulated for bust in found), key=lambda b: -b.cost),
         kinds=kinds,
-        tools=[
-            ToolShare(name, tokens, tokens / sent, unused.get(name, 0))
-            for name, tokens in _add_up([each.tools for each in contents]).items()
-        ],
-        losses=[loss for each in contents for loss in each.losses],
+        tools=[ToolShare(name, n, n / sent, unused.get(name, 0)) for name, n in tools.items()],
         policies=policies,
         models=_add_up([{call.model or "unknown": 1} for call in calls]),
         problems=tuple(problems),
     )
+
+
+def read_logs(
+    paths: Iterable[str | Path], *, progress: bool = False
+) -> tuple[list[LabConversation], list[str]]:
+    """Return the sessions with requests, oldest file first, and a line for everything unreadable.
+
+    An answer is charged once, in the oldest file that has it.
+
+    Raises:
+        ConversionError: when no file has a request.
+    """
+    files, problems = find_files(paths), list[str]()
+    loaded: list[tuple[str, str, list[Any]]] = []
+    for file in show_progress(files, "reading", len(files), visible=progress):
+        with collect_errors(problems, file):
+            rows = read_rows(file, problems)[0]
+            loaded.append((_first_time(rows), file, rows))
+    sessions: list[LabConversation] = []
+    counted: set[str] = set()
+    for _, file, rows in sorted(loaded, key=lambda each: each[:2]):
+        with collect_errors(problems, file):
+            read = find_log_reader(rows) or read_requests
+            found = [each for each in read(rows, counted, Path(file).stem) if each.requests]
+            problems += [] if found else [f"{file}: no request with usage in it"]
+            sessions += found
+    if not sessions:
+        first = f" ({problems[0]})" if problems else ""
+        raise ConversionError(
+            f"no request with usage under {count_of(len(files), 'file')}{first}.",
+            fix="pass logs of Claude Code or Codex, or JSON lines with a usage object each; "
+            "conversations without usage are read by `history-curator compare`.",
+        )
+    return sessions, problems
+
+
+def _first_time(rows: Sequence[Any]) -> str:
+    found = (row for row in rows if isinstance(row, Mapping))
+    times = (row.get(key) for row in found for key in ("timestamp", "time", "start_time"))
+    return str(next(filter(None, times), ""))
 
 
 def _add_up(rows: Iterable[Mapping[str, float]]) -> dict[str, int]:
@@ -325,12 +307,6 @@ def _add_up(rows: Iterable[Mapping[str, float]]) -> dict[str, int]:
         total.update(row)
     ordered = sorted(total.items(), key=lambda item: (-item[1], item[0]))
     return {key: round(value) for key, value in ordered}
-
-
-def percentile(values: Sequence[float], share: float) -> float | None:
-    """Return the value that this share of the values does not exceed; None without values."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
 
 
 def money(cost: float) -> str:

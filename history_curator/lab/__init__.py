@@ -5,20 +5,15 @@ Prices, rules and counters are the library's own; no request is sent.
 
 from __future__ import annotations
 
-from history_curator.lab.conversations import (
-    LabConversation,
-    load_conversations,
-    sample_conversation,
-)
+from history_curator.lab.conversations import LabConversation, sample_conversation
+from history_curator.lab.files import load_conversations
 from history_curator.lab.metrics import PriceSheet, get_prices, price_sheets
 from history_curator.lab.policies import (
     CuratorPolicy,
-    NewestThatFit,
-    NoCuration,
-    PeerPolicy,
+    NamedPolicy,
     Policy,
     PolicyUnavailableError,
-    peer_names,
+    policy_names,
 )
 from history_curator.lab.results import PolicyResult, ReplayResults, plot_frontier
 from history_curator.lab.run_replay import SessionPage, replay
@@ -26,9 +21,7 @@ from history_curator.lab.run_replay import SessionPage, replay
 __all__ = [
     "CuratorPolicy",
     "LabConversation",
-    "NewestThatFit",
-    "NoCuration",
-    "PeerPolicy",
+    "NamedPolicy",
     "Policy",
     "PolicyResult",
     "PolicyUnavailableError",
@@ -37,8 +30,8 @@ __all__ = [
     "SessionPage",
     "get_prices",
     "load_conversations",
-    "peer_names",
     "plot_frontier",
+    "policy_names",
     "price_sheets",
     "replay",
     "sample_conversation",

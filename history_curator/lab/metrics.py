@@ -8,15 +8,17 @@ has to quote them, so the view should hold every line that an edit call replaced
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from history_curator.entries import ConversationEntry
+from history_curator.entries import ConversationEntry, ToolCall
 from history_curator.errors import ConfigurationError
 from history_curator.formats import parse_object
-from history_curator.lab.conversations import ReadConversation, argument_values, searchable_text
+from history_curator.lab.conversations import LabConversation, argument_values, searchable_text
+from history_curator.units import pair
 
 _MIN_IDENTIFIER, _MAX_IDENTIFIER = 5, 400
 _MIN_LINE = 12
@@ -43,6 +45,7 @@ class PriceSheet:
         minimum: a shorter prefix is not cached.
         step: the cached prefix is a multiple of this many tokens.
         ttl: seconds of idleness a cached prefix survives; None where none is promised.
+        write_1h, output: factors for tokens written for an hour, and for those of an answer.
         input_per_million: price of a million plain input tokens; at 1.0 a cost reads as "millions
             of tokens at full price".
     """
@@ -55,6 +58,8 @@ class PriceSheet:
     ttl: float | None = None
     input_per_million: float = 1.0
     about: str = ""
+    write_1h: float = 2.0
+    output: float = 0.0
 
     def cost(self, tokens: int, prefix: int, idle: float | None = None) -> float:
         """Return the price of a request whose first ``prefix`` tokens repeat the last request.
@@ -94,12 +99,9 @@ _SHEETS = {
         PriceSheet("none", about="no prompt cache: every token at full price"),
     )
 }  # fmt: skip
-_FAMILIES = (
-    ("claude", "anthropic"),
-    ("gpt-5.6", "openai"),
-    ("gpt", "openai-free-write"),
-    ("gemini", "gemini"),
-)
+_FAMILIES = {
+    "claude": "anthropic", "gpt-5.6": "openai", "gpt": "openai-free-write", "gemini": "gemini"
+}  # fmt: skip
 
 
 def price_sheets() -> Mapping[str, PriceSheet]:
@@ -107,17 +109,12 @@ def price_sheets() -> Mapping[str, PriceSheet]:
     return dict(_SHEETS)
 
 
-def find_sheet(model: str) -> PriceSheet | None:
-    """Return the sheet of a model's family; None for a model of no known family."""
-    name = model.lower()
-    return next((_SHEETS[sheet] for family, sheet in _FAMILIES if family in name), None)
-
-
 def get_prices(pricing: str | PriceSheet) -> PriceSheet:
     """Return a sheet from its name, from a model's name, or as it is."""
     if isinstance(pricing, PriceSheet):
         return pricing
-    sheet = _SHEETS.get(pricing) or find_sheet(pricing)
+    families = (sheet for family, sheet in _FAMILIES.items() if family in pricing.lower())
+    sheet = _SHEETS.get(pricing) or _SHEETS.get(next(families, ""))
     if sheet is None:
         raise ConfigurationError(
             f"there is no price sheet named {pricing!r}. Fix: one of {', '.join(_SHEETS)}, "
@@ -126,47 +123,34 @@ def get_prices(pricing: str | PriceSheet) -> PriceSheet:
     return sheet
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Prices of one token in dollars; without a list price, in millionths of the input price."""
-
-    input: float
-    cache_read: float
-    cache_write: float
-    cache_write_1h: float
-    output: float
-    has_list_price: bool
-    sheet: PriceSheet
-
-
 @lru_cache(maxsize=256)
-def rates_of(model: str) -> Rates:
-    """Return the prices of a model's tokens: genai-prices knows the list price of most models."""
-    sheet = find_sheet(model) or get_prices("none")
-    listed = _list_price(model)
+def find_list_prices(model: str) -> tuple[PriceSheet, bool]:
+    """Return the prices of a model, and whether they are list prices of genai-prices.
 
-    def rate(name: str, factor: float) -> float:
-        price = getattr(listed, f"{name}_mtok", None)
-        return factor * base if price is None else float(getattr(price, "base", price)) / 1e6
-
-    base = 1e-6
-    base = rate("input", 1.0)
-    hour = 2.0 if sheet.name == "anthropic" else sheet.write
-    output = rate("output", 0.0)
-    return Rates(
-        base, rate("cache_read", sheet.read), rate("cache_write", sheet.write),
-        rate("cache_write_1h", hour), output, listed is not None, sheet,
-    )  # fmt: skip
-
-
-def _list_price(model: str) -> Any:
+    For a model without them, a million plain input tokens cost 1, and answers nothing.
+    """
+    try:
+        sheet = get_prices(model)
+    except ConfigurationError:
+        sheet = _SHEETS["none"]
     try:
         from genai_prices import Usage, calc_price
 
         name = _VENDOR.sub("", model.removeprefix("us.").removeprefix("eu."))
-        return calc_price(Usage(input_tokens=1), name).model_price
+        listed: Any = calc_price(Usage(input_tokens=1), name).model_price
     except (ImportError, LookupError):
-        return None
+        return sheet, False
+    prices = {
+        kind: float(getattr(price, "base", price))
+        for kind in ("input", "cache_read", "cache_write", "output")
+        if (price := getattr(listed, f"{kind}_mtok", None)) is not None
+    }
+    base = prices.get("input") or 1.0
+    read, write = prices.get("cache_read", base * sheet.read), prices.get("cache_write")
+    return replace(
+        sheet, input_per_million=base, read=read / base, output=prices.get("output", 0.0) / base,
+        write=sheet.write if write is None else write / base,
+    ), True  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +166,10 @@ class Dependency:
     sources: tuple[int, ...]
 
 
-def find_dependencies(record: ReadConversation) -> dict[int, tuple[Dependency, ...]]:
+def find_dependencies(record: LabConversation) -> dict[int, tuple[Dependency, ...]]:
     """Return the dependencies of every call, by the index of the entry that made it."""
     dependencies: dict[int, tuple[Dependency, ...]] = {}
-    results: dict[tuple[str, str], list[int]] = {}
+    results = _find_results(record)
     holders: dict[str, tuple[int, list[int]]] = {}
     for index in record.calls:
         found: list[Dependency] = []
@@ -197,38 +181,34 @@ def find_dependencies(record: ReadConversation) -> dict[int, tuple[Dependency, .
             holders[value] = (index, indexes)
             if indexes:
                 found.append(Dependency(index, "identifier", value, tuple(indexes)))
+        repeats = (
+            (each.name, tuple(i for i in results[_signature(each)] if i < index)) for each in calls
+        )
         found += [
-            Dependency(index, "repeat", each.name, tuple(earlier))
-            for each in calls
-            if (earlier := results.get(_signature(each.name, each.arguments)))
+            Dependency(index, "repeat", name, earlier) for name, earlier in repeats if earlier
         ]
         if found:
             dependencies[index] = tuple(found)
-        for signature, result in _results_of(record, index):
-            results.setdefault(signature, []).append(result)
     return dependencies
 
 
-def _signature(name: str, arguments: str) -> tuple[str, str]:
-    return name, "\n".join(sorted(argument_values(arguments)))
+def _signature(call: ToolCall) -> tuple[str, str]:
+    return call.name, "\n".join(sorted(argument_values(call.arguments)))
 
 
-def _results_of(record: ReadConversation, call: int) -> Iterator[tuple[tuple[str, str], int]]:
-    """Yield each call's signature with its result, up to the next assistant entry with calls."""
-    waiting = {
-        each.id: _signature(each.name, each.arguments)
-        for each in record.entries[call].tool_calls or ()
-    }
-    for index in range(call + 1, len(record.entries)):
-        entry = record.entries[index]
-        if entry.tool_calls or not waiting:
-            return
-        if entry.tool_call_id in waiting:
-            yield waiting.pop(entry.tool_call_id), index
+def _find_results(record: LabConversation) -> dict[tuple[str, str], list[int]]:
+    """Return where the results of each call are, by its name and arguments."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for unit in pair(record.entries):
+        calls = {call.id: call for call in unit.head.tool_calls or ()}
+        for result in filter(None, unit.results):
+            if call := calls.get(result.tool_call_id or ""):
+                found[_signature(call)].append(record.index_of[id(result)])
+    return found
 
 
 def shown_entries(
-    sent: Sequence[ConversationEntry], record: ReadConversation
+    sent: Sequence[ConversationEntry], record: LabConversation
 ) -> dict[int, ConversationEntry]:
     """Return the recorded entries that a view shows, by index, in the form they are sent in."""
     pairs = ((record.index_of.get(id(entry.root)), entry) for entry in sent)
@@ -236,75 +216,60 @@ def shown_entries(
 
 
 def missing_dependencies(
-    dependencies: Sequence[Dependency], sent: Sequence[ConversationEntry], record: ReadConversation
+    dependencies: Sequence[Dependency], sent: Sequence[ConversationEntry], record: LabConversation
 ) -> list[Dependency]:
     """Return the dependencies that a view does not show; one named in a note of its own is shown."""
     if not dependencies:
         return []
     shown = shown_entries(sent, record)
     notes = "\n".join(searchable_text(e) for e in sent if id(e.root) not in record.index_of)
-    return [each for each in dependencies if not is_visible(each, shown, record, notes)]
+    return [
+        each
+        for each in dependencies
+        if not (each.kind == "identifier" and each.value in notes)
+        and not any(_is_shown(each, index, shown, record) for index in each.sources)
+    ]
 
 
-def is_visible(
-    dependency: Dependency,
+def _is_shown(
+    needed: Dependency,
+    source: int,
     shown: Mapping[int, ConversationEntry],
-    record: ReadConversation,
-    notes: str = "",
+    record: LabConversation,
 ) -> bool:
-    """Return whether the entries of a view (by index), or the policy's notes, hold a dependency."""
-    is_identifier = dependency.kind == "identifier"
-    if is_identifier and dependency.value in notes:
-        return True
-    for source in dependency.sources:
-        entry, recorded = shown.get(source), record.entries[source]
-        if entry is None:
-            continue
-        if entry is recorded or entry.content == recorded.content:
-            return True
-        if is_identifier and dependency.value in searchable_text(entry):
-            return True
-        # A shortened result counts while at least half of it is there.
-        if not is_identifier and 2 * len(entry.content or "") >= len(recorded.content or ""):
-            return True
-    return False
+    entry, recorded = shown.get(source), record.entries[source]
+    if entry is None or entry is recorded or entry.content == recorded.content:
+        return entry is not None
+    if needed.kind == "identifier":
+        return needed.value in searchable_text(entry)
+    # A shortened result counts while at least half of it is there.
+    return 2 * len(entry.content or "") >= len(recorded.content or "")
 
 
-def find_edits(record: ReadConversation) -> dict[int, tuple[tuple[str, ...], ...]]:
+def find_edits(record: LabConversation) -> dict[int, list[list[str]]]:
     """Return the lines that each edit call replaced, by the index of the entry that made it.
 
     Only lines of some length that had been shown before count; an edit without any is left out.
     """
-    edits: dict[int, tuple[tuple[str, ...], ...]] = {}
+    edits: dict[int, list[list[str]]] = defaultdict(list)
     for call in record.calls:
-        replaced = [_replaced_text(e.arguments) for e in record.entries[call].tool_calls or ()]
-        found = (
-            tuple(
-                line
-                for line in dict.fromkeys(line.strip() for line in text.split("\n"))
-                if len(line) >= _MIN_LINE
-                and any(line in earlier for earlier in reversed(record.texts[:call]))
-            )
-            for text in replaced
-        )
-        if lines := tuple(filter(None, found)):
-            edits[call] = lines
+        earlier = record.texts[:call][::-1]
+        for each in record.entries[call].tool_calls or ():
+            is_edit = any(name in each.arguments for name in _REPLACED)
+            values = (parse_object(each.arguments) or {}) if is_edit else {}
+            replaced = next((v for n in _REPLACED if isinstance(v := values.get(n), str)), "")
+            lines = dict.fromkeys(map(str.strip, replaced.split("\n")))
+            long = (line for line in lines if len(line) >= _MIN_LINE)
+            if known := [line for line in long if any(line in text for text in earlier)]:
+                edits[call].append(known)
     return edits
 
 
-def _replaced_text(arguments: str) -> str:
-    if not any(name in arguments for name in _REPLACED):
-        return ""
-    values = parse_object(arguments) or {}
-    return next((text for name in _REPLACED if isinstance(text := values.get(name), str)), "")
-
-
 def count_visible_edits(
-    edits: Sequence[Sequence[str]], sent: Sequence[ConversationEntry], record: ReadConversation
+    edits: Sequence[Sequence[str]], sent: Sequence[ConversationEntry], record: LabConversation
 ) -> int:
     """Return how many edits find all their lines in a view."""
     if not edits:
         return 0
-    indexes = ((record.index_of.get(id(entry)), entry) for entry in sent)
-    text = "\n".join(searchable_text(e) if i is None else record.texts[i] for i, e in indexes)
+    text = "\n".join(map(searchable_text, sent))
     return sum(all(line in text for line in lines) for lines in edits)

@@ -6,12 +6,14 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from importlib import import_module
 from importlib.resources import files
+from importlib.util import find_spec
 from math import hypot
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from history_curator.entries import write_private
 from history_curator.errors import ConfigurationError
@@ -19,6 +21,8 @@ from history_curator.lab.conversations import import_extra
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
+
+Item = TypeVar("Item")
 
 
 class Table(NamedTuple):
@@ -32,28 +36,17 @@ class Table(NamedTuple):
 
     def to_rich(self, **style: Any) -> RichTable:
         """Return the table as rich draws it."""
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        options: dict[str, Any] = {"box": None, "pad_edge": False, "header_style": "bold"}
-        drawn = RichTable(**{**options, "title_justify": "left", **style})
-        texts = {0, len(self.heads) - 1} if self.text_last else {0}
+        options = {"box": None, "pad_edge": False, "header_style": "bold", "title_justify": "left"}
+        drawn: RichTable = import_extra("rich.table", "cli").Table(**{**options, **style})
         for number, head in enumerate(self.heads):
-            if number in texts:
+            if number == 0 or (self.text_last and number == len(self.heads) - 1):
                 drawn.add_column(head, overflow="fold", min_width=None if number else 8)
             else:
                 drawn.add_column(head, justify="right", no_wrap=True)
         for number, row in enumerate(self.rows):
-            colour = "bright_black" if number in self.faded else None
-            drawn.add_row(*map(Text, row), style=colour)
+            style_of_row = "bright_black" if number in self.faded else None
+            drawn.add_row(*map(import_extra("rich.text", "cli").Text, row), style=style_of_row)
         return drawn
-
-    def to_text(self) -> str:
-        """Return the table as plain lines."""
-        console = import_extra("rich.console", "cli").Console(width=300, color_system=None)
-        with console.capture() as captured:
-            console.print(self.to_rich())
-        return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def count_of(count: int, noun: str) -> str:
@@ -67,6 +60,19 @@ def short_number(number: float) -> str:
         if number >= size:
             return f"{number / size:.2f}{unit}"
     return str(round(number))
+
+
+def show_progress(
+    items: Iterable[Item], title: str, total: int, *, visible: bool = True
+) -> Iterable[Item]:
+    """Return the items, with a bar on standard error while they are used, where rich is there."""
+    if not visible or find_spec("rich") is None:
+        return items
+    progress, console = import_module("rich.progress"), import_module("rich.console")
+    bar: Iterable[Item] = progress.track(
+        items, title, total, console=console.Console(stderr=True), transient=True
+    )
+    return bar
 
 
 def render_page(title: str, values: Mapping[str, Any]) -> str:
@@ -89,17 +95,14 @@ class PolicyResult:
     """The sums of one policy over one conversation, or over all.
 
     Attributes:
-        used_before, made_again, edited: what the conversations hold, whatever the policy did:
-            identifiers that an earlier message held, calls made again, edits of lines shown before.
         views: calls for which the policy gave a view; for the others it ``failed``.
-        hidden: tokens sent that the record lacks; they use no budget.
+        cached: tokens sent that repeat the start of the request before.
         costs: by price sheet; ``cost`` is that of the sheet named ``pricing``.
         invalid, over_budget: requests that the provider's rules refuse, or above the budget.
-        lost_identifiers, identifiers: argument values that were visible only in messages left
-            out, of all that an earlier message held.
-        repeated_calls, repeats: calls made again whose earlier result was left out, of all.
-        edits_seen, edits: edit calls whose old lines were all in the view, of all whose old lines
-            had been shown.
+        needed, lost: identifiers of later calls that an earlier message held and calls made again,
+            and those of them whose source was not in view any more.
+        edits, edits_seen: edit calls whose old lines had been shown, and those of them for which
+            all the lines were in the view.
     """
 
     name: str
@@ -108,22 +111,16 @@ class PolicyResult:
     pricing: str = "none"
     conversations: int = 1
     calls: int = 0
-    used_before: int = 0
-    made_again: int = 0
-    edited: int = 0
     views: int = 0
     failed: int = 0
     tokens_sent: int = 0
-    hidden: int = 0
     peak: int = 0
     cached: int = 0
     costs: dict[str, float] = field(default_factory=dict)
     over_budget: int = 0
     invalid: int = 0
-    identifiers: int = 0
-    lost_identifiers: int = 0
-    repeats: int = 0
-    repeated_calls: int = 0
+    needed: int = 0
+    lost: int = 0
     edits: int = 0
     edits_seen: int = 0
     seconds: float = 0.0
@@ -149,27 +146,14 @@ class PolicyResult:
         return self.costs.get(self.pricing, 0.0)
 
     @property
-    def budget_use(self) -> float | None:
-        """The mean request over the budget, or None without one."""
-        if not self.max_tokens or not self.views:
-            return None
-        return (self.tokens_sent - self.hidden) / self.views / self.max_tokens
-
-    @property
     def cached_share(self) -> float:
         """Tokens that repeat the start of the request before, over tokens sent."""
         return self.cached / self.tokens_sent if self.tokens_sent else 0.0
 
     @property
-    def ms_per_view(self) -> float:
-        """The mean time to make a view."""
-        return 1000 * self.seconds / self.views if self.views else 0.0
-
-    @property
     def missed(self) -> float:
         """Share of what later calls needed that the view no longer had."""
-        needed = self.identifiers + self.repeats
-        return (self.lost_identifiers + self.repeated_calls) / needed if needed else 0.0
+        return self.lost / self.needed if self.needed else 0.0
 
     @property
     def edits_share(self) -> float | None:
@@ -191,30 +175,25 @@ _SUMMED = [
     for each in fields(PolicyResult)
     if each.type in ("int", "float") and each.name not in ("conversations", "peak")
 ]
-_DERIVED = ("cost", "budget_use", "cached_share", "ms_per_view", "missed", "edits_share")
+_DERIVED = ("cost", "cached_share", "missed", "edits_share")
 
 
-def _percent(value: float | None, digits: int = 0) -> str:
-    return "–" if value is None else f"{value:.{digits}%}"
+def percent(share: float | None, digits: int = 0) -> str:
+    """Return a share as every table shows it; a dash where there is none."""
+    return "–" if share is None else f"{share:.{digits}%}"
 
 
-_COLUMNS: dict[str, tuple[str, Callable[[PolicyResult], str]]] = {
+COLUMNS: dict[str, tuple[str, Callable[[PolicyResult], str]]] = {
     "sent": ("tokens over all calls", lambda p: short_number(p.tokens_sent)),
-    "peak": ("the largest request, tokens", lambda p: f"{p.peak:,}"),
-    "budget": ("the mean request, of the budget", lambda p: _percent(p.budget_use)),
-    "cached": ("sent tokens that repeat the request before", lambda p: _percent(p.cached_share)),
+    "cached": ("sent tokens that repeat the request before", lambda p: percent(p.cached_share)),
     "cost": ("millions of input tokens at full price", lambda p: f"{p.cost:.3f}"),
-    "missed": ("of what later calls used, not in view any more", lambda p: _percent(p.missed, 1)),
-    "edits": ("edit calls whose old lines are all in view", lambda p: _percent(p.edits_share)),
+    "missed": ("of what later calls used, not in view any more", lambda p: percent(p.missed, 1)),
+    "edits": ("edit calls whose old lines are all in view", lambda p: percent(p.edits_share)),
     "invalid": ("requests the provider's rules refuse", lambda p: f"{p.invalid:,}"),
     "over": ("requests above the budget", lambda p: f"{p.over_budget:,}"),
     "refused": ("calls for which the policy gave no view", lambda p: f"{p.failed:,}"),
-    "lost ids": ("identifiers used later, not in view", lambda p: f"{p.lost_identifiers:,}"),
-    "re-calls": ("calls made again, first result not in view", lambda p: f"{p.repeated_calls:,}"),
-    "ms/view": ("mean time to make one view", lambda p: f"{p.ms_per_view:.2f}"),
 }
 """The meaning and the text of each column, by its heading."""
-_DECIDING = ("sent", "cached", "cost", "missed", "edits", "invalid", "over", "refused")
 
 
 @dataclass(frozen=True, repr=False)
@@ -227,8 +206,8 @@ class ReplayResults:
         >>> from history_curator.lab import replay
         >>> talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
         >>> results = replay([talk], {"all": "no curation"}, progress=False, executor="serial")
-        >>> results["all"].calls, results.recommend()
-        (1, 'all')
+        >>> results["all"].calls, results.frontier()
+        (1, ['all'])
 
     Attributes:
         policies: results by policy name.
@@ -247,26 +226,23 @@ class ReplayResults:
     def __getitem__(self, name: str) -> PolicyResult:
         return self.policies[name]
 
-    def table(self, *, full: bool = False) -> Table:
-        """Return the table of the columns that decide, or with ``full`` of all columns."""
+    def table(self) -> Table:
+        """Return a row for each policy; edits are a column where there are any."""
         results = list(self.policies.values())
-        heads = [head for head in _COLUMNS if full or head in _DECIDING]
-        if not any(each.edits for each in results):
-            heads.remove("edits")
-        rows = []
-        for each in results:
-            name = each.name if each.measured else f"{each.name} (skipped)"
-            rows.append([name, *(_COLUMNS[h][1](each) if each.measured else "–" for h in heads)])
+        has_edits = any(each.edits for each in results)
+        heads = [head for head in COLUMNS if has_edits or head != "edits"]
+        rows = [
+            [each.name, *(COLUMNS[head][1](each) for head in heads)]
+            if each.measured
+            else [f"{each.name} (skipped)", *("–" for _ in heads)]
+            for each in results
+        ]
         faded = frozenset(number for number, each in enumerate(results) if not each.sound)
         return Table("", ["policy", *heads], rows, faded=faded)
 
-    def columns(self, *, full: bool = False) -> list[str]:
-        """Return the headings of the table."""
-        return list(self.table(full=full).heads)
-
-    def legend(self, *, full: bool = False) -> dict[str, str]:
+    def legend(self) -> dict[str, str]:
         """Return the meaning of each heading, units included."""
-        return {head: _COLUMNS[head][0] for head in self.columns(full=full)[1:]}
+        return {head: COLUMNS[head][0] for head in self.table().heads[1:]}
 
     def describe_run(self) -> str:
         """Return what was replayed and how, in one line."""
@@ -275,15 +251,11 @@ class ReplayResults:
 
     def notes(self) -> list[str]:
         """Return one line about what later calls needed, and one for each policy that failed."""
-        talks = next(iter(self.tallies.values()), ())  # these sums are the same for each policy
-        calls, used, again, edited = (
-            count_of(sum(getattr(each, key) for each in talks), noun)
-            for key, noun in (("calls", "call"), ("used_before", "identifier"),
-                              ("made_again", "call"), ("edited", "time"))
-        )  # fmt: skip
+        most = max(self.policies.values(), key=lambda each: each.views + each.failed)
         needed = (
-            f"{calls} in {count_of(len(talks), 'conversation')}; later calls used {used} said "
-            f"before, repeated {again} and edited {edited}"
+            f"{count_of(most.calls, 'call')} in {count_of(most.conversations, 'conversation')}; "
+            f"later calls needed {count_of(most.needed, 'thing')} said before and edited "
+            f"{count_of(most.edits, 'time')}"
         )
         return [needed, *(f"{p.name}: {p.note}" for p in self.policies.values() if p.note)]
 
@@ -291,7 +263,11 @@ class ReplayResults:
         return str(self)
 
     def __str__(self) -> str:
-        return "\n".join([self.table().to_text(), *self.notes()])
+        console = import_extra("rich.console", "cli").Console(width=300, color_system=None)
+        with console.capture() as captured:
+            console.print(self.table().to_rich())
+        lines = [line.rstrip() for line in captured.get().splitlines()]
+        return "\n".join([*lines, *self.notes()])
 
     def _repr_html_(self) -> str:
         table = self.table()
@@ -305,21 +281,12 @@ class ReplayResults:
         data = {"pricing": self.pricing, "provider": self.provider, "policies": rows}
         return write_if_named(json.dumps(data, indent=2), path)
 
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """Return the table as Markdown, and write it to ``path`` when one is given."""
-        table = self.table(full=True)
-        rules = ["---", *["---:"] * (len(table.heads) - 1)]
-        lines = [f"| {' | '.join(map(str, row))} |" for row in (table.heads, rules, *table.rows)]
-        lines += ["", *(f"- {note}" for note in self.notes())]
-        return write_if_named("\n".join(lines), path)
-
     def to_html(self, path: str | Path) -> Path:
         """Write one self-contained page with the recommendation, the table and its legend."""
         grey = "Grey rows: a request was invalid, over the budget or not made."
         values = {
-            "heading": f"Use {self.recommend()}", "subline": self.describe_run(),
-            "tables": [self.table(full=True)], "legend": self.legend(full=True),
-            "notes": [grey, *self.notes()],
+            "heading": self.advise(), "subline": self.describe_run(), "tables": [self.table()],
+            "legend": self.legend(), "notes": [grey, *self.notes()],
         }  # fmt: skip
         return write_private(path, render_page("Policies compared", values))
 
@@ -327,12 +294,6 @@ class ReplayResults:
         """Return a pandas DataFrame, one row for each policy; ``costs.anthropic`` is a column."""
         rows = [result.to_dict() for result in self.policies.values()]
         return import_extra("pandas").json_normalize(rows).set_index("name")
-
-    def to_parquet(self, path: str | Path) -> None:
-        """Write one row for each policy and conversation as a Parquet file."""
-        import_extra("pyarrow", "scale")
-        rows = [each.to_dict() for some in self.tallies.values() for each in some]
-        import_extra("pandas").json_normalize(rows).to_parquet(str(path))
 
     def frontier(self) -> list[str]:
         """Return the sound policies no other beats on both cost and missed, cheapest first.
@@ -364,6 +325,11 @@ class ReplayResults:
                 f"no policy made a single request. {notes or 'No message answers another one.'} "
                 "Fix: pass conversations that a model has answered, and policies that can run."
             )
+        if not any(each.needed or each.edits for each in line):
+            raise ConfigurationError(
+                "no policy is recommended: no call used anything said before, so nothing could be "
+                "missed. Fix: compare longer sessions, or sessions with tool calls."
+            )
         first, last = line[0], line[-1]
         if max_missed is not None:
             return next((each.name for each in line if each.missed <= max_missed), last.name)
@@ -372,6 +338,13 @@ class ReplayResults:
             hypot((p.cost - first.cost) / across, (p.missed - last.missed) / up) for p in line
         ]
         return line[distances.index(min(distances))].name
+
+    def advise(self) -> str:
+        """Return the recommendation, or the reason for none, as a sentence."""
+        try:
+            return f"Use {self.recommend()}."
+        except ConfigurationError as error:
+            return str(error)
 
 
 def write_if_named(text: str, path: str | Path | None) -> str:
@@ -391,11 +364,9 @@ def plot_frontier(results: ReplayResults, ax: Any = None) -> Any:
     line = [results[name] for name in results.frontier()]
     ax.plot([p.cost for p in line], [100 * p.missed for p in line], color="#9aa3b2", linewidth=1)
     for number, each in enumerate(each for each in results.policies.values() if each.measured):
-        colour, place = f"C{number}", (each.cost, 100 * each.missed)
-        face = colour if each.sound else "none"
-        ax.scatter(*place, s=70, facecolor=face, edgecolor=colour, linewidth=1.6, zorder=2)
-        offset = (7, 5 - 12 * (number % 2))
-        ax.annotate(each.name, place, xytext=offset, textcoords="offset points", fontsize=9)
+        place, face = (each.cost, 100 * each.missed), f"C{number}" if each.sound else "none"
+        ax.scatter(*place, s=70, facecolor=face, edgecolor=f"C{number}", zorder=2)
+        ax.annotate(each.name, place, xytext=(7, 5 - 12 * (number % 2)), textcoords="offset points")
     ax.margins(0.15)
     ax.set(xlabel=f"cost ({results.pricing})", ylabel="missed, % of what was needed later")
     ax.set_title("Cost and missed (lower left is better)")

@@ -5,13 +5,10 @@ No request is sent.
 
 from __future__ import annotations
 
-import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
@@ -19,8 +16,10 @@ from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry, write_private
 from history_curator.errors import ConfigurationError, HistoryCuratorError
-from history_curator.lab.conversations import LabConversation, ReadConversation, as_conversations
+from history_curator.lab.conversations import LabConversation
+from history_curator.lab.files import as_conversations
 from history_curator.lab.metrics import (
+    Dependency,
     PriceSheet,
     count_visible_edits,
     find_dependencies,
@@ -31,9 +30,9 @@ from history_curator.lab.metrics import (
     shown_entries,
 )
 from history_curator.lab.policies import Policy, PolicyUnavailableError, as_policies
-from history_curator.lab.results import PolicyResult, ReplayResults
+from history_curator.lab.results import PolicyResult, ReplayResults, show_progress
 from history_curator.report_page import as_frame, render_session
-from history_curator.rules import ProviderProfile, Violation, get_profile
+from history_curator.rules import Violation, get_profile
 from history_curator.tokens import TokenCounter, get_counter
 
 
@@ -43,10 +42,11 @@ class ReplayedCall:
 
     Attributes:
         index: index of the entry that answers it.
-        before, sent: the view of the call before, and the view with the ``sizes`` of its entries.
+        before, sent: the view of the call before, and the view of this call.
         repeated: how many entries at its beginning repeat the view before.
         tokens, cached: of the whole request, and of its part that repeats the request before.
         idle, seconds: time since the answer before, and time to make the view.
+        needed, lost: what the answer used of earlier messages, and what of that is not in view.
         failure: the error that the policy raised instead of giving a view.
     """
 
@@ -60,47 +60,9 @@ class ReplayedCall:
     seconds: float = 0.0
     is_over: bool = False
     violations: Sequence[Violation] = ()
+    needed: Sequence[Dependency] = ()
+    lost: Sequence[Dependency] = ()
     failure: Exception | None = None
-
-
-def replay_calls(
-    record: ReadConversation,
-    policy: Policy,
-    counter: TokenCounter,
-    calls: Iterable[int],
-    profile: ProviderProfile | None,
-) -> Iterator[ReplayedCall]:
-    """Make these calls again under a policy, one after the other; no request is sent."""
-    view, max_tokens = policy.start(record, counter), policy.max_tokens
-    overhead = counter.priming + record.hidden
-    overhead += counter.count_tools(record.tools) if record.tools else 0
-    before: Sequence[ConversationEntry] | None = None
-    previous_call = 0
-    for index in calls:
-        idle = record.idle_seconds(previous_call, index) if previous_call else None
-        previous_call, started = index, perf_counter()
-        try:
-            sent = view(index)
-        except (HistoryCuratorError, ValueError) as error:
-            yield ReplayedCall(index, before or (), failure=error)
-            before = None
-            continue
-        seconds = perf_counter() - started
-        sizes = [counter.count_entry(entry) for entry in sent]
-        repeated, tokens = _count_repeated(before or (), sent), sum(sizes) + overhead
-        cached = sum(sizes[:repeated]) + (0 if before is None else overhead - counter.priming)
-        yield ReplayedCall(
-            index, before or (), sent, repeated, tokens, cached, idle, seconds,
-            is_over=max_tokens is not None and tokens - record.hidden > max_tokens,
-            violations=profile.find(list(sent)) if profile else (),
-        )  # fmt: skip
-        before = sent
-
-
-def _count_repeated(before: Sequence[ConversationEntry], sent: Sequence[ConversationEntry]) -> int:
-    pairs = enumerate(zip(before, sent, strict=False))
-    changed = (index for index, (old, new) in pairs if old is not new and old != new)
-    return next(changed, min(len(before), len(sent)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,51 +77,87 @@ class Measurement:
 
     def run(self, conversation: LabConversation) -> list[PolicyResult]:
         """Return one tally for each policy."""
-        record, counter = conversation.read(), self.counter
-        dependencies, edits = find_dependencies(record), find_edits(record)
-        used = [each.kind for some in dependencies.values() for each in some]
-        again = used.count("repeat")
-        counts = len(record.calls), len(used) - again, again, sum(map(len, edits.values()))
-        profile = get_profile(self.provider) if self.provider else None
-        for entry in record.entries:  # so that the time of no policy includes first counts
-            counter.count_entry(entry)
+        for entry in conversation.entries:  # so that the time of no policy includes first counts
+            self.counter.count_entry(entry)
+        dependencies = find_dependencies(conversation)
         tallies = []
         for name, policy in self.policies.items():
-            limit = policy.max_tokens
-            tally = PolicyResult(name, record.id, limit, self.pricing, 1, *counts)
-            tallies.append(tally)
-            try:
-                for call in replay_calls(record, policy, counter, record.calls, profile):
-                    self._add_call(tally, call)
-                    needed, replaced = dependencies.get(call.index, ()), edits.get(call.index, ())
-                    lost = [each.kind for each in missing_dependencies(needed, call.sent, record)]
-                    repeats = sum(each.kind == "repeat" for each in needed)
-                    tally.repeats += repeats
-                    tally.identifiers += len(needed) - repeats
-                    tally.repeated_calls += lost.count("repeat")
-                    tally.lost_identifiers += lost.count("identifier")
-                    tally.edits += len(replaced)
-                    tally.edits_seen += count_visible_edits(replaced, call.sent, record)
-            except PolicyUnavailableError as error:
-                tally.note = str(error)
-            tally.hidden = tally.views * record.hidden
+            calls = self.replay_calls(conversation, policy, conversation.calls, dependencies)
+            tallies.append(self.add_up(name, conversation, policy, calls))
         return tallies
 
-    def _add_call(self, tally: PolicyResult, call: ReplayedCall) -> None:
-        if call.failure is not None:
-            tally.failed += 1
-            tally.note = f"{type(call.failure).__name__}: {call.failure}"[:200]
-            return
-        tally.views += 1
-        tally.seconds += call.seconds
-        tally.tokens_sent += call.tokens
-        tally.peak = max(tally.peak, call.tokens)
-        tally.cached += call.cached
-        for sheet in self.prices:
-            cost = sheet.cost(call.tokens, call.cached, call.idle)
-            tally.costs[sheet.name] = tally.costs.get(sheet.name, 0.0) + cost
-        tally.over_budget += call.is_over
-        tally.invalid += bool(call.violations)
+    def replay_calls(
+        self,
+        record: LabConversation,
+        policy: Policy,
+        calls: Iterable[int],
+        dependencies: Mapping[int, Sequence[Dependency]],
+    ) -> Iterator[ReplayedCall]:
+        """Make these calls again under a policy, one after the other; no request is sent."""
+        counter, profile = self.counter, get_profile(self.provider) if self.provider else None
+        view, max_tokens = policy.start(record, counter), policy.max_tokens
+        overhead = counter.priming + record.hidden
+        overhead += counter.count_tools(record.tools) if record.tools else 0
+        before: Sequence[ConversationEntry] | None = None
+        previous_call = 0
+        for index in calls:
+            idle = record.idle_seconds(previous_call, index) if previous_call else None
+            previous_call, started, needed = index, perf_counter(), dependencies.get(index, ())
+            try:
+                sent = view(index)
+            except (HistoryCuratorError, ValueError) as error:
+                yield ReplayedCall(index, before or (), needed=needed, lost=needed, failure=error)
+                before = None
+                continue
+            seconds = perf_counter() - started
+            sizes = [counter.count_entry(entry) for entry in sent]
+            repeated, tokens = _count_repeated(before or (), sent), sum(sizes) + overhead
+            cached = sum(sizes[:repeated]) + (0 if before is None else overhead - counter.priming)
+            yield ReplayedCall(
+                index, before or (), sent, repeated, tokens, cached, idle, seconds,
+                is_over=max_tokens is not None and tokens - record.hidden > max_tokens,
+                violations=profile.find(list(sent)) if profile else (),
+                needed=needed, lost=missing_dependencies(needed, sent, record),
+            )  # fmt: skip
+            before = sent
+
+    def add_up(
+        self, name: str, record: LabConversation, policy: Policy, calls: Iterable[ReplayedCall]
+    ) -> PolicyResult:
+        """Return the sums over the calls of a policy."""
+        edits = find_edits(record)
+        tally = PolicyResult(name, record.id, policy.max_tokens, self.pricing)
+        tally.calls = len(record.calls)
+        try:
+            for call in calls:
+                replaced = edits.get(call.index, ())
+                tally.needed += len(call.needed)
+                tally.lost += len(call.lost)
+                tally.edits += len(replaced)
+                tally.edits_seen += count_visible_edits(replaced, call.sent, record)
+                if call.failure is not None:
+                    tally.failed += 1
+                    tally.note = f"{type(call.failure).__name__}: {call.failure}"[:200]
+                    continue
+                tally.views += 1
+                tally.seconds += call.seconds
+                tally.tokens_sent += call.tokens
+                tally.peak = max(tally.peak, call.tokens)
+                tally.cached += call.cached
+                for sheet in self.prices:
+                    cost = sheet.cost(call.tokens, call.cached, call.idle)
+                    tally.costs[sheet.name] = tally.costs.get(sheet.name, 0.0) + cost
+                tally.over_budget += call.is_over
+                tally.invalid += bool(call.violations)
+        except PolicyUnavailableError as error:
+            tally.note = str(error)
+        return tally
+
+
+def _count_repeated(before: Sequence[ConversationEntry], sent: Sequence[ConversationEntry]) -> int:
+    pairs = enumerate(zip(before, sent, strict=False))
+    changed = (index for index, (old, new) in pairs if old is not new and old != new)
+    return next(changed, min(len(before), len(sent)))
 
 
 def replay(
@@ -183,7 +181,7 @@ def replay(
             mappings with a ``messages`` list (``id``, ``tools`` and ``times`` are used where
             present), or `LabConversation` objects.
         policies: by name, a `Curator`, a function that builds one, a `Policy`, or the name of a
-            known policy (`peer_names`); a list of known names does as well.
+            known policy (`policy_names`); a list of known names does as well.
         pricing: price sheet for the ``cost`` column.
         provider: profile whose rules decide which requests are invalid; None looks at no rules,
             which saves most of the time on long conversations.
@@ -209,37 +207,31 @@ def replay(
     measurement = Measurement(
         chosen, get_counter(counter), provider, tuple(prices.values()), sheet.name
     )
-    bar: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda _done: None)
-    if progress and find_spec("rich"):
-        bar = progress_bar("conversations", len(talks))
-    found: dict[int, list[PolicyResult]] = {}
-    with bar as advance, _open_pool(executor, measurement, len(talks)) as pool:
-        for number, tallies in _run_all(measurement, talks, pool):
-            found[number] = tallies
-            advance(1)
+    done = _run_all(measurement, talks, executor)
+    found = dict(show_progress(done, "conversations", len(talks), visible=progress))
     by_policy: dict[str, list[PolicyResult]] = {}
     totals: dict[str, PolicyResult] = {}
     for column, (name, policy) in enumerate(chosen.items()):
         by_policy[name] = [found[number][column] for number in range(len(talks))]
-        limit = policy.max_tokens
-        totals[name] = PolicyResult(name, "", limit, sheet.name, conversations=len(talks))
+        totals[name] = PolicyResult(
+            name, "", policy.max_tokens, sheet.name, conversations=len(talks)
+        )
         for each in by_policy[name]:
             totals[name].add(each)
-    return ReplayResults(
-        policies=totals,
-        tallies=by_policy,
-        pricing=sheet.name,
-        provider=provider or "no",
-        seconds=perf_counter() - started,
-    )
+    seconds = perf_counter() - started
+    return ReplayResults(totals, by_policy, sheet.name, provider or "no", seconds)
 
 
 def _run_all(
-    measurement: Measurement, talks: Sequence[LabConversation], pool: Executor | None
+    measurement: Measurement,
+    talks: Sequence[LabConversation],
+    executor: Executor | Literal["serial"] | None,
 ) -> Iterator[tuple[int, list[PolicyResult]]]:
-    if pool is None:
+    """Yield the number of each conversation with its tallies, when they are there."""
+    if executor == "serial" or (executor is None and len(talks) < 2):
         yield from enumerate(map(measurement.run, talks))
         return
+    pool = executor or _open_processes(measurement)
     longest_first = sorted(enumerate(talks), key=lambda pair: -len(pair[1].messages))
     waiting = {pool.submit(measurement.run, talk): number for number, talk in longest_first}
     try:
@@ -248,15 +240,11 @@ def _run_all(
     finally:
         for future in waiting:
             future.cancel()
+        if executor is None:
+            pool.shutdown()
 
 
-def _open_pool(
-    executor: Executor | Literal["serial"] | None, measurement: Measurement, count: int
-) -> AbstractContextManager[Executor | None]:
-    if executor is not None:
-        return nullcontext(None if executor == "serial" else executor)
-    if count < 2 or (os.cpu_count() or 1) < 2:
-        return nullcontext(None)
+def _open_processes(measurement: Measurement) -> Executor:
     try:
         pickle.dumps(measurement)
     except Exception as error:
@@ -267,21 +255,10 @@ def _open_pool(
     return ProcessPoolExecutor(mp_context=get_context("spawn"))
 
 
-@contextmanager
-def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on standard error, with rich, and hand out ``advance(n)``."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda more: bar.advance(task, more)
-
-
 class SessionPage:
     """Every call of a recorded conversation, as the policies would have made it, on one page.
 
-    At the end of a notebook cell it shows itself; `to_html` writes it.
+    At the end of a notebook cell it shows itself.
 
     Examples:
         >>> from history_curator import Curator
@@ -308,12 +285,20 @@ class SessionPage:
                 f"a page shows one policy or two, not {len(chosen)}. "
                 "Fix: leave some out, or compare them all with replay."
             )
-        record = LabConversation("session", messages, tools=tools).read()
+        record = LabConversation("session", list(messages), tools)
         counting, sheet = get_counter(counter), get_prices(pricing)
-        measurement = Measurement(chosen, counting, provider, (sheet,))
+        measurement = Measurement(chosen, counting, provider, (sheet,), sheet.name)
         calls = list(record.calls)
         if not calls or calls[-1] != len(record.entries) - 1:
             calls.append(len(record.entries))  # the call that is still to be made
+        dependencies = find_dependencies(record)
+        self.totals: dict[str, PolicyResult] = {}
+        drawn = []
+        for name, policy in chosen.items():
+            replayed = list(measurement.replay_calls(record, policy, calls, dependencies))
+            self.totals[name] = measurement.add_up(name, record, policy, replayed)
+            shown = _policy_data(record, replayed, counting, sheet)
+            drawn.append({"name": name, "max_tokens": policy.max_tokens, **shown})
         tools_of = {c.id: c.name for entry in record.entries for c in entry.tool_calls or ()}
         self.data: dict[str, Any] = {
             "kind": "session",
@@ -322,10 +307,7 @@ class SessionPage:
             "pricing": sheet.name,
             "entries": [_entry_data(entry, counting, tools_of) for entry in record.entries],
             "calls": calls,
-            "policies": [
-                {"name": name, **_policy_data(record, calls, policy, measurement)}
-                for name, policy in chosen.items()
-            ],
+            "policies": drawn,
         }
 
     def to_html(self, path: str | Path) -> Path:
@@ -357,13 +339,12 @@ def _entry_data(
 
 
 def _policy_data(
-    record: ReadConversation,
-    calls: Sequence[int],
-    policy: Policy,
-    measurement: Measurement,
+    record: LabConversation,
+    calls: Sequence[ReplayedCall],
+    counter: TokenCounter,
+    sheet: PriceSheet,
 ) -> dict[str, Any]:
     """Return each view as the entries it keeps and adds: recorded ones, or -1, -2, … of ``forms``."""
-    counter, profile = measurement.counter, get_profile(measurement.provider or "core")
     forms: list[dict[str, Any]] = []
     form_numbers: dict[tuple[Any, ...], int] = {}
 
@@ -382,16 +363,16 @@ def _policy_data(
             form_numbers[key] = -len(forms)
         return form_numbers[key]
 
-    dependencies = find_dependencies(record)
     views, lost = [], []
-    for number, call in enumerate(replay_calls(record, policy, counter, calls, profile)):
+    for number, call in enumerate(calls):
         shown = shown_entries(call.sent, record).keys()
         view = {
             "keep": call.repeated,
             "add": [reference(entry) for entry in call.sent[call.repeated :]],
             "tokens": call.tokens,
             "cached": call.cached,
-            "cost": round(measurement.prices[0].cost(call.tokens, call.cached, call.idle), 7),
+            "cost": sheet.cost(call.tokens, call.cached, call.idle),
+            "needed": len(call.needed),
             "compacted": not shown_entries(call.before, record).keys() <= shown,
         }
         faults = ["over the budget"] * call.is_over + [v.message for v in call.violations[:3]]
@@ -402,6 +383,6 @@ def _policy_data(
         views.append(view)
         lost += [
             {"call": number, "kind": each.kind, "value": each.value, "sources": each.sources}
-            for each in missing_dependencies(dependencies.get(call.index, ()), call.sent, record)
+            for each in call.lost
         ]
-    return {"max_tokens": policy.max_tokens, "forms": forms, "views": views, "lost": lost}
+    return {"forms": forms, "views": views, "lost": lost}

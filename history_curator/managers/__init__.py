@@ -25,15 +25,12 @@ from history_curator.managers.relevance import RelevanceManager
 from history_curator.managers.search import Bm25Scorer, Scorer
 from history_curator.managers.select import (
     PassthroughManager,
-    PinManager,
     SlidingWindowManager,
-    TokenBudgetManager,
     TurnRetentionManager,
     is_answered,
     start_of_turns,
 )
 from history_curator.managers.shorten import (
-    DuplicateResultManager,
     RoleTruncator,
     ToolResultClearer,
     ToolResultTruncator,
@@ -44,18 +41,15 @@ __all__ = [
     "Bm25Scorer",
     "ComposedManager",
     "CurationContext",
-    "DuplicateResultManager",
     "HistoryManager",
     "ObservableManager",
     "PassthroughManager",
-    "PinManager",
     "RelevanceManager",
     "RoleTruncator",
     "Scorer",
     "SlidingWindowManager",
     "Step",
     "SummarizingManager",
-    "TokenBudgetManager",
     "ToolResultClearer",
     "ToolResultTruncator",
     "TurnRetentionManager",
@@ -134,9 +128,9 @@ def _build_manager(spec: Any, objects: Mapping[str, Any], where: str) -> Any:
         option: _build_option(value, objects, f"{where}.{option}", is_manager=option in _NESTED)
         for option, value in given.items()
     }
-    positional = _check_parameters(f"{where}: {name}", factory, options)
+    _check_parameters(f"{where}: {name}", factory, options)
     try:
-        return factory(*positional, **options)
+        return factory(**options)
     except (TypeError, ValueError) as error:  # a ConfigurationError is a ValueError
         raise ConfigurationError(f"{where} ({name}): {error}") from error
 
@@ -150,15 +144,15 @@ def _read_spec(spec: Any, where: str) -> tuple[str, dict[str, Any]]:
             f"{where}: a manager is written `name`, `name: {{option: value}}` or "
             f"`{{name: ..., option: value}}`, and this is {a_type(spec)}."
         )
-    rest = dict(spec)
-    name, options = (
-        (rest.pop("name"), rest.pop("options", None)) if "name" in rest else rest.popitem()
-    )
+    if "name" in spec:
+        name, options = spec["name"], {each: spec[each] for each in spec if each != "name"}
+    else:
+        ((name, options),) = spec.items()
     if not isinstance(options, Mapping | None):
         raise ConfigurationError(
             f"{where}: the options of {name} must be a mapping, not {a_type(options)}."
         )
-    return str(name), {str(option): value for option, value in {**(options or {}), **rest}.items()}
+    return str(name), {str(option): value for option, value in (options or {}).items()}
 
 
 def _build_option(value: Any, objects: Mapping[str, Any], where: str, *, is_manager: bool) -> Any:
@@ -179,27 +173,22 @@ def _build_option(value: Any, objects: Mapping[str, Any], where: str, *, is_mana
     return _build_manager(value, objects, where) if is_spec else value
 
 
-def _check_parameters(
-    where: str, factory: Callable[..., Any], options: dict[str, Any]
-) -> list[Any]:
-    """Refuse options a factory does not take; move those it takes by position out, and return them."""
+def _check_parameters(where: str, factory: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Refuse options that a factory does not take, and the lack of those that it needs."""
     try:
         parameters = inspect.signature(factory).parameters
     except (TypeError, ValueError):
-        return []
-    kinds = {parameter.kind: name for name, parameter in parameters.items()}
-    if inspect.Parameter.VAR_KEYWORD in kinds:
-        return []
+        return
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return
     for option in options:
         if option not in parameters:
             hint = suggest_name(option, parameters) if parameters else "it takes none."
             raise ConfigurationError(f"{where} has no option {option!r}; {hint}")
-    variadic = kinds.get(inspect.Parameter.VAR_POSITIONAL)
     needed = [
         repr(name)
         for name, parameter in parameters.items()
-        if parameter.default is parameter.empty and name != variadic and name not in options
+        if parameter.default is parameter.empty and name not in options
     ]
     if needed:
         raise ConfigurationError(f"{where} needs {' and '.join(needed)}")
-    return list(options.pop(variadic, ())) if variadic else []

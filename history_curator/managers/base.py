@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -35,10 +34,8 @@ class CurationContext:
         preserve_system: system entries are never left out.
         preserve_last_n: the last n entries are never left out.
         tail: ``"request"`` when the view is about to be sent, else ``"history"``.
-        record: the recorded entries, before any manager.
         recall_tool: whether placeholders name the handle that the recall tool takes, or its name.
         compact_to: how full a compaction leaves the view.
-        recap: whether the curator adds a recap of the part that is no longer shown.
         query: the user's question, where it is not among the entries yet.
         key: the caller's name for the conversation, if any.
         count_entry: counts one entry; a curator remembers the counts.
@@ -55,10 +52,8 @@ class CurationContext:
     preserve_system: bool = True
     preserve_last_n: int | None = None
     tail: Literal["request", "history"] = "request"
-    record: Entries = ()
     recall_tool: bool | str = False
     compact_to: float | None = None
-    recap: bool = True
     query: str | None = None
     key: Hashable = None
     count_entry: Callable[[ConversationEntry], int] = field(
@@ -129,7 +124,7 @@ def apply_managers(
         if not _is_same(returned, current):
             positions = positions or {id(entry.root): at for at, entry in enumerate(record)}
             current = _sort_entries(_link_copies(returned, record), positions)
-            pins.update((id(entry.root), entry) for entry in current if entry.pinned)
+            pins |= {id(entry.root): entry for entry in current if entry.pinned}
         steps.append(Step(type(manager).__name__, current, dict(context.reasons)))
     if _is_same(current, record):
         return record, steps
@@ -143,23 +138,23 @@ def _is_same(one: Entries, other: Entries) -> bool:
     return one is other or (len(one) == len(other) and all(map(is_, one, other)))
 
 
-def _link_copies(returned: Entries, record: Entries) -> list[ConversationEntry]:
-    """Make entries that were copied by other means than `evolve` edits of the recorded ones."""
+def _link_copies(returned: Entries, record: Entries) -> Iterable[ConversationEntry]:
+    """Yield the entries, those copied by other means than `evolve` as edits of recorded ones."""
     recorded = {
         (id(each.source), each.span): each.root for each in record if each.source is not None
     }
     known = {id(each) for each in record}
-
-    def link(entry: ConversationEntry) -> ConversationEntry:
+    for entry in returned:
         root = recorded.get((id(entry.source), entry.span))
         if root is None or entry.original is not None or id(entry) in known:
-            return entry
-        return entry.evolve(original=root, action=entry.action or "repaired")
+            yield entry
+        else:
+            yield entry.evolve(original=root, action=entry.action or "repaired")
 
-    return list(map(link, returned))
 
-
-def _sort_entries(entries: Entries, positions: Mapping[int, int]) -> list[ConversationEntry]:
+def _sort_entries(
+    entries: Iterable[ConversationEntry], positions: Mapping[int, int]
+) -> list[ConversationEntry]:
     """Return entries in the order of the record, each once; an invented one after its neighbour."""
     latest, placed = -1, []
     for entry in entries:
@@ -195,16 +190,14 @@ def run_manager(manager: Any, entries: Entries, context: CurationContext) -> Ste
     name = type(manager).__name__
     sync = getattr(manager, "curate", None)
     curate: Any = getattr(manager, "acurate", None) or sync
-    messages: list[Any] | None = None
-    given: dict[str, Any] = {"context": context}
-    if _takes_messages(getattr(curate, "__func__", curate)):
-        messages = [entry_to_provider_message(entry) for entry in entries]
-        given = {"session": context.session}
     if sync is None or iscoroutinefunction(sync):
         sync = partial(_refuse_sync, name)
-    returned = yield Call(sync, curate, (list(messages or entries),), given)
-    if messages is not None:
+    if _takes_messages(getattr(curate, "__func__", curate)):
+        messages = [entry_to_provider_message(entry) for entry in entries]
+        returned = yield Call(sync, curate, (list(messages),), {"session": context.session})
         returned = _read_messages(returned, messages, entries)
+    else:
+        returned = yield Call(sync, curate, (list(entries),), {"context": context})
     if not isinstance(returned, Sequence) or not all(
         issubclass(kind, ConversationEntry) for kind in set(map(type, returned))
     ):
@@ -233,24 +226,21 @@ def _read_messages(returned: Any, given: Sequence[Any], entries: Entries) -> Any
     """Return the entries of the messages a manager returned; anything else as it is.
 
     A message that comes back is the entry it was made of, with the text it has now. Another dict
-    stands for the next message of its role and call that was not returned yet; one without such a
-    message is an entry of its own.
+    stands for the next message of its role and call; one without such a message is new.
     """
     if not isinstance(returned, Sequence) or not all(
         isinstance(each, Mapping) for each in returned
     ):
         return returned
     positions = {id(message): position for position, message in enumerate(given)}
-    alike: dict[tuple[Any, Any], list[int]] = {}
-    for position, message in enumerate(given):
-        alike.setdefault(_kind_of(message), []).append(position)
+    kinds = [_kind_of(message) for message in given]
     out: list[ConversationEntry] = []
     following = 0
     for message in returned:
-        candidates = alike.get(_kind_of(message), [])
-        place = bisect_left(candidates, following)
-        following_alike = candidates[place] if place < len(candidates) else None
-        found = positions.get(id(message), following_alike)
+        found = positions.get(id(message))
+        if found is None:
+            kind, rest = _kind_of(message), range(following, len(kinds))
+            found = next((position for position in rest if kinds[position] == kind), None)
         if found is None:
             out.append(provider_message_to_entry(message, sequence=len(out)))
             continue
@@ -294,12 +284,7 @@ class ComposedManager(SteppedManager):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "managers", tuple(self.managers))
-        for position, manager in enumerate(self.managers):
-            if not (hasattr(manager, "curate") or hasattr(manager, "acurate")):
-                raise ConfigurationError(
-                    f"ComposedManager.managers[{position}] is {a_type(manager)} without "
-                    "a curate method. Fix: pass objects with curate(entries, *, context)."
-                )
+        check_managers(self.managers, "ComposedManager.managers")
 
     def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
         for manager in self.managers:
@@ -370,41 +355,14 @@ def check_choice(manager: object, option: str, value: str, choices: Iterable[str
         )
 
 
-def insert_note(
-    view: list[ConversationEntry],
-    text: str,
-    before: ConversationEntry | None,
-    *,
-    origin: str,
-    reason: str,
-) -> None:
-    """Put a marked user entry of ours before another entry of a view, or at its end.
-
-    It takes the sequence of its neighbour, so that the order holds where a provider joins the two.
-    """
-    root = before.root if before is not None else None
-    place = next((at for at, entry in enumerate(view) if entry.root is root), len(view))
-    neighbours = [before] if before is not None else view[-1:]
-    note = ConversationEntry(
-        MessageRole.USER,
-        text,
-        sequence=neighbours[0].sequence if neighbours else 0,
-        pinned=True,
-        origin=origin,
-        action="inserted",
-        reason=reason,
-    )
-    view.insert(place, note)
-
-
-def check_managers(managers: Sequence[Any]) -> None:
+def check_managers(managers: Sequence[Any], where: str = "managers") -> None:
     """Raise `ConfigurationError` where something is no manager, such as a class."""
     for position, manager in enumerate(managers):
         if isinstance(manager, type):
             name = manager.__name__
-            raise ConfigurationError(f"managers[{position}] is the class {name}. Fix: {name}(...).")
+            raise ConfigurationError(f"{where}[{position}] is the class {name}. Fix: {name}(...).")
         if not (hasattr(manager, "curate") or hasattr(manager, "acurate")):
             raise ConfigurationError(
-                f"managers[{position}] is {a_type(manager)} without a curate method. "
+                f"{where}[{position}] is {a_type(manager)} without a curate method. "
                 "Fix: pass objects with curate(entries, *, context)."
             )

@@ -1,64 +1,180 @@
-"""`RelevanceManager`: the budget holds earlier parts that matter, not only recent ones."""
+"""Bring back earlier messages that matter to the question, quoted in one block right before it.
+
+Everything before the block is as it would be without, so it is repeated byte for byte on the next
+call; the block is new for every question. The selection depends on the history alone.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.managers.base import CurationContext, Entries, insert_note
+from history_curator.managers.base import CurationContext, Entries
 from history_curator.managers.search import (
     Bm25Scorer,
     Scorer,
-    match_openings,
-    name_speaker,
-    quote_entry,
+    find_passage,
     rank_positions,
     score_entries,
     split_words,
 )
-from history_curator.managers.select import fit_window, is_answered, measure_fit
-from history_curator.units import Unit, pair
-from history_curator.window import View
+from history_curator.managers.select import fit_window, is_answered
+from history_curator.quoting import quote_entry
+from history_curator.tokens import TokenCounter
+from history_curator.units import Pairing, Unit
+from history_curator.window import Block, View, ViewBuilder
 
-SHARE = 0.7
-"""Share of the budget that earlier parts may take."""
-AGENT = 0.1
-"""Share of entries with calls from which a conversation is an agent's work and not a chat."""
+SHARE, LEAST, MOST = 0.05, 300, 1_000
+"""Share of the budget that the block takes in a chat, and the tokens it has at least and at most."""
+LARGE_SHARE = 0.7
+"""Share of the budget that a `RelevanceManager` gives to earlier messages."""
 SMALLEST = 64
-"""Tokens below which a recollection is not worth its marks."""
-MISSES = 40
-"""Parts in a row that do not fit, after which no more are tried."""
+"""Tokens below which a block is not worth its marks."""
+LONG_SHARE = 0.5
+"""Share of the block that a passage of one message too long for it takes."""
 _SLACK = 24
+MISSES = 40
+"""Units in a row that do not fit, after which no more are tried."""
 
-RECOLLECTION_HEAD = "[Recollection: earlier parts of this conversation that may matter now]"
-RECOLLECTION_TAIL = "[End of recollection]"
+HEAD = "[Earlier messages of this conversation that may matter now, quoted]"
+TAIL = "[End of earlier messages]"
+
+
+@dataclass(frozen=True)
+class Retriever:
+    """Finds the earlier messages that match a question, for the window to put before it.
+
+    Attributes:
+        share: of the budget, for the block; None is a small share within bounds.
+        scorer: says how well texts match.
+        only_chats: whether it does nothing where tools are in use.
+        fills: whether the block takes everything that the window leaves free.
+        warn: is told when the scorer failed.
+    """
+
+    share: float | None = None
+    scorer: Scorer = field(default_factory=Bm25Scorer)
+    only_chats: bool = True
+    fills: bool = False
+    warn: Callable[[str], None] | None = None
+
+    def tokens(self, pairing: Pairing, budget: int) -> int:
+        """Return the tokens to set aside in this conversation; 0 where nothing is brought back."""
+        if self.only_chats and any(unit.kind == "exchange" for unit in pairing.units):
+            return 0
+        if self.share is not None:
+            return int(budget * self.share)
+        return min(max(LEAST, int(budget * SHARE)), MOST, budget // 4)
+
+    def find(self, builder: ViewBuilder, view: View, limit: int, tokens: int) -> Block | None:
+        """Return the block for the question of a view that left something out.
+
+        Args:
+            builder: what built the view.
+            view: the view without the block.
+            limit: tokens for all messages.
+            tokens: those set aside for the block.
+        """
+        entries = [facts.entry for facts in builder.record.facts]
+        question = _find_question(entries, builder, view)
+        available = min(limit - view.tokens, tokens)
+        if self.fills and question is not None and question >= len(entries) - 1:
+            available = limit - view.tokens - _SLACK  # every call asks something new
+        if question is None or available < SMALLEST:
+            return None
+        query = build_query(entries, question, builder.query)
+        # Messages after the question do not change its matches.
+        scores, warning = score_entries(entries[: max(question, view.cutoff)], query, self.scorer)
+        if warning and self.warn is not None:
+            self.warn(warning)
+        gone = [unit for unit in builder.pairing.units if unit.start < view.cutoff]
+        starts = [*(unit.start for unit in gone), view.cutoff]
+        best = [max(scores[start:end], default=0.0) for start, end in pairwise(starts)]
+        sizes = [sum(len(entry.content or "") for entry in unit.entries) for unit in gone]
+        ranked = [
+            at for at in rank_positions(best, sizes) if gone[at].start not in view.kept_entries
+        ]
+        text, count = _write_block(
+            [gone[at] for at in ranked], "\n".join(query), available, builder.memo.counter
+        )
+        reason = f"{count} earlier messages that match the latest question"
+        return Block(text, question, reason) if count else None
+
+
+def _find_question(
+    entries: Sequence[ConversationEntry], builder: ViewBuilder, view: View
+) -> int | None:
+    """Return the position of the question, which is behind the entries where it is none yet."""
+    newest = range(len(entries) - 1, -1, -1)
+    question = next((at for at in newest if entries[at].is_real_user), None)
+    asked = builder.query.strip()
+    is_last = question is not None and question == len(entries) - 1
+    if asked and not (is_last and (entries[-1].content or "").strip() == asked):
+        return len(entries)
+    if question is None or (builder.tail == "history" and is_answered(entries[-1:])):
+        return None
+    return question if question >= view.cutoff or question in view.kept_entries else None
+
+
+def _write_block(
+    ranked: Sequence[Unit], query: str, available: int, counter: TokenCounter
+) -> tuple[str, int]:
+    """Return units quoted in one text, best first while they fit, and how many messages it quotes."""
+    quotes: dict[int, tuple[str, int]] = {}
+    left = available - counter.count_entry(_as_entry(HEAD, TAIL))
+    longest, missed = int(available * LONG_SHARE), 0
+    for unit in ranked:
+        numbered = zip(unit.entries, unit.indexes, strict=True)
+        text = "\n".join(quote_entry(entry, index + 1) for entry, index in numbered)
+        tokens = counter.count(text) + 1 if len(text) < left * 12 else left + 1
+        if tokens > longest and tokens > left:
+            text = _shorten_quotes(text, query, min(left, longest), counter)
+            tokens = counter.count(text) + 1
+        if tokens <= left:
+            quotes[unit.start] = text, len(unit.entries)
+            left, missed = left - tokens, 0
+        elif (missed := missed + 1) >= MISSES:
+            break  # a huge record is not tokenised to fill the last gap
+    while quotes:
+        entry = _as_entry(HEAD, *(quotes[start][0] for start in sorted(quotes)), TAIL)
+        if counter.count_entry(entry) <= available:
+            return entry.content or "", sum(count for _, count in quotes.values())
+        quotes.popitem()
+    return "", 0
+
+
+def _as_entry(*lines: str) -> ConversationEntry:
+    return ConversationEntry(MessageRole.USER, "\n".join(lines))
+
+
+def _shorten_quotes(text: str, query: str, max_tokens: int, counter: TokenCounter) -> str:
+    """Return the lines of a quoted unit that match best, its first line with the label among them."""
+    head, *lines = text.split("\n")
+    if not lines:
+        return text
+    first, last = find_passage(lines, query, max_tokens - counter.count(head) - 4, counter)
+    gaps = [["> …"] if first else [], ["> …"] if last < len(lines) else []]
+    return "\n".join([head, *gaps[0], *lines[first:last], *gaps[1]])
 
 
 class RelevanceManager:
-    """Keeps a recent window and gives the rest of the budget to earlier parts that matter.
+    """Keeps a recent window and gives the rest of the budget to earlier messages that matter.
 
-    The entries stay as they are while the history fits; the window compacts as seldom as the
-    budget's own; earlier units come back whole and word for word, as one marked user entry right
-    before the latest user entry, so that everything before it is repeated byte for byte on the
-    next call; the selection depends on the history alone.
+    The entries stay as they are while the history fits. `Curator(retrieve=…)` brings back a few
+    messages for little; this manager brings back as much as fits, at several times the cost, as
+    the block is new in every call.
 
     A question that is not among the entries yet (``Curator.curate(…, query=…)``) finds its parts
-    too: they end the view. With ``tail="history"`` and no such question, an answered
-    question brings no parts back. When a scorer fails, BM25 takes its place, with a warning.
-
-    Where tools are in use (a call in every tenth entry or more) the recap serves better, and the
-    entries are handed on as they are, unless `share` is given.
+    too: they end the view. When a scorer fails, BM25 takes its place, with a warning.
 
     Args:
-        share: of the budget, for earlier parts; None for 0.7 in a chat and nothing in an agent's
-            work.
+        share: of the budget, set aside for earlier messages.
         scorer: a `Scorer` of yours, with an embedding model for instance; None for BM25.
-        compact_to: how full a compaction leaves the window, as for `Curator`.
 
     Examples:
         >>> from history_curator.entries import ConversationEntry as E, MessageRole as R
@@ -70,14 +186,8 @@ class RelevanceManager:
         True
     """
 
-    def __init__(
-        self,
-        share: float | None = None,
-        *,
-        scorer: Scorer | None = None,
-        compact_to: float | None = None,
-    ) -> None:
-        if share is not None and not 0.0 <= share <= 0.9:
+    def __init__(self, share: float = LARGE_SHARE, *, scorer: Scorer | None = None) -> None:
+        if not 0.0 <= share <= 0.9:
             raise ConfigurationError(f"share must be between 0 and 0.9, got {share}.")
         if not isinstance(scorer, Scorer | None):
             raise ConfigurationError(
@@ -85,140 +195,28 @@ class RelevanceManager:
             )
         self.share = share
         self.scorer = scorer or Bm25Scorer()
-        self.compact_to = compact_to
 
     def curate(self, entries: Entries, *, context: CurationContext) -> Entries:
-        max_tokens = context.max_tokens
-        fits, did_fit = measure_fit(entries, context)
-        if max_tokens is None or fits:
+        if context.max_tokens is None:
             return entries
-        is_work, was_work = self._is_work(entries)
-        if is_work != was_work:
-            context.note_compaction(self)
-        plan = None if is_work else self._plan(entries, context, max_tokens)
-        if plan is None:
+        retriever = Retriever(
+            self.share, self.scorer, only_chats=False, fills=True, warn=context.warn
+        )
+        try:
+            window = fit_window(entries, context, context.max_tokens, retriever)
+        except BudgetUnsatisfiableError:
             return entries
-        if plan.window.compacted or did_fit:
+        if window.compacted:
             context.note_compaction(self)
-        view = list(plan.window.entries)
-        if plan.question is None or plan.available < SMALLEST:
-            return view
-        units = pair(entries)
-        text, chosen = self._recollect(entries, units, plan, context)
-        if text is not None:
-            before = entries[plan.question] if plan.question < len(entries) else None
-            count = sum(len(units[index].entries) for index in chosen)
-            reason = f"{count} earlier parts that match the latest question"
-            insert_note(view, text, before, origin="recollection", reason=reason)
-            for index in chosen:
-                for entry in units[index].entries:
-                    context.explain(entry, "before the cutoff; quoted in the recollection")
-        return view
-
-    def _is_work(self, entries: Entries) -> tuple[bool, bool]:
-        """Whether this is an agent's work and not a chat, and whether the request before was."""
-        if self.share is not None:
-            return False, False
-        calls = [bool(entry.tool_calls) for entry in entries]
-        is_work = sum(calls) >= AGENT * len(calls)
-        newest = range(len(entries) - 1, 0, -1)
-        answer = next((at for at in newest if entries[at].role is MessageRole.ASSISTANT), 0)
-        return is_work, sum(calls[:answer]) >= AGENT * answer if answer else is_work
-
-    def _plan(self, entries: Entries, context: CurationContext, max_tokens: int) -> _Plan | None:
-        """Return the window beside the parts, with less space for them where it has to be."""
-        for divisor in (1, 2, 4):
-            aside = int(max_tokens * (SHARE if self.share is None else self.share)) // divisor
-            available = max_tokens - aside - _SLACK
-            with suppress(BudgetUnsatisfiableError):
-                window = fit_window(entries, context, available, self.compact_to)
-                break
-        else:
-            return None
-        said = (context.query or "").strip()
-        if said and entries[-1].is_real_user and (entries[-1].content or "").strip() == said:
-            said = ""
-        question: int | None = len(entries)
-        if not said:
-            newest = range(len(entries) - 1, -1, -1)
-            question = next((index for index in newest if entries[index].is_real_user), None)
-            if (
-                question is not None
-                and question < window.cutoff
-                and question not in window.kept_entries
-            ):
-                question = None
-            if context.tail == "history" and is_answered(entries[-1:]):
-                question = None
-        if question is not None and question >= len(entries) - 1:
-            # Every call asks something new, so everything that the window leaves is free.
-            aside = max_tokens - sum(map(context.count_entry, window.entries)) - _SLACK
-        return _Plan(window, question, said, aside)
-
-    def _recollect(
-        self, entries: Entries, units: Sequence[Unit], plan: _Plan, context: CurationContext
-    ) -> tuple[str | None, list[int]]:
-        """Return the text that quotes the units that matter most, and which units those are."""
-        assert plan.question is not None
-        cutoff = plan.window.cutoff
-        query = build_query(entries, plan.question, plan.said)
-        # Messages after the question do not change its matches.
-        scores, warning = score_entries(entries[: max(plan.question, cutoff)], query, self.scorer)
-        if warning:
-            context.warn(warning)
-        gone = [unit for unit in units if unit.start < cutoff]
-        starts = [*(unit.start for unit in gone), cutoff]
-        best = [max(scores[start:end]) for start, end in pairwise(starts)]
-        sizes = [sum(len(entry.content or "") for entry in unit.entries) for unit in gone]
-        ranked = rank_positions(best, sizes)
-        order = [index for index in ranked if gone[index].start not in plan.window.kept_entries]
-        count = context.counter.count
-        frame = ConversationEntry(MessageRole.USER, _write_recollection(units, []))
-        available = plan.available - context.counter.count_entry(frame)
-        chosen: list[int] = []
-        missed = 0
-        for index in order:
-            cost = sum(count(quote_entry(entry) + "\n") for entry in gone[index].entries)
-            # A label stands only where the unit before is not quoted as well.
-            cost += 0 if index - 1 in chosen else count(f"[{gone[index].start}]")
-            cost -= count(f"[{gone[index + 1].start}]") if index + 1 in chosen else 0
-            if cost <= available:
-                chosen.append(index)
-                available -= cost
-                missed = 0
-            elif (missed := missed + 1) >= MISSES:
-                break  # a huge record is not tokenised to fill the last gap
-        while chosen:
-            text = _write_recollection(units, sorted(chosen))
-            entry = ConversationEntry(MessageRole.USER, text)
-            if context.counter.count_entry(entry) <= plan.available:
-                return text, sorted(chosen)
-            chosen.pop()
-        return None, []
+        return window.entries
 
 
-class _Plan(NamedTuple):
-    """The window, the position of the question, its words if it is no entry yet, free tokens."""
-
-    window: View
-    question: int | None
-    said: str
-    available: int
-
-
-def _write_recollection(units: Sequence[Unit], chosen: Sequence[int]) -> str:
-    """Return quotes of units as one text; a run of neighbours has one label, its place."""
-    quoted = [entry for index in chosen for entry in units[index].entries]
-    openings = match_openings([name_speaker(entry) for entry in quoted])
-    lines = [RECOLLECTION_HEAD]
-    before = None
-    for index in chosen:
-        quotes = [quote_entry(entry, openings) for entry in units[index].entries]
-        if before is None or index != before + 1:
-            quotes[0] = f"[{units[index].start}] {quotes[0]}"
-        lines.extend(quotes)
-        before = index
-    return "\n".join((*lines, RECOLLECTION_TAIL))
+def build_retriever(retrieve: bool | float | Literal["auto"]) -> Retriever | None:
+    """Return the retriever that an option of `Curator` asks for; None for none."""
+    if retrieve is False:
+        return None
+    share = None if retrieve is True or retrieve == "auto" else float(retrieve)
+    return Retriever(share, only_chats=retrieve == "auto")
 
 
 _GOES_ON = re.compile(
@@ -243,13 +241,16 @@ def leans_on_last_turn(said: str) -> bool:
     return not is_whole or bool(_POINTS_BACK.search(said) and not _NAME.search(said))
 
 
-def build_query(entries: Entries, position: int, said: str = "") -> dict[str, float]:
+def build_query(
+    entries: Sequence[ConversationEntry], position: int, said: str = ""
+) -> dict[str, float]:
     """Return the query of the user entry at a position, or of `said`, which is about to stand there.
 
     A message that leans on the last turn ("yes, the second one", "and when was that?") is read
     with it: the user's message before, and the assistant's last question, count half.
     """
-    said = (said or entries[position].content or "")[-_MAX_CHARS:]
+    said = entries[position].content or "" if position < len(entries) else said
+    said = said[-_MAX_CHARS:]
     query: dict[str, float] = {}
     is_answer_seen = not leans_on_last_turn(said)
     for entry in () if is_answer_seen else reversed(entries[:position]):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import log
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from history_curator.entries import ConversationEntry, MessageRole, neutralise
+from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
+from history_curator.quoting import entry_text
+from history_curator.tokens import TokenCounter
 
 logger = logging.getLogger("history_curator")
 
@@ -21,8 +25,12 @@ DENSITY = 0.4
 """How much length weighs against a text: 0 not at all, 1 takes relevance per character."""
 LONGEST_WORD = 64
 """Longer runs of word characters (base64, hashes of blobs) match no question."""
-MEMO_CHARS = 8_000_000
-"""Characters of terms that a scorer remembers at most."""
+CHUNK, MOST_CHARS = 800, 200_000
+"""Characters of the chunks that long texts are scored by, and of one text that are looked at."""
+LONGEST_LINE = 2_000
+"""Characters of a line that are looked at for a passage."""
+MEMO_TERMS = 500_000
+"""Terms that a scorer remembers at most, about."""
 
 _STOPWORDS = """
 a about an and any are as at be been being but by can could did do does done for from had has have
@@ -99,30 +107,30 @@ class Bm25Scorer:
     def __init__(self, *, k1: float = 1.2, b: float = 0.75) -> None:
         self.k1 = k1
         self.b = b
-        self._memo: dict[str, tuple[int, str]] = {}
-        self._memo_chars = 0
+        self._memo: dict[str, tuple[int, dict[str, int]]] = {}
+        self._memo_terms = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(Bm25Scorer, k1=self.k1, b=self.b), ()  # texts stay in this process
 
     def score(self, question: str, texts: Sequence[str]) -> list[float]:
         indexed = [self._memo.get(text) or self._index_text(text) for text in texts]
         scores = [0.0] * len(indexed)
-        mean_length = sum(length for length, _ in indexed) / (len(indexed) or 1) or 1.0
+        mean_length = sum([length for length, _ in indexed]) / (len(indexed) or 1) or 1.0
         for term in dict.fromkeys(split_terms(question)):
-            wanted = f" {term} "
-            found = [index for index, (_, terms) in enumerate(indexed) if wanted in terms]
+            found = [(at, each) for at, each in enumerate(indexed) if term in each[1]]
             rarity = log(1 + (len(indexed) - len(found) + 0.5) / (len(found) + 0.5))
-            for index in found:
-                length, terms = indexed[index]
-                count = terms.count(wanted)
+            for index, (length, counts) in found:
                 norm = self.k1 * (1 - self.b + self.b * length / mean_length)
-                scores[index] += rarity * count / (count + norm)
+                scores[index] += rarity * counts[term] / (counts[term] + norm)
         return scores
 
-    def _index_text(self, text: str) -> tuple[int, str]:
+    def _index_text(self, text: str) -> tuple[int, dict[str, int]]:
         terms = split_terms(text)
-        indexed = len(terms), f" {'  '.join(terms)} "
-        self._memo_chars += len(indexed[1])
-        if self._memo_chars > MEMO_CHARS:
-            self._memo, self._memo_chars = {}, len(indexed[1])
+        indexed = len(terms), dict(Counter(terms))
+        self._memo_terms += len(indexed[1])
+        if self._memo_terms > MEMO_TERMS:
+            self._memo, self._memo_terms = {}, len(indexed[1])
         self._memo[text] = indexed
         return indexed
 
@@ -132,22 +140,42 @@ def score_entries(
 ) -> tuple[list[float], str]:
     """Return how much each entry matters for a query, and a warning when BM25 had to take over.
 
-    An answer often does not repeat the words of its question, so every match gives a share of its
+    A long entry is worth its best chunk. An answer often does not repeat the words of its question, so every match gives a share of its
     score to its neighbours. A query maps texts to how much each of them counts.
     """
-    texts = [f"{each.name or each.tool_name or ''} {entry_text(each)}" for each in entries]
+    owners, texts = list[int](), list[str]()
+    for index, entry in enumerate(entries):
+        chunks = split_chunks(f"{entry.name or entry.tool_name or ''} {entry_text(entry)}")
+        owners += [index] * len(chunks)
+        texts += chunks
     warning = ""
     try:
-        scores = _sum_scores(texts, query, scorer)
+        found = _sum_scores(texts, query, scorer)
     except ConfigurationError:
         raise
     except Exception as error:  # noqa: BLE001 - anything an embedding model may raise
         failure = f"{type(scorer).__name__} failed ({type(error).__name__})"
         warning = f"{failure}; earlier parts were found by their words instead."
         logger.warning("%s", warning)
-        scores = _sum_scores(texts, query, Bm25Scorer())
+        found = _sum_scores(texts, query, Bm25Scorer())
+    scores = [0.0] * len(entries)
+    for index, score in zip(owners, found, strict=True):
+        scores[index] = max(scores[index], score)
     asks = ["?" in (entry.content or "")[-200:] for entry in entries]
     return spread_scores(scores, asks), warning
+
+
+def split_chunks(text: str) -> list[str]:
+    """Return a text in chunks of whole lines, of about `CHUNK` characters where it is long."""
+    if len(text) <= 2 * CHUNK:
+        return [text]
+    chunks = [""]
+    for line in text[:MOST_CHARS].splitlines(keepends=True):
+        for start in range(0, len(line), CHUNK):
+            if len(chunks[-1]) + len(line) - start > CHUNK and chunks[-1]:
+                chunks.append("")
+            chunks[-1] += line[start : start + CHUNK]
+    return chunks
 
 
 def _sum_scores(texts: Sequence[str], query: Mapping[str, float], scorer: Scorer) -> list[float]:
@@ -176,59 +204,27 @@ def spread_scores(scores: Sequence[float], asks: Sequence[bool]) -> list[float]:
 
 def rank_positions(scores: Sequence[float], sizes: Sequence[int]) -> list[int]:
     """Return the positions with a score, best first: relevance against length in characters."""
-    value = [score / (size + 32) ** DENSITY for score, size in zip(scores, sizes, strict=True)]
+    chunks = [min(size, CHUNK) for size in sizes]
+    value = [score / (size + 32) ** DENSITY for score, size in zip(scores, chunks, strict=True)]
     found = [index for index, score in enumerate(scores) if score > 0]
     return sorted(found, key=lambda index: -value[index])
 
 
-_ROLE = re.compile(
-    r"(?:system|developer|user|human|assistant|ai|model|tool|result)\b", re.IGNORECASE
-)
-_ODD = re.compile(r"[^\w .@'’/-]")
+def find_passage(
+    lines: Sequence[str], query: str, max_tokens: int, counter: TokenCounter
+) -> tuple[int, int]:
+    """Return where the stretch of lines that matches a query best starts and ends.
 
-
-def name_speaker(entry: ConversationEntry) -> str:
-    """Return who speaks: the given name, the tool, or the role.
-
-    Characters that do not belong in a name become question marks, so that no name ends a label,
-    and a name cannot pose as a role.
+    It has at least one line and, beyond that, at most so many tokens.
     """
-    if entry.role is MessageRole.TOOL:
-        return f"result of {_ODD.sub('?', entry.tool_name[:80])}" if entry.tool_name else "result"
-    name = _ODD.sub("?", (entry.name or "")[:80]).strip()
-    return name if name and not _ROLE.match(name) else entry.role.value
-
-
-def entry_text(entry: ConversationEntry) -> str:
-    """Return everything an entry says as text: its content, its calls, a note for media."""
-    if not entry.tool_calls and not entry.parts:
-        return entry.content or ""
-    pieces = [entry.content] if entry.content else []
-    pieces.extend(f"{call.name}({call.arguments})" for call in entry.tool_calls or ())
-    pieces.extend(f"[{part.kind}]" for part in entry.parts or () if part.kind != "text")
-    return "\n".join(pieces)
-
-
-_LINE_ENDS = r"\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
-_SUSPECT = re.compile(rf"[\[<{_LINE_ENDS}]|r[0-9a-f]{{16}}", re.IGNORECASE)
-"""Without any of these no text reads like ours; most have none."""
-
-
-def match_openings(names: Sequence[str] = ()) -> re.Pattern[str]:
-    """Return a pattern of lines that read like the start of another quote, by any name."""
-    roles = "system|developer|user|human|assistant|ai|tool|result(?: of [^\\s:]+)?"
-    known = "|".join([roles, *sorted(set(map(re.escape, names)))])
-    return re.compile(
-        rf"(?<=[{_LINE_ENDS}])(?=[ \t]*(?:\[\d+\][ \t]*)?(?:{known})[ \t]*:)", re.IGNORECASE
-    )
-
-
-_OPENINGS = match_openings()
-
-
-def quote_entry(entry: ConversationEntry, openings: re.Pattern[str] = _OPENINGS) -> str:
-    """Return an entry word for word, with its speaker; ``quoted:`` marks a line that looks like ours."""
-    text = entry_text(entry)
-    if _SUSPECT.search(text):
-        text = openings.sub("quoted: ", neutralise(text))
-    return f"{name_speaker(entry)}: {text}"
+    wanted = set(split_terms(query))
+    hits = [len(wanted.intersection(split_terms(line[:LONGEST_LINE]))) for line in lines]
+    best = hits.index(max(hits))
+    left = max_tokens - counter.count(lines[best])
+    first, last = best, best + 1
+    while left > 0 and (first > 0 or last < len(lines)):
+        is_upward = first > 0 and (last >= len(lines) or best - first < last - best)
+        left -= counter.count(lines[first - 1] if is_upward else lines[last]) + 1
+        if left >= 0:
+            first, last = (first - 1, last) if is_upward else (first, last + 1)
+    return first, last

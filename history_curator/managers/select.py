@@ -1,22 +1,16 @@
-"""Managers that select: everything, the last entries, a token budget, the latest turns, pins."""
+"""Managers that select: everything, the last entries, the latest turns."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.errors import ConfigurationError
-from history_curator.managers.base import (
-    CurationContext,
-    Entries,
-    check_choice,
-    check_count,
-)
+from history_curator.managers.base import CurationContext, Entries, check_choice, check_count
+from history_curator.memo import Memo
 from history_curator.units import Unit, pair
-from history_curator.window import View, fit_entries
+from history_curator.window import COMPACT_TO, NO_RULES, View, ViewBuilder, WindowOptions, fit_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,74 +66,36 @@ def _find_newest(units: Sequence[Unit], size: int) -> set[int]:
     found: set[int] = set()
     for unit in reversed(units):
         members = {id(entry.root) for entry in (unit.head, *unit.results) if entry}
-        if size <= 0 or (found and len(found) + len(members) > size):
+        if len(found) >= size or (found and len(found) + len(members) > size):
             break
         found |= members
-        if len(found) >= size:
-            break
     return found
-
-
-@dataclass(frozen=True)
-class TokenBudgetManager:
-    """Fits the entries into a token budget.
-
-    Oversized tool results are capped, and the oldest exchanges are dropped and listed in a recap;
-    between compactions the view only grows at its end. A `Curator` with `max_tokens` does the
-    same, so this manager is for budgets inside a pipeline.
-
-    Args:
-        max_tokens: the budget of the messages.
-        compact_to: how full a compaction leaves the view; None is 0.7.
-        recall_tool: placeholders name the handle that the recall tool takes; a text is its name.
-        recap: whether a marked entry sums up the part before the cutoff.
-
-    Raises:
-        BudgetUnsatisfiableError: when the entries that must stay do not fit.
-
-    Examples:
-        >>> said = [ConversationEntry(MessageRole.USER, "hi")]
-        >>> len(TokenBudgetManager(500).curate(said, context=CurationContext()))
-        1
-    """
-
-    max_tokens: int
-    compact_to: float | None = None
-    recall_tool: bool | str = False
-    recap: bool = True
-
-    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        own = replace(context, compact_to=self.compact_to, recall_tool=self.recall_tool)
-        window = fit_window(entries, own, self.max_tokens, recap=self.recap)
-        if window.compacted:
-            context.note_compaction(self)
-        return window.entries
 
 
 def fit_window(
     entries: Entries,
     context: CurationContext,
     max_tokens: int,
-    compact_to: float | None = None,
-    *,
-    recap: bool = False,
+    retriever: Any = None,
 ) -> View:
-    """Return the entries that fit, as the context wants them.
+    """Return the view of entries that fits, before any provider's rules.
 
     Raises:
         BudgetUnsatisfiableError: when the entries that must stay do not fit.
     """
-    return fit_entries(
-        entries,
-        counter=context.counter,
-        memo=context.memo,
-        max_tokens=max_tokens,
-        tail=context.tail,
-        compact_to=context.compact_to if compact_to is None else compact_to,
-        recap=recap,
-        recall_tool=context.recall_tool,
-        preserve_last_n=context.preserve_last_n,
+    memo = Memo(context.counter) if context.memo is None else context.memo
+    options = WindowOptions(
+        NO_RULES,
+        max_tokens,
+        COMPACT_TO if context.compact_to is None else context.compact_to,
+        False,
+        context.recall_tool,
+        context.preserve_last_n or 0,
+        retriever,
     )
+    record = memo.read_entries(entries)
+    builder = ViewBuilder(record, memo, options, context.tail, query=context.query)
+    return fit_view(builder, max_tokens, max_tokens)
 
 
 def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]:
@@ -150,12 +106,10 @@ def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]
     if context.max_tokens is None:
         return True, True
     newest = range(len(entries) - 1, -1, -1)
-    start = next(
-        (position for position in newest if entries[position].role is MessageRole.ASSISTANT), 0
-    )
+    start = next((at for at in newest if entries[at].role is MessageRole.ASSISTANT), 0)
     older_tokens = 0
-    for position in range(start - 1, -1, -1):
-        older_tokens += context.count_entry(entries[position])
+    for entry in reversed(entries[:start]):
+        older_tokens += context.count_entry(entry)
         if older_tokens > context.max_tokens:
             return False, False
     return older_tokens + sum(map(context.count_entry, entries[start:])) <= context.max_tokens, True
@@ -190,18 +144,18 @@ class TurnRetentionManager:
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
         start = start_of_turns(entries, self.preserve_turns)
         if self.older == "text":
-            view, reason = keep_words(entries, start), _OLDER
+            view = keep_words(entries, start)
         else:
-            older, reason = find_reducible(entries, start), "older than the preserved turns"
+            older = find_reducible(entries, start)
             view = [entry for index, entry in enumerate(entries) if index not in older]
         shown = {id(entry.root) for entry in view}
         for entry in entries[:start]:
             if id(entry.root) not in shown:
-                context.explain(entry, reason)
+                context.explain(entry, _OLDER)
         return view
 
 
-_OLDER = "tool details of an older turn"
+_OLDER = "part of an older turn"
 
 
 def find_reducible(entries: Entries, start: int) -> set[int]:
@@ -255,64 +209,3 @@ def is_answered(entries: Entries) -> bool:
         if entry.role is not MessageRole.SYSTEM:
             return entry.role is MessageRole.ASSISTANT and not entry.tool_calls
     return True
-
-
-_STANDING_RULE = re.compile(
-    r"(?:^|(?<=[.!?\n]))[ \t]*(?:please[ \t]+)?(?:always|never|from now on|remember(?: that| to)|"
-    r"(?:do not|don't) ever|make sure (?:you|to) (?:always|never)|I (?:always )?prefer)\b",
-    re.IGNORECASE,
-)
-_LONGEST_RULE = 2_000
-
-
-def is_standing_rule(entry: ConversationEntry) -> bool:
-    """Guess from its words whether a short message states a rule meant to last."""
-    text = entry.content
-    if entry.role is not MessageRole.USER or entry.origin is not None or not text:
-        return False
-    return len(text) <= _LONGEST_RULE and _STANDING_RULE.search(text) is not None
-
-
-class PinManager:
-    """Pins entries that a predicate finds, so that every later step keeps them whole.
-
-    Put it first. At most ``max_tokens`` tokens are pinned, the newest first, so that pins cannot
-    eat the budget; pins of the caller are left as they are.
-
-    Args:
-        predicate: says which entries to pin; by default rules that the user states.
-        max_tokens: the most all pins of this manager may cost. None: a quarter of the budget.
-
-    Examples:
-        >>> said = [ConversationEntry(MessageRole.USER, "Never call me before noon.")]
-        >>> PinManager().curate(said, context=CurationContext(max_tokens=1_000))[0].pinned
-        True
-    """
-
-    def __init__(
-        self,
-        predicate: Callable[[ConversationEntry], bool] = is_standing_rule,
-        *,
-        max_tokens: int | None = None,
-    ) -> None:
-        if not callable(predicate):
-            raise ConfigurationError(f"predicate is {predicate!r}. Fix: a function of an entry.")
-        self.predicate = predicate
-        self.max_tokens = max_tokens
-
-    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        available = self.max_tokens
-        if available is None and context.max_tokens is not None:
-            available = context.max_tokens // 4
-        view = list(entries)
-        for position in range(len(view) - 1, -1, -1):
-            entry = view[position]
-            if entry.pinned or entry.role is MessageRole.SYSTEM or not self.predicate(entry):
-                continue
-            if available is not None:
-                tokens = context.count_entry(entry)
-                if tokens > available:
-                    continue
-                available -= tokens
-            view[position] = entry.evolve(pinned=True, reason="pinned by a rule")
-        return view

@@ -1,4 +1,4 @@
-"""Managers that shorten: results and texts over a limit, old results, repeated results."""
+"""Managers that shorten: results and texts over a limit, old results."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from dataclasses import dataclass, replace
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConfigurationError
-from history_curator.managers.base import (
-    CurationContext,
-    Entries,
-    check_choice,
-    check_count,
-)
+from history_curator.managers.base import CurationContext, Entries, check_choice, check_count
 from history_curator.tokens import Keep, shorten, shorten_tokens
 from history_curator.units import pair
 
@@ -33,10 +28,9 @@ def _replace_text(
 
 @dataclass(frozen=True, slots=True)
 class ToolResultTruncator:
-    """Shortens tool results to a number of characters or tokens.
+    """Shortens tool results to a number of characters or tokens, the marker included.
 
-    A shortened result, its marker included, is within the limit, so it is never shortened twice;
-    pinned results, images and everything else of the message stay.
+    Pinned results, images and everything else of the message stay.
 
     Args:
         max_length: characters per result; 2,000 when neither limit is given.
@@ -67,30 +61,28 @@ class ToolResultTruncator:
             )
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        return [
-            self._truncate(entry, context)
-            if entry.role is MessageRole.TOOL and entry.content and not entry.pinned
-            else entry
-            for entry in entries
-        ]
-
-    def _truncate(self, entry: ConversationEntry, context: CurationContext) -> ConversationEntry:
-        text, tokens, mark = entry.content or "", self.max_tokens, self.suffix
-        if tokens is not None:
-            short = shorten_tokens(text, tokens, context.counter, keep=self.keep, marker=mark)
-            reason = f"tool result over {tokens:,} tokens"
-        else:
-            limit = 2_000 if self.max_length is None else self.max_length
-            short = shorten(text, limit, keep=self.keep, marker=mark)
-            reason = f"tool result over {limit:,} characters"
-        return entry if short == text else _replace_text(entry, short, "truncated", reason)
+        tokens, keep, marker = self.max_tokens, self.keep, self.suffix
+        characters = 2_000 if self.max_length is None else self.max_length
+        limit = f"{characters:,} characters" if tokens is None else f"{tokens:,} tokens"
+        view = list(entries)
+        for position, entry in enumerate(entries):
+            text = entry.content
+            if entry.role is not MessageRole.TOOL or not text or entry.pinned:
+                continue
+            if tokens is None:
+                short = shorten(text, characters, keep, marker)
+            else:
+                short = shorten_tokens(text, tokens, context.counter, keep, marker)
+            if short != text:
+                view[position] = _replace_text(
+                    entry, short, "truncated", f"tool result over {limit}"
+                )
+        return view
 
 
 @dataclass(frozen=True, slots=True)
 class RoleTruncator:
     """Shortens text by who said it; None leaves a role alone, and system text is never shortened.
-
-    A shortened text, its marker included, is within the limit, so it is never shortened twice.
 
     Args:
         user: characters per user entry. Setting it opts in to cutting the user's words.
@@ -118,14 +110,14 @@ class RoleTruncator:
         check_choice(self, "keep", self.keep, ("head", "tail", "both"))
 
     def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        return [self._truncate(entry) for entry in entries]
+        return list(map(self._truncate, entries))
 
     def _truncate(self, entry: ConversationEntry) -> ConversationEntry:
         limit: int | None = getattr(self, entry.role.value, None)
         text = entry.content
         if limit is None or not text or len(text) <= limit or entry.pinned:
             return entry
-        short = shorten(text, limit, keep=self.keep, marker=self.suffix)
+        short = shorten(text, limit, self.keep, self.suffix)
         reason = f"{entry.role.value} text over {limit:,} characters"
         return _replace_text(entry, short, "truncated", reason)
 
@@ -172,18 +164,15 @@ class ToolResultClearer:
             and (unit.head.tool_calls or ())[slot].name not in self.exclude_tools
         ]
         old = max(0, len(answered) - self.keep) // self.batch * self.batch
+        reason = f"older than the newest {self.keep} tool results"
         edited: dict[int, ConversationEntry] = {}
         for head, slot, result in answered[:old]:
-            edited[id(result.root)] = self._clear(result)
+            if len(result.content or "") > len(self.placeholder) or result.has_media:
+                cleared = _replace_text(result, self.placeholder, "cleared", reason)
+                edited[id(result.root)] = cleared
             if self.clear_inputs:
                 edited[id(head.root)] = _clear_input(edited.get(id(head.root), head), slot)
         return [edited.get(id(entry.root), entry) for entry in entries]
-
-    def _clear(self, entry: ConversationEntry) -> ConversationEntry:
-        if len(entry.content or "") <= len(self.placeholder) and not entry.has_media:
-            return entry
-        reason = f"older than the newest {self.keep} tool results"
-        return _replace_text(entry, self.placeholder, "cleared", reason)
 
 
 def _clear_input(head: ConversationEntry, slot: int) -> ConversationEntry:
@@ -193,42 +182,3 @@ def _clear_input(head: ConversationEntry, slot: int) -> ConversationEntry:
     calls[slot] = replace(calls[slot], arguments="{}")
     reason = "its result was cleared, and its input with it"
     return head.evolve(tool_calls=tuple(calls), action="cleared", reason=reason)
-
-
-@dataclass(frozen=True, slots=True)
-class DuplicateResultManager:
-    """Replaces a tool result by a reference when a later identical call returned the same.
-
-    The same means: same tool, same arguments, same text. The latest one stays. Results no longer
-    than the reference, results with media and pinned ones stay as well.
-
-    Args:
-        reference: the text the model sees instead of the earlier result.
-
-    Examples:
-        >>> DuplicateResultManager(reference="[see below]").reference
-        '[see below]'
-    """
-
-    reference: str = "[Same result as a later call with the same arguments]"
-
-    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
-        edited: dict[int, ConversationEntry] = {}
-        seen: set[tuple[str, str, str]] = set()
-        for unit in reversed(pair(entries)):
-            calls = unit.head.tool_calls or ()
-            for call, result in zip(reversed(calls), reversed(unit.results), strict=True):
-                if result is None or result.has_media:
-                    continue
-                key = (call.name, call.arguments, result.content or "")
-                if len(key[2]) <= len(self.reference):
-                    continue
-                if key in seen and not result.pinned:
-                    edited[id(result.root)] = _replace_text(
-                        result,
-                        self.reference,
-                        "cleared",
-                        "a later identical call returned the same",
-                    )
-                seen.add(key)
-        return [edited.get(id(entry.root), entry) for entry in entries]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from functools import partial
 from hashlib import blake2b
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
-from history_curator.entries import neutralise
+from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
-from history_curator.managers.base import CurationContext, Entries, SteppedManager, insert_note
-from history_curator.managers.search import quote_entry
+from history_curator.managers.base import CurationContext, Entries, SteppedManager
 from history_curator.managers.select import fit_window, measure_fit
+from history_curator.quoting import quote_entry, quote_text
 from history_curator.run_steps import Call, Steps
 from history_curator.tokens import TokenCounter, shorten_tokens
 from history_curator.units import pair
@@ -25,6 +25,7 @@ from history_curator.units import pair
 logger = logging.getLogger("history_curator")
 
 SUMMARY_HEAD = "[Summary of earlier parts of this conversation, which are no longer shown]"
+SUMMARY_TAIL = "[End of summary]"
 DEFAULT_PROMPT = """\
 You keep the working memory of a conversation between a user and an assistant. The messages below \
 are about to leave the assistant's view; your summary is all that will remain of them.
@@ -48,7 +49,7 @@ Merge the earlier summary; where it disagrees with the messages, the messages wi
 """
 _WORDS_PER_TOKEN = 0.6
 _OWN_SUMMARIES = 1_024
-_PROBES = 1_024
+_LOOKED_BACK = 1_024
 """Units back from the cutoff that the end of a known summary is looked for."""
 
 _stored: ContextVar[MutableMapping[str, str] | None] = ContextVar("stored_summaries", default=None)
@@ -70,10 +71,10 @@ def keeping_summaries(cache: MutableMapping[str, str] | None) -> Iterator[None]:
 class SummarizingManager(SteppedManager):
     """Replaces the part before the cutoff by a summary, written by a model of your choice.
 
-    The model is called only when the history does not fit. It reads everything before the cutoff, in
-    chunks where needed. Each part is summarised once, so the summary and everything after it stay
-    byte for byte the same until the next compaction. When the model fails, the budget alone decides,
-    and the report carries a warning: the conversation never stops on a summary.
+    The model is called only when the history does not fit. It reads everything before the cutoff,
+    in chunks where needed, each part once, so the summary and everything after it stay byte for
+    byte the same until the next compaction. When the model fails, the budget alone decides, and
+    the report carries a warning: the conversation never stops on a summary.
 
     Args:
         summarizer: a function from text to text, sync or async, a LangChain chat model or
@@ -82,15 +83,14 @@ class SummarizingManager(SteppedManager):
         chunk_tokens: the most text one prompt carries.
         prompt: a template with ``{messages}`` and ``{earlier}``, and optionally ``{max_words}``.
         cache: a mapping that keeps summaries, for instance over a restart.
-        compact_to: how full a compaction leaves the view, as for `Curator`.
 
     Examples:
         >>> from history_curator.entries import ConversationEntry, MessageRole
         >>> said = [ConversationEntry(MessageRole.USER, f"fact {n}: {'x ' * 50}") for n in range(9)]
         >>> manager = SummarizingManager(lambda prompt: "Facts: many.")
         >>> view = manager.curate(said, context=CurationContext(max_tokens=500))
-        >>> [entry.content.splitlines()[-1] for entry in view if entry.origin == "summary"]
-        ['Facts: many.']
+        >>> [entry.content.splitlines()[1] for entry in view if entry.origin == "summary"]
+        ['summary > Facts: many.']
     """
 
     def __init__(
@@ -101,7 +101,6 @@ class SummarizingManager(SteppedManager):
         chunk_tokens: int = 8_000,
         prompt: str = DEFAULT_PROMPT,
         cache: MutableMapping[str, str] | None = None,
-        compact_to: float | None = 0.75,
     ) -> None:
         if max_tokens < 50 or chunk_tokens < 100:
             raise ConfigurationError(
@@ -112,7 +111,7 @@ class SummarizingManager(SteppedManager):
                 raise ConfigurationError(f"prompt has no {place}. Fix: say where it goes.")
         self.summarizer = resolve_summarizer(summarizer)
         self.max_tokens, self.chunk_tokens = max_tokens, chunk_tokens
-        self.prompt, self.compact_to, self.cache = prompt, compact_to, cache
+        self.prompt, self.cache = prompt, cache
         self._own_cache: dict[str, str] = {}
 
     def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
@@ -120,9 +119,9 @@ class SummarizingManager(SteppedManager):
         if context.max_tokens is None or fits:
             return entries
         max_tokens = min(self.max_tokens, context.max_tokens // 4)
-        aside = max_tokens + context.counter.count(SUMMARY_HEAD) + 8
+        aside = max_tokens + context.counter.count(f"{SUMMARY_HEAD}\n{SUMMARY_TAIL}") + 8
         try:
-            window = fit_window(entries, context, context.max_tokens - aside, self.compact_to)
+            window = fit_window(entries, context, context.max_tokens - aside)
         except BudgetUnsatisfiableError:
             context.warn("No space for a summary: the budget is taken by entries that must stay.")
             return entries
@@ -148,27 +147,34 @@ class SummarizingManager(SteppedManager):
                 context.explain(entry, "summarised")
         # The summary stands at the cutoff, or before the question that is answered right there.
         is_answer = gone[-1].kind == "user" and gone[-1].start in window.kept_entries
-        before = gone[-1].head if is_answer else entries[window.cutoff]
+        before = (gone[-1].head if is_answer else entries[window.cutoff]).root
+        quoted = quote_text("summary", summary)  # the marks count: a summary of many lines is cut
+        quoted = shorten_tokens(quoted, max_tokens, context.counter, keep="head")
+        note = ConversationEntry(
+            MessageRole.USER,
+            f"{SUMMARY_HEAD}\n{quoted}\n{SUMMARY_TAIL}",
+            sequence=before.sequence,
+            pinned=True,
+            origin="summary",
+            action="inserted",
+            reason=f"summary of {len(cut)} units before the cutoff",
+        )
         view = list(window.entries)
-        text = f"{SUMMARY_HEAD}\n{neutralise(summary)}"
-        reason = f"summary of {len(cut)} units before the cutoff"
-        insert_note(view, text, before, origin="summary", reason=reason)
-        return view
+        place = next((at for at, entry in enumerate(view) if entry.root is before), len(view))
+        return [*view[:place], note, *view[place:]]
 
     def summarize_texts(
         self, texts: Sequence[str], max_tokens: int, counter: TokenCounter
     ) -> Steps[str]:
         """Return one summary of all texts; the model reads those that no known summary covers."""
-        cache = self.cache
-        if cache is None:
-            stored = _stored.get()
-            cache = self._own_cache if stored is None else stored
+        cache = _stored.get() if self.cache is None else self.cache
+        cache = self._own_cache if cache is None else cache
         names = self._name_beginnings(texts, max_tokens)
-        nearest = range(len(names), max(0, len(names) - _PROBES), -1)
-        found = ((end, cache.get(names[end - 1])) for end in nearest)
-        covered, summary = next(((end, text) for end, text in found if text is not None), (0, ""))
-        for end, chunk in self._split_chunks(texts, covered, counter):
-            words = int(max_tokens * _WORDS_PER_TOKEN)
+        nearest = range(len(names), max(0, len(names) - _LOOKED_BACK), -1)
+        start = next((end for end in nearest if names[end - 1] in cache), 0)
+        summary = cache[names[start - 1]] if start else ""
+        words = str(int(max_tokens * _WORDS_PER_TOKEN))
+        for end, chunk in self._split_chunks(texts, start, counter):
             prompt = build_prompt(self.prompt, earlier=summary, messages=chunk, max_words=words)
             answer = yield Call(self.summarizer.ask, self.summarizer.ask_async, (prompt,))
             summary = shorten_tokens(answer, max_tokens, counter, keep="head")
@@ -207,13 +213,10 @@ class SummarizingManager(SteppedManager):
             yield len(texts), "\n".join(waiting)
 
 
-def build_prompt(prompt: str, *, earlier: str, messages: str, max_words: int) -> str:
+def build_prompt(prompt: str, *, earlier: str, messages: str, max_words: str) -> str:
     """Return the prompt for one chunk. Braces in the messages are left as they are."""
-    head, _, tail = prompt.partition("{messages}")
-    return messages.join(
-        piece.replace("{max_words}", str(max_words)).replace("{earlier}", earlier or "(none)")
-        for piece in (head, tail)
-    )
+    values = {"{earlier}": earlier or "(none)", "{messages}": messages, "{max_words}": max_words}
+    return re.sub(r"\{(?:earlier|messages|max_words)\}", lambda found: values[found[0]], prompt)
 
 
 def split_text(text: str, max_tokens: int, counter: TokenCounter) -> list[str]:
@@ -244,10 +247,13 @@ class Summarizer(NamedTuple):
         """Return the answer to a prompt; a coroutine runs in a thread of its own."""
         answer = self.sync(prompt)
         if isawaitable(answer):
+
+            async def wait() -> Any:
+                return await answer
+
             # Its own thread, as the caller's may run an event loop already.
             with ThreadPoolExecutor(1) as thread:
-                run = partial(copy_context().run, asyncio.run, _wait_for(answer))
-                answer = thread.submit(run).result()
+                answer = thread.submit(copy_context().run, asyncio.run, wait()).result()
         return _read_answer(answer)
 
     async def ask_async(self, prompt: str) -> str:
@@ -269,10 +275,6 @@ def resolve_summarizer(summarizer: Any) -> Summarizer:
             "or a LlamaIndex LLM."
         )
     return Summarizer(summarizer, None, name)
-
-
-async def _wait_for(answer: Awaitable[Any]) -> Any:
-    return await answer
 
 
 def _read_answer(answer: Any) -> str:

@@ -28,7 +28,7 @@ LOCK_SECONDS = 2.0
 
 @dataclass(slots=True, eq=False)
 class Batch(Generic[T]):
-    """Items that go to the store together."""
+    """Items that go to the store together; a refusal says why the store will never take them."""
 
     items: list[T]
     replaces: bool = False
@@ -51,13 +51,6 @@ class WriteBehind(Generic[T]):
     ``replace`` (all) and ``edit`` (in place). The same with an ``a`` are awaited; where one is
     missing the plain one runs in a thread. `stamp` gives an item an id when it is added, and `key`
     returns it: by it an item is found again after a write that failed.
-
-    Examples:
-        >>> from history_curator.run_steps import run_sync
-        >>> rows = []
-        >>> buffer = WriteBehind(lambda: list(rows), rows.extend)
-        >>> run_sync(buffer.add(["hello"])), run_sync(buffer.read())
-        (True, ['hello'])
     """
 
     def __init__(
@@ -91,7 +84,7 @@ class WriteBehind(Generic[T]):
 
     def read(self) -> Steps[list[T]]:
         """Return every item, from the store where it answers."""
-        yield from self._run_alone(self._load())
+        yield from self._run_alone(self._ask("load"))
         items = list(self._known)
         for batch in tuple(self._outbox):
             items = list(batch.items) if batch.replaces else items + batch.items
@@ -103,7 +96,14 @@ class WriteBehind(Generic[T]):
         batch = Batch(list(map(self._stamp, items)), replace)
         if batch.items or replace:
             self._outbox.append(batch)
-        return self._send(batch)
+
+        def send() -> Steps[bool]:
+            delivered = yield from self.flush()
+            if batch.refusal is not None:
+                raise batch.refusal
+            return delivered
+
+        return send()
 
     def flush(self) -> Steps[bool]:
         """Deliver what is queued. True when nothing is left waiting."""
@@ -115,12 +115,6 @@ class WriteBehind(Generic[T]):
         True when done. Items that another process adds while all is replaced are lost.
         """
         return bool((yield from self._run_alone(self._revise(change))))
-
-    def _send(self, batch: Batch[T]) -> Steps[bool]:
-        delivered = yield from self.flush()
-        if batch.refusal is not None:
-            raise batch.refusal
-        return delivered
 
     def _flush(self) -> Steps[bool]:
         while self._outbox:
@@ -154,23 +148,21 @@ class WriteBehind(Generic[T]):
             raise
         self._known += items
 
-    def _load(self) -> Steps[bool]:
-        """Read what is stored, after what waits was delivered. False while the store is down."""
-        return (yield from self._flush()) and (yield from self._ask("load"))
-
     def _revise(self, change: Callable[[list[T]], Sequence[T] | None]) -> Steps[bool]:
         if "edit" in self._calls:
-            return (yield from self._flush()) and (yield from self._ask("edit"))
-        if not (yield from self._load()):
-            return False
-        changed = change(list(self._known))
+            return (yield from self._ask("edit"))
+        is_loaded = yield from self._ask("load")
+        changed = change(list(self._known)) if is_loaded else None
         if changed is None:
-            return True
+            return is_loaded
         items = [self._stamp(item) if self._key(item) is None else item for item in changed]
         self._outbox.appendleft(Batch(items, replaces=True))
         return (yield from self._flush())
 
     def _ask(self, operation: str) -> Steps[bool]:
+        """Deliver what waits, then ask the store. False while it is down."""
+        if not (yield from self._flush()):
+            return False
         try:
             result = yield self._call(operation)
         except Exception as error:  # noqa: BLE001
@@ -222,8 +214,8 @@ class WriteBehind(Generic[T]):
 
     def _note_success(self) -> None:
         if self.failure is not None:
-            self.failure = None
             logger.info("%s is available again", self._name)
+        self.failure = None
 
 
 async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:

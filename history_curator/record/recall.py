@@ -1,7 +1,6 @@
 """`Recall`: read the original of an entry that left the view, by handle, lines, or query.
 
-Every line of a message starts with ``> `` in an answer, so a line that does not is ours, whatever
-the quoted text holds.
+Messages are quoted line by line (see `history_curator.quoting`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from history_curator.entries import (
     find_handle,
     handle_of,
     is_handle,
-    quote,
     recall_hint,
     span_handle,
 )
@@ -29,13 +27,12 @@ from history_curator.formats import read_entries
 from history_curator.managers.search import (
     Bm25Scorer,
     Scorer,
-    entry_text,
-    name_speaker,
+    find_passage,
     rank_positions,
     score_entries,
-    split_terms,
 )
-from history_curator.tokens import TokenCounter, get_counter, shorten, shorten_tokens
+from history_curator.quoting import list_lines, write_lines
+from history_curator.tokens import TokenCounter, get_counter, shorten_tokens
 
 __all__ = [
     "RECALL_DESCRIPTION",
@@ -59,9 +56,8 @@ Record = Sequence[Any] | Callable[[], Sequence[Any]]
 
 _MAX_HITS = 32
 """Parts of an answer at most: short ones fill the default limit of a tool with about so many."""
-_MAX_LINE = 2_000
-_AROUND = 60
-"""Tokens set aside for the words around an excerpt, beside its label."""
+_AROUND = 40
+"""Tokens set aside for the words around an excerpt."""
 _RANGE = re.compile(r"(\d{1,9})(?:(-|–|\.\.|:|,|to)(\d{1,9})?)?")
 
 
@@ -82,7 +78,7 @@ class Recall:
 
     Guaranteed: an answer never holds more than `max_tokens` tokens, a text from outside this
     record, or the system prompt, and a handle that belongs to no entry of it gets a plain refusal.
-    Every line of a message starts with ``> ``. Any number of threads may ask.
+    Any number of threads may ask.
 
     Args:
         record: the recorded messages or entries, or a callable that returns them, which is asked
@@ -99,8 +95,8 @@ class Recall:
         >>> said = [E(R.USER, "one\ntwo\nthree"), E(R.ASSISTANT, "noted")]
         >>> recall = Recall(said, counter="heuristic")
         >>> print(recall(handle=handle_of(said[0]), lines="2-3"))
-        [user, message 1, lines 2-3 of 3]
-        > two
+        [Original, lines 2-3 of 3]
+        user 1 > two
         > three
         >>> recall(handle="r0000000000000000").startswith("Refused")
         True
@@ -150,24 +146,32 @@ class Recall:
             return "Give a handle from a placeholder, or a query."
         return shorten_tokens(answer, self.max_tokens, self._counter, keep="head")
 
-    def _find_by_handle(self, entries: list[ConversationEntry], handle: str, lines: Any) -> str:
+    def _find_by_handle(self, entries: list[ConversationEntry], handle: str, wanted: Any) -> str:
         asked = handle.strip("\"'` ")
         handles = [handle_of(entry) for entry in entries] if is_handle(asked) else []
         span = range(*(find_handle(asked, handles) or (0, 0)))
         found = [index for index in span if entries[index].role is not MessageRole.SYSTEM]
         if not found:
-            name = re.sub(r"[^\w.:-]", "?", shorten(handle, 40))
             return (
-                f'Refused: no entry of this conversation has the handle "{name}". '
+                "Refused: no entry of this conversation has that handle. "
                 "Copy a handle exactly from a placeholder, or search with query=…"
             )
-        labels = [f"{name_speaker(entries[index])}, message {index + 1}" for index in found]
-        if len(found) == 1:
-            return self._write_excerpt(labels[0], _quote_lines(entries[found[0]]), lines)
-        quoted: list[str] = []
-        for index, label in zip(found, labels, strict=True):
-            quoted += [f"[{label}]", *_quote_lines(entries[index])]
-        return self._write_excerpt(f"messages {found[0] + 1}-{found[-1] + 1}", quoted, lines)
+        lines = [line for index in found for line in list_lines(entries[index], index + 1)]
+        total = len(lines)
+        first, last = _read_range(wanted, total)
+        if first > total:
+            return f"[There are {total} lines; line {first} does not exist.]"
+        left = self.max_tokens - _AROUND
+        end = first - 1
+        while end < last and (left := left - self._counter.count(lines[end][1]) - 4) >= 0:
+            end += 1
+        text = write_lines(lines[first - 1 : max(end, first)])
+        if end < first:  # one giant line
+            end, limit = first, max(self.max_tokens - _AROUND, 1)
+            text = shorten_tokens(text, limit, self._counter, keep="head")
+        which = f"lines {first}-{end} of {total}" if (first, end) != (1, total) else "whole"
+        more = f'\n[More: lines="{end + 1}-{last}"]' if end < last else ""
+        return f"[Original, {which}]\n{text}{more}"
 
     def _find_by_query(self, entries: list[ConversationEntry], query: str) -> str:
         hidden = [self._is_hidden(entry) for entry in entries]
@@ -179,22 +183,19 @@ class Recall:
         scores, _ = score_entries(visible, {query: 1.0}, self._scorer)
         ranked = rank_positions(scores, [len(entry.content or "") for entry in entries])
         best = [index for index in ranked if not hidden[index]][:_MAX_HITS]
-        asked = re.sub(r"[^\w .,:'?-]", "?", shorten(query, 80))
         if not best:
-            return f'Nothing in this conversation matches "{asked}".'
+            return "Nothing in this conversation matches the query."
         share = max(40, self.max_tokens // min(len(best), 3))
         left = self.max_tokens - 8
         passages: dict[int, str] = {}
         for index in best:
-            entry = entries[index]
-            label = f"{name_speaker(entry)}, message {index + 1}, handle {handle_of(entry)}"
-            passage = self._write_passage(label, _quote_lines(entry), query, min(left, share))
+            passage = self._write_passage(entries[index], index + 1, query, min(left, share))
             tokens = self._counter.count(passage) + 1
             if tokens <= left:
                 left -= tokens
                 passages[index] = passage
         if not passages:
-            return f'Nothing that matches "{asked}" fits {self.max_tokens} tokens.'
+            return f"Nothing that matches the query fits {self.max_tokens} tokens."
         return "\n".join(passages[index] for index in sorted(passages))
 
     def _is_hidden(self, entry: ConversationEntry) -> bool:
@@ -205,50 +206,17 @@ class Recall:
         is_recall = bool(calls) and all(call.name == self._name for call in calls)
         return is_recall or entry.role is MessageRole.SYSTEM
 
-    def _write_excerpt(self, label: str, lines: Sequence[str], wanted: Any) -> str:
-        """Return the wanted lines under a label, as many as fit, and how to get the others."""
-        total = len(lines)
-        first, last = _read_range(wanted, total)
-        if first > total:
-            return f"[{label}] has {total} lines; line {first} does not exist."
-        left = available = self.max_tokens - self._counter.count(label) - _AROUND
-        end = first - 1
-        while end < last and (left := left - self._counter.count(lines[end]) - 1) >= 0:
-            end += 1
-        taken = lines[first - 1 : end]
-        if not taken:
-            end, limit = first, max(available, 1)
-            taken = [shorten_tokens(lines[first - 1], limit, self._counter, keep="head")]
-        which = f"lines {first}-{end} of {total}" if (first, end) != (1, total) else "whole"
-        more = f'\n[More: lines="{end + 1}-{last}"]' if end < last else ""
-        return f"[{label}, {which}]\n" + "\n".join(taken) + more
-
-    def _write_passage(self, label: str, lines: Sequence[str], query: str, limit: int) -> str:
-        """Return the stretch of lines that matches a query best, within a number of tokens."""
-        count = self._counter.count
-        whole = "\n".join((f"[{label}]", *lines))
-        if len(whole) <= limit * 8 and count(whole) <= limit:
-            return whole
-        wanted = set(split_terms(query))
-        short = [line[:_MAX_LINE] for line in lines]
-        hits = [len(wanted.intersection(split_terms(line))) for line in short]
-        best = hits.index(max(hits))
-        limit -= count(label) + 20
-        left = limit - count(short[best]) - 1
-        first, last = best, best + 1
-        while left > 0 and (first > 0 or last < len(short)):
-            is_upward = first > 0 and (last >= len(short) or best - first < last - best)
-            left -= count(short[first - 1] if is_upward else short[last]) + 1
-            if left < 0:
-                break
-            first, last = (first - 1, last) if is_upward else (first, last + 1)
-        text = "\n".join(short[first:last])
-        body = shorten_tokens(text, max(limit, 1), self._counter, keep="head")
-        return f"[{label}, lines {first + 1}-{last} of {len(short)}]\n{body}"
-
-
-def _quote_lines(entry: ConversationEntry) -> list[str]:
-    return quote(entry_text(entry)).split("\n")
+    def _write_passage(self, entry: ConversationEntry, number: int, query: str, limit: int) -> str:
+        """Return the stretch of an entry's lines that matches a query best, under its handle."""
+        lines, count = list_lines(entry, number), self._counter.count
+        head = f"[handle {handle_of(entry)}"
+        text = write_lines(lines)
+        if len(text) <= limit * 8 and count(text) + count(head) + 1 <= limit:
+            return f"{head}]\n{text}"
+        limit -= count(head) + 20
+        first, last = find_passage([line for _, line in lines], query, limit, self._counter)
+        text = shorten_tokens(write_lines(lines[first:last]), max(limit, 1), self._counter, "head")
+        return f"{head}, lines {first + 1}-{last} of {len(lines)}]\n{text}"
 
 
 def _read_range(wanted: Any, total: int) -> tuple[int, int]:

@@ -26,7 +26,7 @@ class Outcome(NamedTuple):
     """The text of a tool result, and whether the tool worked."""
 
     text: str
-    status: Literal["success", "error"] = "success"
+    status: Literal["success", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class ConversationRunner:
             raise
         except Exception as error:  # noqa: BLE001 - the model is told, the run goes on
             return Outcome(f"Error: {type(error).__name__}: {error}", "error")
-        return Outcome(text)
+        return Outcome(text, "success")
 
 
 def _call_either_way(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call:
@@ -156,12 +156,12 @@ def _call_either_way(function: Callable[..., Any], /, *args: Any, **kwargs: Any)
 
     def call_sync(*args: Any, **kwargs: Any) -> Any:
         returned = function(*args, **kwargs)
-        if isawaitable(returned):
-            if iscoroutine(returned):
-                returned.close()
-            name = getattr(function, "__name__", "call_provider")
-            raise ConfigurationError(f"{name} is async. Fix: use `await runner.arun(…)`.")
-        return returned
+        if not isawaitable(returned):
+            return returned
+        if iscoroutine(returned):
+            returned.close()
+        name = getattr(function, "__name__", "a function")
+        raise ConfigurationError(f"{name} is async. Fix: use `await runner.arun(…)`.")
 
     return Call(call_sync, function, args, kwargs)
 
@@ -193,16 +193,12 @@ def result_messages(
     pairs = list(zip(calls, outcomes, strict=True))
     if isinstance(content, list) and any(block.get("type") == "tool_use" for block in content):
         blocks = [
-            {
-                "type": "tool_result",
-                "tool_use_id": call.id,
-                "content": outcome.text,
-                **({"is_error": True} if outcome.status == "error" else {}),
-            }
-            for call, outcome in pairs
+            {"type": "tool_result", "tool_use_id": call.id, "content": text}
+            | ({"is_error": True} if status == "error" else {})
+            for call, (text, status) in pairs
         ]
         return [{"role": "user", "content": blocks}]
     return [
-        {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": outcome.text}
-        for call, outcome in pairs
+        {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": text}
+        for call, (text, _) in pairs
     ]

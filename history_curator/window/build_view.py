@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from operator import is_
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from history_curator.entries import ConversationEntry
 from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile, Tail
-from history_curator.tokens import TokenCounter
 from history_curator.tokens.estimate import Request
 from history_curator.units import Pairing, Unit
 from history_curator.window.cutoff import COMPACT_TO, Cutoff, UnitSizes, WindowState, find_cutoff
@@ -28,7 +27,7 @@ from history_curator.window.rendering import Renderer, Rendering
 STEP = 0.02
 """The available tokens are rounded down to this share of the budget, so that a date in the system
 prompt does not move the cutoff."""
-_NO_RULES = ProviderProfile("none", ())
+NO_RULES = ProviderProfile("none", ())
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ class WindowOptions:
         recap: whether a note lists removed messages.
         recall_tool: whether placeholders and the recap name handles; a text is the tool's name.
         preserve_last_n: the last n entries are never left out.
+        retriever: finds the block that brings earlier messages back; None for none.
     """
 
     profile: ProviderProfile
@@ -50,6 +50,7 @@ class WindowOptions:
     recap: bool = True
     recall_tool: bool | str = False
     preserve_last_n: int = 0
+    retriever: Any = None
 
 
 class View(NamedTuple):
@@ -91,6 +92,7 @@ class ViewBuilder:
         edited: whether managers edited or left out something.
         previous: the request before, where usage reports say what was available then.
         cold_units: tells the units before which the provider's cache went cold.
+        query: the user's question, where it is not recorded yet.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class ViewBuilder:
         edited: bool = False,
         previous: Request | None = None,
         cold_units: Callable[[Pairing], Collection[int]] | None = None,
+        query: str | None = None,
     ) -> None:
         self.record = record
         self.memo = memo
@@ -114,6 +117,7 @@ class ViewBuilder:
         self.renderer = Renderer(
             record, memo, options.profile, options.budget, recall_tool=options.recall_tool
         )
+        self.query = query or ""
         self._previous = previous
         self._cold_units = cold_units
         self._states: dict[int, tuple[WindowState, WindowState]] = {}
@@ -152,7 +156,7 @@ class ViewBuilder:
         units, window = self.pairing.units, view.window
         stable = self._count_stable(view)
         if view.is_smaller and not view.is_shrunk:
-            stable = min(stable, _count_common(view.entries, self._usual_entries()))
+            stable = min(stable, count_common(view.entries, self._usual_entries()))
         kept = [index for at in window.kept_units for index in units[at].indexes if index >= 0]
         return view._replace(
             stable_entries=stable,
@@ -383,35 +387,12 @@ class ViewBuilder:
         return self.renderer.bind(Rendering(unit.entries, (), 0), unit).entries
 
 
-def fit_entries(
-    entries: Sequence[ConversationEntry],
-    *,
-    counter: TokenCounter,
-    max_tokens: int,
-    tail: Tail = "request",
-    compact_to: float | None = None,
-    recap: bool = False,
-    recall_tool: bool | str = False,
-    preserve_last_n: int | None = None,
-    memo: Memo | None = None,
-) -> View:
-    """Return what a budget leaves of entries, before any provider's rules.
-
-    Raises:
-        BudgetUnsatisfiableError: when what must stay is larger.
-    """
-    memo = Memo(counter) if memo is None else memo
-    target = COMPACT_TO if compact_to is None else compact_to
-    options = WindowOptions(_NO_RULES, max_tokens, target, recap, recall_tool, preserve_last_n or 0)
-    builder = ViewBuilder(memo.read_entries(entries), memo, options, tail)
-    return builder.build(max_tokens, max_tokens)
-
-
 def _is_same(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> bool:
     return one is other or (len(one) == len(other) and all(map(is_, one, other)))
 
 
-def _count_common(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> int:
+def count_common(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> int:
+    """Return how many leading entries two views share."""
     pairs = enumerate(zip(one, other, strict=False))
     changed = (count for count, (mine, yours) in pairs if mine is not yours)
     return next(changed, min(len(one), len(other)))

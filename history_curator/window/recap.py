@@ -16,12 +16,12 @@ from itertools import accumulate
 from history_curator.entries import (
     ConversationEntry,
     MessageRole,
-    one_line,
     recall_hint,
     span_handle,
 )
 from history_curator.formats import parse_object
 from history_curator.memo import EntryFacts, Record
+from history_curator.quoting import join_lines
 from history_curator.tokens import TokenCounter
 from history_curator.units import Pairing, Unit
 from history_curator.window.cutoff import Cutoff
@@ -217,7 +217,7 @@ class Recap:
                 break
             if name in added or name in text:
                 continue
-            quoted = one_line(name)
+            quoted = join_lines(name)
             tokens = self._counter.count(f"{quoted}\n")
             if spent + tokens <= available:
                 spent += tokens
@@ -258,7 +258,7 @@ class Recap:
         facts = self._record.facts[unit.start]
         known: tuple[str, int] | None = facts.line
         if known is None:
-            line = one_line(_describe_unit(unit))
+            line = join_lines(_describe_unit(unit))
             known = facts.line = (line, self._counter.count(f"{line}\n"))
         return known
 

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ORDER = (
-    "errors", "run_steps", "entries", "config", "formats", "tokens", "events",
+    "errors", "run_steps", "entries", "quoting", "config", "formats", "tokens", "events",
     "units", "memo", "rules", "window", "managers", "caching",
     "report_page", "report", "call_budget", "curation", "curator", "record", "recall", "boundary", "integrations", "testing", "lab", "doctor", "cli",
 )  # fmt: skip

@@ -23,7 +23,6 @@ from history_curator.config import (
 )
 from history_curator.managers import (
     PassthroughManager,
-    PinManager,
     build_managers,
     manager_names,
     register_manager,
@@ -148,7 +147,6 @@ class TestBuilding:
         [
             {"sliding_window": {"window_size": 4}},
             {"name": "sliding_window", "window_size": 4},
-            {"name": "sliding_window", "options": {"window_size": 4}},
             {"sliding_window_manager": {"window_size": 4}},
         ],
     )
@@ -173,17 +171,12 @@ class TestBuilding:
             "managers": [
                 {"noting": {"note": "@words"}},
                 {"observable": {"inner": "passthrough", "bus": "@bus"}},
-                {"pin": {"predicate": "@mine"}},
             ]
         }
-        managers: Any = build_managers(
-            config["managers"], {"words": words, "bus": bus, "mine": bool}
-        )
+        managers: Any = build_managers(config["managers"], {"words": words, "bus": bus})
         assert managers[0].note is words
         assert managers[1].bus is bus
         assert isinstance(managers[1].inner, PassthroughManager)
-        assert isinstance(managers[2], PinManager)
-        assert managers[2].predicate is bool
         with pytest.raises(ConfigurationError, match=r"managers\[0\]\.note: no object.*'words'"):
             Curator.from_config(config)
 
@@ -259,7 +252,7 @@ class TestErrors:
 class TestManagerNames:
     def test_every_name_is_of_a_manager(self) -> None:
         names = manager_names()
-        assert {"sliding_window", "tool_result_clearer", "token_budget", "noting"} <= set(names)
+        assert {"sliding_window", "tool_result_clearer", "noting"} <= set(names)
         assert not {"curation_context", "history", "build_managers"} & set(names)
 
     def test_a_name_is_taken_once_and_in_snake_case(self) -> None:

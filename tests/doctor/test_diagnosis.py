@@ -112,28 +112,6 @@ class TestContents:
         assert found.tools[0].name == "Read"
         assert 0 < found.tools[0].unused < found.tools[0].tokens
 
-    def test_the_next_prompt_is_predicted_from_the_last(self, tmp_path: Path) -> None:
-        found = look(session(12), tmp_path)
-        said = found.to_dict()["prediction"]
-        assert said["p50"] < 0.02
-        assert len(found.prediction_errors) == found.calls - 1
-
-    def test_a_summary_loses_identifiers_and_results_it_does_not_name(self, tmp_path: Path) -> None:
-        log = session(4)
-        log.compact("files were read").user("once more")
-        log.answer("n1", call("d1", "Read", path="src/file_002.py"), used=usage(write=20_000))
-        found = look(log, tmp_path)
-        (loss,) = found.losses
-        assert loss.messages == 10
-        assert loss.needed == ("src/file_002.py", "the same Read call")
-
-    def test_an_identifier_in_the_summary_is_not_lost(self, tmp_path: Path) -> None:
-        log = session(4)
-        log.compact("src/file_002.py was read").user("once more")
-        log.answer("n1", call("d1", "Edit", path="src/file_002.py"), used=usage(write=20_000))
-        (loss,) = look(log, tmp_path).losses
-        assert loss.needed == ()
-
 
 class TestWhatIf:
     def test_as_it_was_costs_what_was_reported(self, tmp_path: Path) -> None:
@@ -154,7 +132,7 @@ class TestWhatIf:
         for better in (replace(ours, cost=was.cost * 0.98), ours):
             lossy = replace(was, missed=0.03 if better is ours else 0.0)
             less = replace(found, policies=[lossy, replace(better, cost=better.cost * 0.999)])
-            assert "curator at 100,000 tokens would have cost" in less.sentences()[-1]
+            assert "curator at 100,000 tokens would have" in less.sentences()[-1]
 
     def test_a_summary_loses_what_it_does_not_name(self, tmp_path: Path) -> None:
         log = session(4)
@@ -178,11 +156,10 @@ class TestShape:
         data = json.loads(
             look(log, tmp_path, budgets=(4_000,), peers=(), executor="serial").to_json()
         )
-        assert list(data) == ["sessions", "calls", "usage", "cost", "simulated", "prediction",
-                              "busts", "tools", "what_if"]  # fmt: skip
+        assert list(data) == ["sessions", "calls", "usage", "cost", "simulated", "busts", "tools",
+                              "what_if", "problems"]  # fmt: skip
         assert list(data["usage"]) == ["input", "cache_read", "cache_write", "output"]
         assert list(data["simulated"]) == ["cache_read"]
-        assert list(data["prediction"]) == ["p50", "p95"]
         assert list(data["busts"][0]) == ["session", "call", "reason", "tokens", "cost"]
         assert list(data["tools"][0]) == ["name", "tokens", "share"]
         assert list(data["what_if"][0]) == ["policy", "budget", "cost", "missed"]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from history_curator.doctor import Diagnosis, diagnose
-from history_curator.doctor.logs import read_logs
 from history_curator.errors import ConversionError
+from history_curator.lab import load_conversations
 from tests.doctor.logs import ClaudeCode, call, text, usage, write_lines
 
 
@@ -202,11 +202,10 @@ class TestLangSmith:
         chain = {"id": "r0", "run_type": "chain", "inputs": {}, "outputs": {"output": None},
                  "start_time": "2026-01-05 09:00:00+00:00", "trace_id": "t"}  # fmt: skip
         path = write_lines(tmp_path / "runs.jsonl", [chain, *rows])
-        (session,), problems = read_logs([path])
-        assert problems == []
+        (session,) = load_conversations(path)
         assert session.messages == [*later, {"role": "assistant", "content": "rain"}]
         assert session.tools == tools
-        assert [each.usage.cache_write_1h for each in session.calls] == [1_000, 0]
+        assert [each.usage.cache_write_1h for each in session.requests] == [1_000, 0]
         assert look(path).usage == {
             "input": 70, "cache_read": 1_000, "cache_write": 1_000, "output": 13}  # fmt: skip
 
@@ -248,27 +247,6 @@ class TestOpenTelemetry:
                "start_time": "2026-01-05T09:00:00Z"}  # fmt: skip
         assert look(write_lines(tmp_path / "spans.jsonl", [row])).calls == 1
 
-    def test_spans_as_the_sdk_prints_them(self, tmp_path: Path) -> None:
-        """Each over several lines, in a row; the span of the agent sums up what is in it."""
-        sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is absent")
-        export = pytest.importorskip("opentelemetry.sdk.trace.export")
-        path = tmp_path / "spans.json"
-        with path.open("w") as out:
-            provider = sdk.TracerProvider()
-            provider.add_span_processor(export.SimpleSpanProcessor(
-                export.ConsoleSpanExporter(out=out)))  # fmt: skip
-            tracer = provider.get_tracer("t")
-            with tracer.start_as_current_span("invoke_agent helper") as agent:
-                agent.set_attributes({"gen_ai.operation.name": "invoke_agent",
-                                      "gen_ai.usage.input_tokens": 4_000})  # fmt: skip
-                for number in (1, 2):
-                    with tracer.start_as_current_span("chat gpt-5.5") as span:
-                        span.set_attributes({**self.span(number), "gen_ai.operation.name": "chat"})
-            provider.shutdown()
-        found = look(path)
-        assert (found.sessions, found.calls, found.problems) == (1, 2, ())
-        assert found.usage["input"] + found.usage["cache_read"] == 4_000
-
     def test_otlp_with_structured_messages(self, tmp_path: Path) -> None:
         def value(given: Any) -> Any:
             if isinstance(given, dict):
@@ -289,11 +267,11 @@ class TestOpenTelemetry:
         path = tmp_path / "otlp.json"
         row = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
         path.write_text(json.dumps(row, indent=2))
-        (session,), _ = read_logs([path])
+        (session,) = load_conversations(path)
         assert [each["role"] for each in session.messages] == [
             "user", "assistant", "tool", "assistant"]  # fmt: skip
         assert session.messages[1]["tool_calls"][0]["function"]["arguments"] == '{"at": "x.py"}'
-        assert session.calls[0].usage.input == 2_000
+        assert session.requests[0].usage.input == 2_000
 
 
 class TestFiles:
@@ -302,7 +280,7 @@ class TestFiles:
         path.write_text(path.read_text() + '{"type": "assi')
         found = look(path)
         assert found.calls == 1
-        assert "1 line not JSON" in found.problems[0]
+        assert "line 3: not JSON" in found.problems[0]
 
     def test_line_separators_inside_text_end_no_line(self, tmp_path: Path) -> None:
         log = ClaudeCode().user("a\u2028b\x85c").answer("m", used=usage(write=5_000))
@@ -345,7 +323,7 @@ class TestFiles:
     def test_a_file_that_unpacks_to_too_much_is_named(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("history_curator.lab.conversations.MAX_BYTES", 1_000)
+        monkeypatch.setattr("history_curator.lab.files.MAX_BYTES", 1_000)
         (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * 100_000))
         with pytest.raises(ConversionError, match="more than 1,000 bytes"):
             look(tmp_path)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from history_curator.doctor import Diagnosis, diagnose
-from history_curator.doctor.diagnose import percentile
 from tests.support.data import DATA
 
 pytestmark = pytest.mark.data
@@ -54,14 +53,6 @@ def test_totals_are_those_reported(found: Diagnosis, folder: Path) -> None:
 
 def test_the_simulator_reads_what_the_provider_read(found: Diagnosis) -> None:
     assert found.simulated_read == pytest.approx(found.usage["cache_read"], rel=0.01)
-    assert percentile(found.read_errors, 0.95) <= 0.01  # type: ignore[operator]
-
-
-def test_the_next_prompt_is_predicted(found: Diagnosis) -> None:
-    assert percentile(found.prediction_errors, 0.5) <= 0.003  # type: ignore[operator]
-    assert percentile(found.prediction_errors, 0.95) <= 0.015  # type: ignore[operator]
-    assert found.bound_kept is not None
-    assert found.bound_kept >= 0.99
 
 
 def test_every_token_sent_is_accounted_for(found: Diagnosis) -> None:

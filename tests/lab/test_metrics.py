@@ -9,13 +9,12 @@ import pytest
 from history_curator import ConversationEntry, Curator, MessageRole, SlidingWindowManager
 from history_curator.errors import ConfigurationError
 from history_curator.lab import LabConversation, PriceSheet, get_prices, price_sheets, replay
-from history_curator.lab.conversations import ReadConversation
 from history_curator.lab.metrics import (
     Dependency,
     cached_tokens,
     find_dependencies,
     find_edits,
-    is_visible,
+    missing_dependencies,
 )
 from tests.support.data import load
 from tests.support.messages import assistant, call, result, user
@@ -23,8 +22,8 @@ from tests.support.messages import assistant, call, result, user
 OLD = "rates = [lookup(item) for item in cart]"
 
 
-def read(*messages: dict[str, Any]) -> ReadConversation:
-    return LabConversation("c", messages).read()
+def read(*messages: dict[str, Any]) -> LabConversation:
+    return LabConversation("c", list(messages))
 
 
 def dependencies(*messages: dict[str, Any]) -> list[Dependency]:
@@ -97,12 +96,15 @@ class TestVisibility:
     identifier = Dependency(9, "identifier", "beta-99", (2,))
     repeat = Dependency(9, "repeat", "look", (2,))
 
+    def is_missing(self, needed: Dependency, *sent: ConversationEntry) -> bool:
+        return bool(missing_dependencies([needed], sent, self.record))
+
     def test_a_source_in_the_view_is_enough(self) -> None:
-        shown = {index: self.record.entries[index] for index in (0, 2)}
-        assert is_visible(self.identifier, shown, self.record)
-        del shown[2]
-        assert not is_visible(self.identifier, shown, self.record)
-        assert is_visible(self.identifier, shown, self.record, notes="seen: beta-99")
+        first, _, result = self.record.entries
+        assert not self.is_missing(self.identifier, first, result)
+        assert self.is_missing(self.identifier, first)
+        note = ConversationEntry(MessageRole.USER, "seen: beta-99", origin="note")
+        assert not self.is_missing(self.identifier, first, note)
 
     @pytest.mark.parametrize(
         ("text", "identifier", "repeat"),
@@ -111,9 +113,9 @@ class TestVisibility:
     def test_a_shortened_source_shows_its_values_and_a_result_while_half_is_there(
         self, text: str, identifier: bool, repeat: bool
     ) -> None:
-        shown = {2: self.record.entries[2].evolve(content=text)}
-        assert is_visible(self.identifier, shown, self.record) == identifier
-        assert is_visible(self.repeat, shown, self.record) == repeat
+        shown = self.record.entries[2].evolve(content=text)
+        assert self.is_missing(self.identifier, shown) != identifier
+        assert self.is_missing(self.repeat, shown) != repeat
 
     def test_an_identifier_listed_in_a_note_of_the_policy_is_not_lost(self) -> None:
         class Notes:
@@ -130,14 +132,14 @@ class TestVisibility:
                     call("b", name="wait"), result("b", "ok"),
                     call("c", name="open", id="order-55871")]  # fmt: skip
         found = run(messages, listed=Notes("seen: order-55871"), unlisted=Notes("nothing"))
-        assert found["listed"].lost_identifiers == 0
-        assert found["unlisted"].lost_identifiers == 1
+        assert found["listed"].lost == 0
+        assert found["unlisted"].lost == 1
 
 
 def test_labels_of_real_data_are_found_again() -> None:
     labelled = found = 0
     for row in load("tau_bench")[:60]:
-        record = LabConversation(row["id"], row["messages"]).read()
+        record = LabConversation(row["id"], row["messages"])
         ours = {(each.call, each.value) for some in find_dependencies(record).values()
                 for each in some if each.kind == "identifier"}  # fmt: skip
         for label in row["dependencies"]:
@@ -150,7 +152,7 @@ def test_labels_of_real_data_are_found_again() -> None:
 class TestEdits:
     def test_lines_that_were_shown_before_count(self) -> None:
         record = read(*edit_session(1, old=f"    {OLD}\n    brand_new_line_of_code()"))
-        assert list(find_edits(record).values()) == [((OLD,),)]
+        assert list(find_edits(record).values()) == [[[OLD]]]
 
     @pytest.mark.parametrize(
         ("key", "old", "is_edit"),
@@ -170,8 +172,8 @@ class TestEdits:
     def test_the_column_is_there_when_a_call_edits(self) -> None:
         without = run([user("hi"), assistant("hello")], all="no curation")
         assert without["all"].edits_share is None
-        assert "edits" not in without.columns()
-        assert "edits" in run(edit_session(1), all="no curation").columns()
+        assert "edits" not in without.table().heads
+        assert "edits" in run(edit_session(1), all="no curation").table().heads
 
 
 class TestPrices:

@@ -11,7 +11,7 @@ import pytest
 from history_curator import Curator
 from history_curator.errors import ConfigurationError
 from history_curator.lab import (
-    NoCuration,
+    NamedPolicy,
     PolicyResult,
     ReplayResults,
     plot_frontier,
@@ -22,7 +22,11 @@ from tests.lab.test_replay import session
 
 @pytest.fixture(scope="module")
 def found() -> Any:
-    policies = {"mine": Curator(max_tokens=900), "all": NoCuration(900), "trim": "trim_messages"}
+    policies = {
+        "mine": Curator(max_tokens=900),
+        "all": NamedPolicy("no curation", 900),
+        "trim": "trim_messages",
+    }
     return replay(
         [session(30), session(8)], policies, max_tokens=900, progress=False, executor="serial"
     )
@@ -34,8 +38,9 @@ class TestOutput:
             "policy", "mine", "all", "trim"]  # fmt: skip
 
     def test_faults_are_three_columns(self, found: Any) -> None:
-        assert found.columns()[-3:] == ["invalid", "over", "refused"]
-        assert set(found.legend(full=True)) == set(found.columns(full=True)) - {"policy"}
+        heads = found.table().heads
+        assert heads[-3:] == ["invalid", "over", "refused"]
+        assert set(found.legend()) == set(heads) - {"policy"}
 
     def test_the_frame_has_a_row_for_each_policy(self, found: Any) -> None:
         frame = found.to_frame()
@@ -47,30 +52,12 @@ class TestOutput:
         assert json.loads(text) == json.loads((tmp_path / "results.json").read_text())
         assert [row["name"] for row in json.loads(text)["policies"]] == ["mine", "all", "trim"]
 
-    def test_markdown_has_a_row_for_each_policy(self, found: Any, tmp_path: Path) -> None:
-        text = found.to_markdown(tmp_path / "table.md")
-        assert (tmp_path / "table.md").read_text(encoding="utf-8") == text + "\n"
-        names = [line.split("|")[1].strip() for line in text.splitlines() if line[:1] == "|"]
-        assert names == ["policy", "---", "mine", "all", "trim"]
-
-    def test_parquet_has_a_row_for_each_policy_and_conversation(
-        self, found: Any, tmp_path: Path
-    ) -> None:
-        parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is absent")
-        found.to_parquet(tmp_path / "results.parquet")
-        rows = parquet.read_table(tmp_path / "results.parquet").to_pylist()
-        assert [row["name"] for row in rows] == ["mine"] * 2 + ["all"] * 2 + ["trim"] * 2
-        assert rows[2]["tokens_sent"] == found.tallies["all"][0].tokens_sent
-        assert rows[0]["costs.anthropic"] == pytest.approx(
-            found.tallies["mine"][0].costs["anthropic"]
-        )
-
     def test_every_sheet_is_priced(self, found: Any) -> None:
         assert {"anthropic", "openai", "gemini", "none"} <= set(found["mine"].costs)
         assert found["mine"].cost == found["mine"].costs["anthropic"]
 
     def test_names_are_escaped_on_pages(self, tmp_path: Path) -> None:
-        results = replay([session(2)], {"<b>": NoCuration()}, progress=False, executor="serial")
+        results = replay([session(2)], {"<b>": "no curation"}, progress=False, executor="serial")
         page = results.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
         for text in (results._repr_html_(), page):
             assert "<b>" not in text
@@ -96,7 +83,7 @@ class TestPlots:
 
 def policy(name: str, cost: float, lost: int, **changes: Any) -> PolicyResult:
     values = {"calls": 10, "views": 10, "tokens_sent": 100, "costs": {"none": cost},
-              "lost_identifiers": lost, "identifiers": 100}  # fmt: skip
+              "lost": lost, "needed": 100}  # fmt: skip
     return PolicyResult(name, **{**values, **changes})
 
 

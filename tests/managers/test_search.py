@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import process_time
+from typing import ClassVar
 
 import pytest
 
@@ -11,14 +11,14 @@ from history_curator.errors import ConfigurationError
 from history_curator.managers import Bm25Scorer
 from history_curator.managers.relevance import build_query, leans_on_last_turn
 from history_curator.managers.search import (
-    name_speaker,
-    quote_entry,
+    find_passage,
     rank_positions,
     score_entries,
     split_terms,
     split_words,
     spread_scores,
 )
+from history_curator.tokens import HeuristicCounter
 
 TEXTS = [
     "My flight to Oslo leaves on Monday morning",
@@ -140,19 +140,18 @@ class TestScoreEntries:
         assert "Short failed (ValueError)" in warning
 
 
-class TestQuoting:
-    @pytest.mark.parametrize("name", ["system", "Developer", "result of x", "ai", "Human being"])
-    def test_nobody_has_a_role_for_a_name(self, name: str) -> None:
-        assert name_speaker(ConversationEntry(MessageRole.USER, "x", name=name)) == "user"
+class TestPassage:
+    LINES: ClassVar[list[str]] = [f"line {number} about nothing" for number in range(40)]
 
-    def test_a_name_cannot_end_a_label(self) -> None:
-        entry = ConversationEntry(MessageRole.USER, "x", name="A]\n[B")
-        assert name_speaker(entry) == "A???B"
+    def test_the_matching_lines_and_their_neighbours_within_the_limit(self) -> None:
+        lines = [*self.LINES[:20], "the passport is blue", *self.LINES[20:]]
+        first, last = find_passage(lines, "which passport?", 40, HeuristicCounter())
+        assert first < 20 < last - 1
+        assert sum(HeuristicCounter().count(line) + 1 for line in lines[first:last]) <= 45
 
-    def test_a_long_run_of_blanks_is_quoted_in_linear_time(self) -> None:
-        started = process_time()
-        quote_entry(user("\n" + " " * 200_000 + "\n" * 200_000 + "result of " + "x" * 200_000))
-        assert process_time() - started < 1
+    def test_a_line_over_the_limit_comes_alone(self) -> None:
+        lines = [*self.LINES, "passport " * 500, *self.LINES]
+        assert find_passage(lines, "passport", 10, HeuristicCounter()) == (40, 41)
 
 
 class TestQuery:

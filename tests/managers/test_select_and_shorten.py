@@ -16,12 +16,9 @@ from history_curator.errors import ConfigurationError
 from history_curator.managers import (
     ComposedManager,
     CurationContext,
-    DuplicateResultManager,
     PassthroughManager,
-    PinManager,
     RoleTruncator,
     SlidingWindowManager,
-    TokenBudgetManager,
     ToolResultClearer,
     ToolResultTruncator,
     TurnRetentionManager,
@@ -63,7 +60,6 @@ MANAGERS = [
     TurnRetentionManager(1),
     TurnRetentionManager(1, older="exclude"),
     RoleTruncator(user=20, assistant=5, tool=10),
-    DuplicateResultManager("[same]"),
     ComposedManager((ToolResultTruncator(20), SlidingWindowManager(3))),
 ]
 
@@ -293,89 +289,3 @@ class TestRoleTruncator:
         kept = curated(RoleTruncator(assistant=20), [call("c1", text="t" * 99), result("c1")])
         assert kept[0].tool_calls
         assert len(kept[0].content or "") == 20
-
-
-class TestDuplicateResultManager:
-    def test_the_latest_of_equal_results_stays(self) -> None:
-        said = [*exchange("a", text="x" * 90), *exchange("b", text="x" * 90)]
-        kept = curated(DuplicateResultManager(), said)
-        assert kept[1].content == DuplicateResultManager().reference
-        assert kept[3].content == "x" * 90
-
-    @pytest.mark.parametrize(
-        "other",
-        [
-            exchange("b", text="y" * 90),
-            exchange("b", text="x" * 90, name="other"),
-            [call("b", at=2), result("b", "x" * 90)],
-        ],
-    )
-    def test_another_text_tool_or_argument_is_no_duplicate(self, other: list[Message]) -> None:
-        said = [*exchange("a", text="x" * 90), *other]
-        assert curated(DuplicateResultManager(), said) == entries(said)
-
-    def test_parallel_duplicates_collapse_to_the_last(self) -> None:
-        kept = curated(DuplicateResultManager("[same]"), exchange("a", "b", "c", text="x" * 90))
-        assert texts(kept)[1:] == ["[same]", "[same]", "x" * 90]
-
-
-def rule_conversation() -> list[Message]:
-    messages = [user("let us begin"), assistant("yes"), user("Never use the word boat.")]
-    for turn in range(40):
-        messages += [assistant("right " * 20), user(f"question {turn} " + "please " * 20)]
-    return messages
-
-
-class TestPinManager:
-    def test_a_rule_survives_the_budget(self) -> None:
-        messages = rule_conversation()
-        assert messages[2] not in Curator(max_tokens=800).curate(messages).messages
-        view = Curator(PinManager(), max_tokens=800).curate(messages).messages
-        assert messages[2] in view
-
-    def test_the_predicate_decides(self) -> None:
-        messages = rule_conversation()
-        manager = PinManager(lambda entry: "question 3 " in (entry.content or ""))
-        view = Curator(manager, max_tokens=800).curate(messages).messages
-        assert any("question 3 " in message["content"] for message in view)
-        assert messages[2] not in view
-
-    def test_pins_cannot_eat_the_budget(self) -> None:
-        curation = Curator(PinManager(lambda entry: True), max_tokens=800).curate(
-            rule_conversation()
-        )
-        assert curation.tokens <= 800
-
-    @pytest.mark.parametrize(
-        ("text", "is_rule"),
-        [
-            ("Always answer in French", True),
-            ("ok. Never do that", True),
-            ("from now on, use tabs", True),
-            ("I prefer tea.", True),
-            ("it has always been so", False),
-            ("I never said that", False),
-            ("", False),
-            ("\n" * 1_900 + "so", False),
-        ],
-    )
-    def test_only_standing_rules_of_the_user_are_pinned(self, text: str, is_rule: bool) -> None:
-        pinned = [entry.pinned for entry in curated(PinManager(), [user(text), assistant(text)])]
-        assert pinned == [is_rule, False]
-
-
-class TestTokenBudgetManager:
-    def test_the_view_fits_and_ends_with_the_latest_user_entry(self) -> None:
-        said = rule_conversation()
-        view = curated(TokenBudgetManager(800), said)
-        assert sum(map(COUNTER.count_entry, view)) <= 800
-        assert view[-1].content == said[-1]["content"]
-        assert [entry.origin for entry in view].count("recap") == 1
-
-    def test_a_compaction_is_noted_for_the_report(self) -> None:
-        said, compactions = rule_conversation(), []
-        for end in range(3, len(said) + 1, 2):
-            noted = context()
-            TokenBudgetManager(800).curate(entries(said[:end]), context=noted)
-            compactions.append(bool(noted.compactions))
-        assert 0 < sum(compactions) < len(compactions) / 2

@@ -102,8 +102,7 @@ USES: dict[str, tuple[str, list[tuple[list[str], int]]]] = {
     "sql": ("import sqlalchemy\nfrom history_curator.record.prune import prune_store\n", []),
     "lab": ("import matplotlib; matplotlib.use('Agg')\n" + REPLAY
             + "plot_frontier(results); results.to_frame()\n", [(["compare", "talk.json"], 0)]),
-    "scale": (REPLAY + "results.to_parquet('r.parquet')\n",
-              [(["compare", "talk.json", "-o", "r.parquet"], 0)]),
+    "scale": (REPLAY + "import distributed\n", [(["compare", "talk.json", "-o", "r.json"], 0)]),
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from history_curator import Curator
-from history_curator.lab import NoCuration, SessionPage
+from history_curator.lab import NamedPolicy, SessionPage
 from history_curator.report_page import render_session
 from tests.report.test_page_in_browser import Opened, browser, conversation  # noqa: F401
 from tests.report.test_page_text import HOSTILE
@@ -29,7 +29,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Any]:  # noqa: F811
     def open_page(messages: Any = None, policies: Any = None, **options: Any) -> Opened:
         page = SessionPage(
             repeated_order() if messages is None else messages,
-            policies or {"mine": Curator(max_tokens=1_000), "all": NoCuration()},
+            policies or {"mine": Curator(max_tokens=1_000), "all": "no curation"},
         )
         opened.append(Opened(browser, render_session(page.data), tmp_path, **options))
         opened[-1].data = page.data  # type: ignore[attr-defined]
@@ -94,7 +94,9 @@ class TestComparing:
         assert "same" not in shown  # until it is asked for
 
     def test_a_faulty_request_says_so(self, show: Any) -> None:
-        opened = show(policies={"mine": Curator(max_tokens=1_000), "all": NoCuration(1_000)})
+        opened = show(
+            policies={"mine": Curator(max_tokens=1_000), "all": NamedPolicy("no curation", 1_000)}
+        )
         rows = opened.page.locator("#numbers tr")
         assert rows.nth(0).locator("td").last.text_content() == "0"
         over = sum("fault" in view for view in opened.data["policies"][1]["views"])
@@ -163,4 +165,4 @@ class TestLooks:
 
 def test_more_than_two_policies_are_refused() -> None:
     with pytest.raises(ValueError, match="one policy or two"):
-        SessionPage(repeated_order(2), dict.fromkeys("abc", NoCuration()))
+        SessionPage(repeated_order(2), dict.fromkeys("abc", "no curation"))

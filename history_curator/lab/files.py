@@ -1,0 +1,312 @@
+"""Read conversations from files, folders and patterns, and write them back in the same layout."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import io
+import json
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from history_curator.entries import write_private
+from history_curator.errors import ConversionError, a_type
+from history_curator.formats import RESPONSE_ITEMS, parse_json
+from history_curator.lab.conversations import LabConversation
+from history_curator.lab.logs import find_log_reader
+from history_curator.lab.traces import get_object
+
+MAX_BYTES = 2**31
+"""A file may unpack to so many bytes."""
+_ENDINGS = (".json", ".jsonl", ".ndjson")
+_MESSAGE_KEYS = ("messages", "input", "contents", "conversation", "conversation_history",
+                 "history", "chat_history")  # fmt: skip
+_SYSTEM_KEYS = ("system", "instructions")
+_OS_FIXES = {
+    FileNotFoundError: "check the path.",
+    IsADirectoryError: "name a file in it.",
+    PermissionError: "change its permissions, or use another path.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationFile:
+    """The conversations of one file.
+
+    Attributes:
+        holders: what held the messages of each conversation: a list, or an object.
+        layout: ``one`` conversation, a ``list`` of them, ``lines`` of them, or ``messages`` (one
+            in each line).
+        indent: None where the file was one line.
+    """
+
+    conversations: list[LabConversation]
+    holders: list[Any]
+    layout: str
+    indent: int | None = None
+
+    def dumps(self, conversations: Sequence[Sequence[Any]]) -> str:
+        """Return the file's text with the messages of each conversation replaced."""
+        stored = list(map(_put_messages, self.holders, conversations))
+        if self.layout in ("one", "list"):
+            root = stored[0] if self.layout == "one" else stored
+            return json.dumps(root, ensure_ascii=False, indent=self.indent) + "\n"
+        rows = stored if self.layout == "lines" else stored[0]
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def as_conversations(source: Any) -> list[LabConversation]:
+    """Return conversations from lists of messages, mappings with ``messages``, or a path.
+
+    One plain list of messages is one conversation.
+    """
+    if isinstance(source, (str, Path)):
+        return load_conversations(source)
+    items = [source] if isinstance(source, (LabConversation, Mapping)) else list(source)
+    first = items[0] if items else None
+    if (isinstance(first, Mapping) and "role" in first) or hasattr(first, "content"):
+        items = [items]
+    found = []
+    for number, item in enumerate(items):
+        if isinstance(item, LabConversation):
+            found.append(item)
+            continue
+        holder = {"messages": list(item)} if isinstance(item, (list, tuple)) else get_object(item)
+        talk = _read_holder(holder, f"conversation {number}")
+        found.append(replace(talk, times=holder.get("times")))
+    return found
+
+
+def load_conversations(
+    *sources: str | Path, problems: list[str] | None = None
+) -> list[LabConversation]:
+    """Return the conversations of files, folders and patterns (``*``, ``**``, ``?``, ``[…]``).
+
+    Args:
+        sources: files of conversations or logs; of a folder all its JSON and JSON lines.
+        problems: where to list the files and conversations that cannot be read, with the reason.
+            Without it the first of them is an error.
+
+    Raises:
+        ConversionError: naming the source with nothing in it, or the file that cannot be read.
+    """
+    found: list[LabConversation] = []
+    for path in find_files(sources):
+        with collect_errors(problems, path):
+            for each in read_file(path, problems).conversations:
+                with collect_errors(problems, path):
+                    assert each.entries is not None  # read here, so that errors are found here
+                    found.append(each)
+    return found
+
+
+@contextmanager
+def collect_errors(problems: list[str] | None, path: str) -> Iterator[None]:
+    """List an error of reading a file, in one line, where there is a list; raise it otherwise."""
+    try:
+        yield
+    except (ConversionError, OSError) as error:
+        if problems is None:
+            raise
+        text = describe_error(error)
+        problems.append(text if path in text else f"{path}: {text}")
+
+
+def describe_error(error: Exception) -> str:
+    """Return an error in one line, with the file and the fix where the system does not name them."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    name = "" if error.filename is None else f"{error.filename}: "
+    fixes = (fix for kind, fix in _OS_FIXES.items() if isinstance(error, kind))
+    fix = "" if "Fix:" in error.strerror else f" Fix: {next(fixes, 'try another path.')}"
+    return f"{name}{error.strerror}.{fix}"
+
+
+def find_files(sources: Iterable[str | Path]) -> list[str]:
+    """Return the files that paths stand for; of a folder its JSON and JSON lines, gzipped or not.
+
+    Raises:
+        ConversionError: naming the folder or pattern with no such file.
+    """
+    found: list[str] = []
+    for source in map(str, sources):
+        inside, path = [source], Path(source)
+        if path.is_dir():
+            names = (str(each) for each in path.rglob("*") if each.is_file())
+            inside = sorted(n for n in names if n.lower().removesuffix(".gz").endswith(_ENDINGS))
+        elif glob.has_magic(source) and not path.exists():
+            inside = sorted(glob.glob(source, recursive=True))
+        if not inside:
+            raise ConversionError(
+                f"{source} holds no file to read.",
+                fix=f"name files that end on {', '.join(_ENDINGS)}, gzipped or not.",
+            )
+        found += inside
+    return list(dict.fromkeys(found))
+
+
+def read_source(source: str) -> ConversationFile:
+    """Read a file as `read_file` does; the files of a folder or pattern are read as one."""
+    found = list(map(read_file, find_files([source])))
+    if len(found) == 1:
+        return found[0]
+    return _as_lines([each for one in found for each in one.conversations])
+
+
+def read_file(path: str, problems: list[str] | None = None) -> ConversationFile:
+    """Read a file of conversations or a log; ``-`` reads standard input.
+
+    Args:
+        path: the file.
+        problems: where to list what is passed over; without it a broken line is an error.
+
+    Raises:
+        ConversionError: naming the file and line that cannot be read.
+        OSError: when the file cannot be opened.
+    """
+    rows, layout, indent = read_rows(path, problems)
+    if reader := find_log_reader(rows):
+        return _as_lines(reader(rows, set(), Path(path).name.partition(".")[0]))
+    if layout == "one" and isinstance(rows[0], Mapping) and not _is_message(rows[0]):
+        return ConversationFile([_read_holder(rows[0], path)], rows, "one", indent)
+    if not rows or any(map(_is_message, rows)):
+        layout = "messages" if layout in ("one", "lines") else "one"
+        return ConversationFile([_read_holder(rows, path)], [rows], layout, indent)
+    found = [_read_holder(row, f"{path}#{number}") for number, row in enumerate(rows)]
+    return ConversationFile(found, rows, layout, indent)
+
+
+def _as_lines(found: list[LabConversation]) -> ConversationFile:
+    holders: list[Any] = [{"id": each.id, "messages": each.messages} for each in found]
+    return ConversationFile(found, holders, "lines")
+
+
+def read_rows(path: str, problems: list[str] | None) -> tuple[list[Any], str, int | None]:
+    """Return the JSON values of a file, their layout, and the indent of what is written back.
+
+    The layout is ``one`` value, a ``list``, or a value in each of the ``lines``. A line that is not
+    JSON is passed over and listed in ``problems``.
+
+    Raises:
+        ConversionError: when nothing in the file is JSON, or without ``problems`` a line is not.
+    """
+    text = read_text(path)
+    if not text.strip():
+        raise ConversionError(f"{path} is empty.", fix="pass a file with a conversation in it.")
+    root, problem = _parse(text)
+    if not problem:
+        rows, layout = (root, "list") if isinstance(root, list) else ([root], "one")
+        return rows, layout, 2 if "\n" in text.strip() else None
+    rows = []
+    lines = ((n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip())
+    broken: list[str] = []
+    for number, line in lines:  # JSON text may hold other line ends
+        value, reason = _parse(line)
+        if reason:
+            broken.append(f"line {number}: {reason}")
+        else:
+            rows.append(value)
+    if broken and (problems is None or not rows):
+        raise ConversionError(
+            f"{path}, {broken[0] if rows else problem}.",
+            fix="the file must be one JSON document, or one JSON object per line.",
+        )
+    if broken and problems is not None:
+        more = f" and {len(broken) - 1:,} more lines" if len(broken) > 1 else ""
+        problems.append(f"{path}, {broken[0]}{more}; the rest of it was read.")
+    return rows, "lines", None
+
+
+def _parse(text: str) -> tuple[Any, str]:
+    """Return a JSON value and no reason, or the reason why the text is none."""
+    try:
+        return parse_json(text), ""
+    except ValueError as error:
+        return None, f"not JSON ({error})"
+
+
+def read_text(path: str) -> str:
+    """Return the text of a file or standard input (``-``), unpacked where it is gzip.
+
+    Raises:
+        ConversionError: when it is not UTF-8, not whole, or unpacks to more than 2 GiB.
+    """
+    raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    try:
+        if raw[:2] == b"\x1f\x8b":
+            raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise ConversionError(f"{path} holds more than {MAX_BYTES:,} bytes.", fix="split it.")
+        return raw.decode("utf-8-sig")
+    except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
+        raise ConversionError(
+            f"{path} is not UTF-8 text or gzip: {error}.", fix="save it as UTF-8."
+        ) from error
+
+
+def write_text(text: str, path: Path | None) -> None:
+    """Write to a file, gzipped when its name says so, or to standard output."""
+    if path is None:
+        sys.stdout.write(text)
+    elif path.suffix == ".gz":
+        write_private(path, gzip.compress(text.encode("utf-8", "backslashreplace"), mtime=0))
+    else:
+        write_private(path, text)
+
+
+def _messages_key(item: Any) -> str | None:
+    """Return the key under which an object keeps its messages."""
+    if not isinstance(item, Mapping):
+        return None
+    return next((key for key in _MESSAGE_KEYS if isinstance(item.get(key), list)), None)
+
+
+def _is_message(item: Any) -> bool:
+    if not isinstance(item, Mapping) or _messages_key(item):
+        return False
+    has_content = any(key in item for key in ("role", "content", "parts"))
+    return has_content or item.get("type") in RESPONSE_ITEMS
+
+
+def _read_holder(item: Any, name: str) -> LabConversation:
+    """Return the conversation in an object; a system prompt beside it becomes its first message."""
+    if isinstance(item, list):
+        return LabConversation(name, item)
+    key = _messages_key(item)
+    if key is None:
+        raise ConversionError(
+            f"{name} is {a_type(item)} without messages.",
+            fix='each must be a list of messages, or an object with a "messages" list.',
+        )
+    messages = list(item[key])
+    if system := _system_key(item, key):
+        messages.insert(0, {"role": "system", "content": item[system]})
+    return LabConversation(str(item.get("id", name)), messages, item.get("tools"))
+
+
+def _system_key(item: Mapping[str, Any], key: str) -> str | None:
+    """Return the key of a system prompt beside messages that have none of their own."""
+    if any(map(_is_system, item[key])):
+        return None
+    beside = (name for name in _SYSTEM_KEYS if item.get(name))
+    return next((name for name in beside if isinstance(item[name], (str, list))), None)
+
+
+def _is_system(message: Any) -> bool:
+    return isinstance(message, Mapping) and message.get("role") in ("system", "developer")
+
+
+def _put_messages(holder: Any, messages: Sequence[Any]) -> Any:
+    """Return the stored object with other messages in it."""
+    key = _messages_key(holder)
+    if key is None:
+        return list(messages)
+    system = _system_key(holder, key)
+    if system and messages and _is_system(messages[0]):
+        holder, messages = {**holder, system: messages[0]["content"]}, messages[1:]
+    return {**holder, key: list(messages)}
