@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from statistics import median
@@ -14,7 +14,6 @@ from history_curator.errors import ConversionError
 from history_curator.lab import LabConversation, Policy, replay
 from history_curator.lab.conversations import LoggedCall
 from history_curator.lab.metrics import (
-    Dependency,
     cached_tokens,
     find_dependencies,
     find_list_prices,
@@ -47,19 +46,8 @@ class Contents:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """Calls between two summaries of the host; ``start`` and ``answers`` are indexes of entries."""
-
-    start: int
-    calls: Sequence[int]
-    answers: Sequence[int]
-    summary: str
-    summary_tokens: int
-
-
 def measure_contents(session: LabConversation, counter: TokenCounter) -> Contents:
-    """Return the contents of a session's prompts."""
+    """Return the contents of a session's prompts: every entry counts for each call that sent it."""
     found = Contents()
     total = sum(call.usage.input for call in session.requests)
     try:
@@ -69,44 +57,32 @@ def measure_contents(session: LabConversation, counter: TokenCounter) -> Content
     if not sizes:
         found.kinds["not in the log"] = total
         return found
-    homes = Counter(session.homes)
-    counts = (homes[position] for position in range(len(session.messages)))
-    entry_at = list(accumulate(counts, initial=0))
-    windows = list(_find_windows(session, entry_at, counter))
-    answers = [entry_at[call.position] for call in session.requests]
-    upto = list(accumulate(sizes, initial=0))
-    counted = [0] * len(answers)
-    for window in windows:
-        for number in window.calls:
-            counted[number] = upto[answers[number]] - upto[window.start] + window.summary_tokens
-    _find_ratio(session, counted, found)
-    dependencies = find_dependencies(session)
-    scaled = [size * found.ratio for size in sizes]
-    _attribute_tokens(session, scaled, windows, dependencies, found)
-    rest = total - sum(found.kinds.values())
-    if rest >= 0:
-        found.kinds["not in the log"] = rest
-    else:  # we count more than the provider does
-        for tokens in (found.kinds, found.tools, found.idle_tools):
-            tokens.update({key: n * total / (total - rest) for key, n in tokens.items()})
+    counts = Counter(session.homes)
+    entry_at = [0, *accumulate(counts[position] for position in range(len(session.messages)))]
+    upto = [0, *accumulate(sizes)]
+    prompts: list[tuple[int, int]] = []  # the entries each call sent, from and to
+    counted: list[int] = []
+    for call in session.requests:
+        starts = [each for each in ((0, ""), *session.summaries) if each[0] <= call.position]
+        start, end = entry_at[starts[-1][0]], entry_at[call.position]
+        summary_tokens = counter.count(starts[-1][1])
+        found.kinds["summaries"] += summary_tokens
+        prompts.append((start, end))
+        counted.append(upto[end] - upto[start] + summary_tokens)
+    _find_ratio([call.usage.input for call in session.requests], counted, found)
+    _attribute_tokens(session, sizes, prompts, found)
+    shown = sum(found.kinds.values()) * found.ratio
+    scale = found.ratio * min(
+        1.0, total / shown if shown else 1.0
+    )  # we may count more than they do
+    for tokens in (found.kinds, found.tools, found.idle_tools):
+        tokens.update({key: n * scale for key, n in tokens.items()})
+    found.kinds["not in the log"] = max(0.0, total - shown)
     return found
 
 
-def _find_windows(
-    session: LabConversation, entry_at: Sequence[int], counter: TokenCounter
-) -> Iterator[_Window]:
-    starts = [(0, ""), *session.summaries]
-    ends = [*(position for position, _ in starts[1:]), len(session.messages) + 1]
-    for (start, text), end in zip(starts, ends, strict=True):
-        calls = [n for n, call in enumerate(session.requests) if start <= call.position < end]
-        if calls:
-            answers = [entry_at[session.requests[number].position] for number in calls]
-            yield _Window(entry_at[start], calls, answers, text, counter.count(text))
-
-
-def _find_ratio(session: LabConversation, counted: Sequence[int], found: Contents) -> None:
+def _find_ratio(inputs: Sequence[int], counted: Sequence[int], found: Contents) -> None:
     """Find the ratio of the provider's tokens to ours, and the tokens the log does not show."""
-    inputs = [call.usage.input for call in session.requests]
     grown = reported = 0
     for before, after in pairwise(zip(counted, inputs, strict=True)):
         growth, real = after[0] - before[0], after[1] - before[1]
@@ -119,37 +95,31 @@ def _find_ratio(session: LabConversation, counted: Sequence[int], found: Content
 
 def _attribute_tokens(
     session: LabConversation,
-    sizes: Sequence[float],
-    windows: Sequence[_Window],
-    dependencies: Mapping[int, Sequence[Dependency]],
+    sizes: Sequence[int],
+    prompts: Sequence[tuple[int, int]],
     found: Contents,
 ) -> None:
-    """Charge every entry for each call that carried it."""
     last_use: dict[int, int] = defaultdict(lambda: -1)
-    for answer, needed in dependencies.items():
+    for answer, needed in find_dependencies(session).items():
         for each in needed:
             last_use[each.sources[-1]] = max(last_use[each.sources[-1]], answer)
     names = {call.id: call.name for entry in session.entries for call in entry.tool_calls or ()}
-    for window in windows:
-        found.kinds["summaries"] += window.summary_tokens * len(window.answers) * found.ratio
-        first = 0
-        for index in range(window.start, window.answers[-1]):
-            while window.answers[first] <= index:
-                first += 1
-            entry, later = session.entries[index], window.answers[first:]
-            tokens = sizes[index] * len(later)
-            if entry.role is MessageRole.TOOL:
-                tool = entry.tool_name or names.get(entry.tool_call_id or "", "tool")
-                found.kinds["tool results"] += tokens
-                found.tools[tool] += tokens
-                # The call right after a result reads it, whatever it uses.
-                idle = sum(answer > last_use[index] for answer in later)
-                found.idle_tools[tool] += sizes[index] * min(idle, len(later) - 1)
-                continue
+    sent: set[int] = set()
+    for start, end in prompts:
+        for index in range(start, end):
+            entry, size = session.entries[index], sizes[index]
             calls = entry.tool_calls or ()
-            found.kinds["tool calls" if calls else f"{entry.role.value} text"] += tokens
+            kind = "tool calls" if calls else f"{entry.role.value} text"
             for call in calls:
-                found.tools[call.name] += tokens / len(calls)
+                found.tools[call.name] += size / len(calls)
+            if entry.role is MessageRole.TOOL:
+                kind, tool = "tool results", names.get(entry.tool_call_id or "", "tool")
+                found.tools[entry.tool_name or tool] += size
+                # The call right after a result reads it, whatever it uses.
+                is_idle = index in sent and end > last_use[index]
+                found.idle_tools[entry.tool_name or tool] += size * is_idle
+            found.kinds[kind] += size
+            sent.add(index)
 
 
 Reason = Literal["idle", "compaction", "prefix changed", "tools changed", "too small"]

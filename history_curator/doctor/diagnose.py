@@ -64,7 +64,7 @@ class Diagnosis:
             has a list price, otherwise millions of tokens at the plain input price.
         simulated_read: tokens that should have been read from the cache.
         busts: the calls that lost the cache, dearest first.
-        policies: the cost and the losses of other policies.
+        what_if: the cost and the losses of other policies.
         problems: everything that could not be read, and why.
     """
 
@@ -77,31 +77,13 @@ class Diagnosis:
     busts: Sequence[Bust] = field(repr=False)
     kinds: dict[str, int]
     tools: Sequence[ToolShare]
-    policies: Sequence[WhatIf]
+    what_if: Sequence[WhatIf]
     models: dict[str, int]
     problems: Sequence[str] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, in the documented shape."""
-
-        def rows(items: Sequence[Any], *names: str) -> list[dict[str, Any]]:
-            return [{name: asdict(each)[name] for name in names} for each in items]
-
-        return {
-            "sessions": self.sessions,
-            "calls": self.calls,
-            "usage": dict(self.usage),
-            "cost": dict(self.cost),
-            "simulated": {"cache_read": self.simulated_read},
-            "busts": rows(self.busts, "session", "call", "reason", "tokens", "cost"),
-            "tools": rows(self.tools, "name", "tokens", "share"),
-            "what_if": rows(self.policies, "policy", "budget", "cost", "missed"),
-            "problems": list(self.problems),
-        }
-
     def to_json(self, path: str | Path | None = None) -> str:
-        """Return `to_dict` as JSON text, and write it to ``path`` when one is given."""
-        return write_if_named(json.dumps(self.to_dict(), indent=2), path)
+        """Return everything as JSON text, and write it to ``path`` when one is given."""
+        return write_if_named(json.dumps(asdict(self), indent=2), path)
 
     def to_html(self, path: str | Path) -> Path:
         """Write one self-contained page and return its path. Text from the logs stays text."""
@@ -139,11 +121,11 @@ class Diagnosis:
                 f"{count_of(len(self.busts), 'call')} lost the cache, which took {share} of "
                 f"the cost; most of it: {reason} ({count_of(calls, 'call')})."
             )
-        return [*found, self._advise()] if len(self.policies) > 1 else found
+        return [*found, self._advise()] if len(self.what_if) > 1 else found
 
     def _advise(self) -> str:
-        was = self.policies[0]
-        usable = [each for each in self.policies if not each.note and each.missed <= was.missed]
+        was = self.what_if[0]
+        usable = [each for each in self.what_if if not each.note and each.missed <= was.missed]
         best = min(usable, key=lambda each: each.cost, default=was)
         saved = 1 - best.cost / was.cost if was.cost else 0.0
         if saved < 0.005 and was.missed - best.missed < 0.0005:  # it would read as the same
@@ -192,7 +174,7 @@ class Diagnosis:
                 (each.policy, f"{each.budget:,}" if each.budget else "–", money(each.cost),
                  percent(each.cost / total), percent(each.missed, 1), f"{each.lost:,}",
                  each.note[:60])
-                for each in self.policies]),
+                for each in self.what_if]),
         ]  # fmt: skip
         return [
             Table(title, heads.split(","), rows, text_last=number > 3)
@@ -255,7 +237,7 @@ def diagnose(
         busts=sorted((bust for _, found in simulated for bust in found), key=lambda b: -b.cost),
         kinds=kinds,
         tools=[ToolShare(name, n, n / sent, unused.get(name, 0)) for name, n in tools.items()],
-        policies=policies,
+        what_if=policies,
         models=_add_up([{call.model or "unknown": 1} for call in calls]),
         problems=tuple(problems),
     )

@@ -39,7 +39,7 @@ class TestClaudeCode:
         log.result("c2", "a match").answer("m2", used=usage(read=5_000, write=300))
         found = diagnose([log.write(tmp_path)], budgets=(8_000,), peers=(), executor="serial")
         assert {each.name for each in found.tools} == {"Read", "Grep"}
-        assert [each.missed for each in found.policies] == [0.0, 0.0]
+        assert [each.missed for each in found.what_if] == [0.0, 0.0]
 
     def test_side_chains_are_sessions_of_their_own(self, tmp_path: Path) -> None:
         log = ClaudeCode().user("look").answer("m1", used=usage(write=5_000))
@@ -127,7 +127,7 @@ class TestRequests:
         found = diagnose([write_lines(tmp_path / "odd.jsonl", rows)], executor="serial")
         assert found.usage["input"] == 70
         assert "odd" in found.problems[0]
-        assert found.policies == []
+        assert found.what_if == []
 
 
 class TestLangSmith:
