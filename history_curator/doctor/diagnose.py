@@ -195,8 +195,8 @@ def diagnose(
     """Read logs and report costs, their causes and lost caches; no data leaves the machine.
 
     Args:
-        paths: logs of Claude Code or Codex, JSON lines of requests with usage, LangSmith runs,
-            Langfuse observations or OpenTelemetry spans; files, or folders of them.
+        paths: logs of Claude Code or Codex, JSON lines of requests with usage, LangSmith runs or
+            Langfuse observations; files, or folders of them.
         budgets: for the default policy in ``what_if``; none leaves it out.
         peers: other policies in ``what_if``, by the names `history_curator.lab.policy_names` lists.
         counter: counts the messages of the logs; the provider's own numbers come from the logs.

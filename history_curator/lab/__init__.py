@@ -12,7 +12,6 @@ from history_curator.lab.policies import (
     CuratorPolicy,
     NamedPolicy,
     Policy,
-    PolicyUnavailableError,
     policy_names,
 )
 from history_curator.lab.results import PolicyResult, ReplayResults, plot_frontier
@@ -24,7 +23,6 @@ __all__ = [
     "NamedPolicy",
     "Policy",
     "PolicyResult",
-    "PolicyUnavailableError",
     "PriceSheet",
     "ReplayResults",
     "SessionPage",

@@ -36,13 +36,10 @@ _OS_FIXES = {
 
 @dataclass(frozen=True, slots=True)
 class ConversationFile:
-    """The conversations of one file.
+    """The conversations of one file, and the lists or objects that held their messages.
 
-    Attributes:
-        holders: what held the messages of each conversation: a list, or an object.
-        layout: ``one`` conversation, a ``list`` of them, ``lines`` of them, or ``messages`` (one
-            in each line).
-        indent: None where the file was one line.
+    The layout is ``one`` conversation, a ``list`` of them, ``lines`` of them, or ``messages`` (one in
+    each line); ``indent`` is None where the file was one line.
     """
 
     conversations: list[LabConversation]
@@ -128,11 +125,7 @@ def describe_error(error: Exception) -> str:
 
 
 def find_files(sources: Iterable[str | Path]) -> list[str]:
-    """Return the files that paths stand for; of a folder its JSON and JSON lines, gzipped or not.
-
-    Raises:
-        ConversionError: naming the folder or pattern with no such file.
-    """
+    """Return the files that paths stand for; of a folder its JSON and JSON lines, gzipped or not."""
     found: list[str] = []
     for source in map(str, sources):
         inside, path = [source], Path(source)
@@ -161,13 +154,7 @@ def read_source(source: str) -> ConversationFile:
 def read_file(path: str, problems: list[str] | None = None) -> ConversationFile:
     """Read a file of conversations or a log; ``-`` reads standard input.
 
-    Args:
-        path: the file.
-        problems: where to list what is passed over; without it a broken line is an error.
-
-    Raises:
-        ConversionError: naming the file and line that cannot be read.
-        OSError: when the file cannot be opened.
+    A broken line is an error, or passed over where there is a list of ``problems`` to put it on.
     """
     rows, layout, indent = read_rows(path, problems)
     if reader := find_log_reader(rows):
@@ -189,11 +176,7 @@ def _as_lines(found: list[LabConversation]) -> ConversationFile:
 def read_rows(path: str, problems: list[str] | None) -> tuple[list[Any], str, int | None]:
     """Return the JSON values of a file, their layout, and the indent of what is written back.
 
-    The layout is ``one`` value, a ``list``, or a value in each of the ``lines``. A line that is not
-    JSON is passed over and listed in ``problems``.
-
-    Raises:
-        ConversionError: when nothing in the file is JSON, or without ``problems`` a line is not.
+    The layout is ``one`` value, a ``list``, or a value in each of the ``lines``.
     """
     text = read_text(path)
     if not text.strip():
@@ -231,11 +214,7 @@ def _parse(text: str) -> tuple[Any, str]:
 
 
 def read_text(path: str) -> str:
-    """Return the text of a file or standard input (``-``), unpacked where it is gzip.
-
-    Raises:
-        ConversionError: when it is not UTF-8, not whole, or unpacks to more than 2 GiB.
-    """
+    """Return the text of a file or standard input (``-``), unpacked where it is gzip."""
     raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     try:
         if raw[:2] == b"\x1f\x8b":

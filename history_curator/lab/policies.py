@@ -1,7 +1,8 @@
 """Policies decide what is sent at each call: our curator, everything, and other libraries.
 
 Each peer is driven through its own public API with the options its documentation shows, and with
-an exact token counter wherever it takes one.
+an exact token counter wherever it takes one. One that is not installed raises `ImportError` when it
+starts, and replay skips it with a note.
 """
 
 from __future__ import annotations
@@ -25,10 +26,6 @@ View = Callable[[int], Sequence[ConversationEntry]]
 Entries of the record come back as the same objects, edited ones as copies that remember them
 (`ConversationEntry.evolve`).
 """
-
-
-class PolicyUnavailableError(ConfigurationError):
-    """A policy needs a package that is not installed; replay skips it with a note."""
 
 
 @runtime_checkable
@@ -97,7 +94,7 @@ def _keep_newest(conversation: LabConversation, counter: TokenCounter, max_token
 def _trim_messages(conversation: LabConversation, counter: TokenCounter, max_tokens: int) -> View:
     """LangChain's ``trim_messages``: the newest messages that fit, from a human message on."""
     messages = as_langchain(conversation)
-    trim = import_peer("langchain_core.messages", "langchain-core").trim_messages
+    trim = import_extra("langchain_core.messages", package="langchain-core").trim_messages
     options = {
         "max_tokens": max_tokens, "token_counter": message_counter(messages, conversation, counter),
         "strategy": "last", "start_on": "human", "end_on": ("human", "tool"),
@@ -108,7 +105,7 @@ def _trim_messages(conversation: LabConversation, counter: TokenCounter, max_tok
 
 def _clear_tool_uses(conversation: LabConversation, counter: TokenCounter, max_tokens: int) -> View:
     """LangChain's ``ClearToolUsesEdit``: past the budget, clear all but the three newest results."""
-    editing = import_peer("langchain.agents.middleware.context_editing", "langchain")
+    editing = import_extra("langchain.agents.middleware.context_editing", package="langchain")
     messages = as_langchain(conversation)
     edit = editing.ClearToolUsesEdit(trigger=max_tokens, keep=3)
     count = message_counter(messages, conversation, counter)
@@ -125,7 +122,7 @@ def _chat_memory_buffer(
     conversation: LabConversation, counter: TokenCounter, max_tokens: int
 ) -> View:
     """LlamaIndex's ``ChatMemoryBuffer``."""
-    memory = import_peer("llama_index.core.memory", "llama-index-core").ChatMemoryBuffer
+    memory = import_extra("llama_index.core.memory", package="llama-index-core").ChatMemoryBuffer
     messages = as_messages(conversation, "llama_index", "llama-index-core")
     sizes = [counter.count(f" {message.content}") for message in messages]
     count = lru_cache(maxsize=4096)(lambda text: range(counter.count(text)))
@@ -154,17 +151,9 @@ _NAMED: dict[str, Callable[[LabConversation, TokenCounter, int], View]] = {
 }
 
 
-def import_peer(module: str, package: str) -> Any:
-    """Return a module of another library, or raise `PolicyUnavailableError`."""
-    try:
-        return import_extra(module, package=package)
-    except ImportError as error:
-        raise PolicyUnavailableError(str(error)) from error
-
-
 def as_messages(conversation: LabConversation, framework: str, package: str) -> list[Any]:
     """Return each entry as a message of a framework, by the framework's root module."""
-    import_peer(framework, package)
+    import_extra(framework, package=package)
     plain = [replace(entry, source=None) for entry in conversation.entries]
     messages: list[Any] = adapters()[framework].load().FORMAT.write(plain)
     return messages

@@ -245,9 +245,8 @@ class ReplayResults:
         return {head: COLUMNS[head][0] for head in self.table().heads[1:]}
 
     def describe_run(self) -> str:
-        """Return what was replayed and how, in one line."""
-        talks = count_of(len(next(iter(self.tallies.values()), ())), "conversation")
-        return f"{self.pricing} prices, {self.provider} rules, {talks} in {self.seconds:.1f} s"
+        """Return how it was measured, in one line."""
+        return f"{self.pricing} prices, {self.provider} rules, {self.seconds:.1f} s"
 
     def notes(self) -> list[str]:
         """Return one line about what later calls needed, and one for each policy that failed."""
@@ -309,11 +308,8 @@ class ReplayResults:
                 best.append(each)
         return [each.name for each in best]
 
-    def recommend(self, max_missed: float | None = None) -> str:
-        """Return the name of the policy on the frontier to use.
-
-        Without ``max_missed`` it is the one nearest to the best cost and the best missed at once;
-        with it the cheapest within, or when none is, the one that loses least.
+    def recommend(self) -> str:
+        """Return the policy on the frontier that is nearest to the best cost and the best missed.
 
         Raises:
             ConfigurationError: when there is no measurement to judge by.
@@ -331,8 +327,6 @@ class ReplayResults:
                 "missed. Fix: compare longer sessions, or sessions with tool calls."
             )
         first, last = line[0], line[-1]
-        if max_missed is not None:
-            return next((each.name for each in line if each.missed <= max_missed), last.name)
         across, up = last.cost - first.cost or 1.0, first.missed - last.missed or 1.0
         distances = [
             hypot((p.cost - first.cost) / across, (p.missed - last.missed) / up) for p in line

@@ -29,7 +29,7 @@ from history_curator.lab.metrics import (
     price_sheets,
     shown_entries,
 )
-from history_curator.lab.policies import Policy, PolicyUnavailableError, as_policies
+from history_curator.lab.policies import Policy, as_policies
 from history_curator.lab.results import PolicyResult, ReplayResults, show_progress
 from history_curator.report_page import as_frame, render_session
 from history_curator.rules import Violation, get_profile
@@ -38,16 +38,11 @@ from history_curator.tokens import TokenCounter, get_counter
 
 @dataclass(frozen=True, slots=True)
 class ReplayedCall:
-    """One call under a policy.
+    """One call under a policy: the view of the call ``before`` and the one ``sent``.
 
-    Attributes:
-        index: index of the entry that answers it.
-        before, sent: the view of the call before, and the view of this call.
-        repeated: how many entries at its beginning repeat the view before.
-        tokens, cached: of the whole request, and of its part that repeats the request before.
-        idle, seconds: time since the answer before, and time to make the view.
-        needed, lost: what the answer used of earlier messages, and what of that is not in view.
-        failure: the error that the policy raised instead of giving a view.
+    ``repeated`` entries at its beginning, with ``cached`` of its ``tokens``, repeat the view before.
+    The answer (the entry at ``index``) ``needed`` earlier messages; what of that is not in view is
+    ``lost``. ``failure`` is the error that the policy raised instead of giving a view.
     """
 
     index: int
@@ -149,7 +144,7 @@ class Measurement:
                     tally.costs[sheet.name] = tally.costs.get(sheet.name, 0.0) + cost
                 tally.over_budget += call.is_over
                 tally.invalid += bool(call.violations)
-        except PolicyUnavailableError as error:
+        except ImportError as error:  # a policy that needs a package
             tally.note = str(error)
         return tally
 

@@ -1,4 +1,4 @@
-"""Turn LangSmith runs, OpenTelemetry spans and Langfuse observations into plain requests.
+"""Turn LangSmith runs and Langfuse observations into plain requests.
 
 A plain request is a mapping with ``session``, ``id``, ``time``, ``end``, ``model``, ``system``,
 ``tools``, ``messages``, ``response`` and ``usage``; see docs/howto/doctor.md.
@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from history_curator.formats import parse_json
-from history_curator.tokens import parse_time
 
 Row = Mapping[str, Any]
 _LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "aimessagechunk": "assistant"}
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name")
-_MODEL_OPERATIONS = ("chat", "generate_content", "text_completion")
 
 
 def get_object(value: Any) -> dict[str, Any]:
@@ -95,97 +93,6 @@ def _as_chat_message(message: Any) -> dict[str, Any]:
     return said
 
 
-def is_span(row: Row) -> bool:
-    """Return whether an object is an OTLP export, or one span with attributes."""
-    has_attributes = isinstance(row.get("attributes"), (Mapping, list))
-    return "resourceSpans" in row or (has_attributes and "usage" not in row)
-
-
-def span_requests(rows: Iterable[Any]) -> Iterator[Row]:
-    """Turn OpenTelemetry spans of model requests into requests; a span of an agent only sums them."""
-    spans: list[Row] = []
-    for row in map(get_object, rows):
-        scopes = (
-            s for each in row.get("resourceSpans") or () for s in each.get("scopeSpans") or ()
-        )
-        spans += [span for scope in scopes for span in scope.get("spans") or ()]
-        spans += [] if "resourceSpans" in row else [row]
-    requests = filter(None, map(_span_request, spans))
-    yield from sorted(requests, key=lambda each: parse_time(each["time"]) or 0.0)
-
-
-def _span_request(span: Row) -> Row | None:
-    given = span.get("attributes")
-    values = get_object(given if isinstance(given, Mapping) else _unwrap_pairs(given))
-    counts = ("input_tokens", "output_tokens", "cache_read.input_tokens",
-              "cache_creation.input_tokens")  # fmt: skip
-    tokens = [int(values.get(f"gen_ai.usage.{each}") or 0) for each in counts]
-    if not tokens[0] or values.get("gen_ai.operation.name", "chat") not in _MODEL_OPERATIONS:
-        return None
-    sent, said = (
-        [part for each in _decode_list(values.get(f"gen_ai.{side}.messages"))
-         for part in _split_parts(get_object(each))]
-        for side in ("input", "output")
-    )  # fmt: skip
-    context = get_object(span.get("context"))
-    return {
-        "session": values.get("gen_ai.conversation.id")
-        or span.get("traceId") or context.get("trace_id"),
-        "id": values.get("gen_ai.response.id") or span.get("spanId") or context.get("span_id"),
-        "time": _time_of(span, "start"),
-        "end": _time_of(span, "end"),
-        "model": values.get("gen_ai.response.model") or values.get("gen_ai.request.model"),
-        "system": values.get("gen_ai.system_instructions"),
-        "tools": _decode_list(values.get("gen_ai.tool.definitions")),
-        "messages": sent,
-        "response": next(iter(said), None),
-        "usage": _usage(*tokens),  # by convention the cached part is in the input
-    }  # fmt: skip
-
-
-def _usage(whole: int, output: int, read: int, write: int) -> dict[str, Any]:
-    details = {"cache_read": read, "cache_creation": write}
-    return {"input_tokens": whole, "output_tokens": output, "input_token_details": details}
-
-
-def _unwrap_pairs(pairs: Any) -> dict[str, Any]:
-    return {
-        str(each.get("key")): _unwrap(each.get("value")) for each in map(get_object, pairs or ())
-    }
-
-
-def _unwrap(given: Any) -> Any:
-    """Return the value that OTLP wraps in the name of its type."""
-    kind, value = next(iter(get_object(given).items()), ("", None))
-    if kind == "arrayValue":
-        return [_unwrap(each) for each in get_object(value).get("values") or ()]
-    return _unwrap_pairs(get_object(value).get("values")) if kind == "kvlistValue" else value
-
-
-def _split_parts(message: Row) -> Iterator[dict[str, Any]]:
-    """Yield the chat messages of one message of the conventions, which has a role and parts."""
-    texts: list[str] = []
-    calls: list[dict[str, Any]] = []
-    for part in map(get_object, message.get("parts") or ()):
-        kind = part.get("type")
-        if kind == "text":
-            texts.append(str(part.get("content") or ""))
-        elif kind == "tool_call":
-            calls.append(chat_call(part.get("id"), part.get("name"), part.get("arguments")))
-        elif kind == "tool_call_response":
-            result = part.get("response", part.get("result"))
-            text = result if isinstance(result, str) else json.dumps(result, default=str)
-            yield {"role": "tool", "tool_call_id": part.get("id"), "content": text}
-    if texts or calls:
-        said: dict[str, Any] = {"role": message.get("role"), "content": "\n".join(texts)}
-        yield {**said, "tool_calls": calls} if calls else said
-
-
-def _time_of(span: Row, end: str) -> Any:
-    nanoseconds = span.get(f"{end}TimeUnixNano")
-    return span.get(f"{end}_time") if nanoseconds is None else int(nanoseconds)
-
-
 def _observations_in(row: Row) -> list[Any]:
     """Return the Langfuse observations of a trace, a page of the API, or one alone."""
     return [*_decode_list(row.get("observations")), *_decode_list(row.get("data"))] or [row]
@@ -225,5 +132,9 @@ def observation_requests(rows: Iterable[Any]) -> Iterator[Row]:
             "response": said
             if isinstance(said, Mapping)
             else {"role": "assistant", "content": said or ""},
-            "usage": _usage(whole, int(counts.get("output") or 0), read, write),
+            "usage": {
+                "input_tokens": whole,
+                "output_tokens": int(counts.get("output") or 0),
+                "input_token_details": {"cache_read": read, "cache_creation": write},
+            },
         }

@@ -17,7 +17,6 @@ from history_curator.errors import ConfigurationError, ConversionError
 from history_curator.lab import (
     LabConversation,
     NamedPolicy,
-    PolicyUnavailableError,
     load_conversations,
     policy_names,
     replay,
@@ -136,7 +135,7 @@ class Absent:
     max_tokens = None
 
     def start(self, conversation: Any, counter: Any) -> Any:
-        raise PolicyUnavailableError("acme is not installed. Fix: pip install acme")
+        raise ImportError("acme is not installed. Fix: pip install acme")
 
 
 def build() -> Curator:

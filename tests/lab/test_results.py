@@ -109,14 +109,8 @@ class TestFrontier:
 
 
 class TestRecommend:
-    @pytest.mark.parametrize(
-        ("max_missed", "name"),
-        [(None, "knee"), (0.6, "cheap"), (0.05, "knee"), (0.01, "dear"), (-1, "dear")],
-    )
-    def test_the_knee_or_the_cheapest_within_the_limit(
-        self, max_missed: float | None, name: str
-    ) -> None:
-        assert results(CHEAP, KNEE, DEAR).recommend(max_missed) == name
+    def test_the_knee_is_recommended(self) -> None:
+        assert results(CHEAP, KNEE, DEAR).recommend() == "knee"
 
     @pytest.mark.parametrize("fault", [{"invalid": 2}, {"over_budget": 1}, {"failed": 1}])
     def test_an_unsound_policy_is_ruled_out_while_another_is_sound(
