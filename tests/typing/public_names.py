@@ -19,46 +19,21 @@ import langchain_history_curator as langchain
 import llamaindex_history_curator as llamaindex
 
 CLASSES: list[type[object]] = [
-    core.ComposedManager,
-    core.ConversationRecorded,
-    core.ConversationRunner,
-    core.CurationContext,
-    core.CuratorConfig,
-    core.HeuristicCounter,
-    core.HistoryCurated,
-    core.HistoryWarning,
-    core.ObservableManager,
-    core.PassthroughManager,
-    core.RelevanceManager,
-    core.RoleTruncator,
-    core.SlidingWindowManager,
-    core.SummarizingManager,
-    core.TiktokenCounter,
-    core.ToolCall,
-    core.ToolResultClearer,
-    core.ToolResultTruncator,
-    core.TurnRetentionManager,
-    langchain.Budget,
-    langchain.HistoryCuratorMiddleware,
-    langchain.LangChainFormat,
-    llamaindex.CuratedAgentWorkflow,
-    llamaindex.CuratedFunctionAgent,
-    llamaindex.CuratedReActAgent,
-    llamaindex.HistoryCuratedEvent,
+    core.ComposedManager, core.ConversationRecorded, core.ConversationRunner, core.CurationContext,
+    core.CuratorConfig, core.HeuristicCounter, core.HistoryCurated,
+    core.HistoryWarning, core.ObservableManager, core.PassthroughManager, core.PinManager,
+    core.RelevanceManager, core.RoleTruncator, core.SlidingWindowManager, core.SummarizingManager,
+    core.TiktokenCounter, core.ToolCall, core.ToolResultClearer,
+    core.ToolResultTruncator, core.TurnRetentionManager, langchain.Budget,
+    langchain.HistoryCuratorMiddleware, langchain.LangChainFormat, llamaindex.CuratedAgentWorkflow,
+    llamaindex.CuratedFunctionAgent, llamaindex.CuratedReActAgent, llamaindex.HistoryCuratedEvent,
     llamaindex.LlamaIndexFormat,
-]
-FUNCTIONS: list[object] = [
-    langchain.fold_back,
-    langchain.handoff_view,
-    langchain.pin,
-]
+]  # fmt: skip
+FUNCTIONS: list[object] = [langchain.fold_back, langchain.handoff_view, langchain.pin]
 ERRORS: list[type[core.HistoryCuratorError]] = [
-    core.BudgetUnsatisfiableError,
-    core.ConfigurationError,
-    core.ConversionError,
-    core.HistoryValidationError,
-    core.ReasoningBoundError,
-]
+    core.BudgetUnsatisfiableError, core.ConfigurationError, core.ConversionError,
+    core.HistoryValidationError, core.ReasoningBoundError,
+]  # fmt: skip
 
 
 def curating(messages: list[dict[str, Any]], manager: core.HistoryManager) -> None:
