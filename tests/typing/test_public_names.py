@@ -30,3 +30,9 @@ def test_the_type_checker_is_told_to_look() -> None:
 def test_the_packages_say_that_they_are_typed(package: str) -> None:
     home = Path(import_module(package).__file__ or "").parent
     assert (home / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_can_be_imported(package: str) -> None:
+    module = pytest.importorskip(package, reason=f"{package} needs its framework")
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
