@@ -17,10 +17,9 @@ from llamaindex_history_curator.agents import (
 )
 from llamaindex_history_curator.llm import CuratedLLM
 from llamaindex_history_curator.memory import CuratedMemory, MemoryBranches
-from llamaindex_history_curator.messages import LlamaIndexFormat
+from llamaindex_history_curator.messages import LlamaIndexFormat, message_from_dict, message_to_dict
 from llamaindex_history_curator.models import budget_for_llm
-from llamaindex_history_curator.plain_values import message_from_dict, message_to_dict
-from llamaindex_history_curator.tools_and_events import HistoryCuratedEvent, mark_cache, recall_tool
+from llamaindex_history_curator.tools_and_events import HistoryCuratedEvent, recall_tool
 
 __all__ = [
     "CuratedAgentWorkflow",
@@ -32,7 +31,6 @@ __all__ = [
     "LlamaIndexFormat",
     "MemoryBranches",
     "budget_for_llm",
-    "mark_cache",
     "message_from_dict",
     "message_to_dict",
     "recall_tool",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
-from operator import is_not
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from llama_index.core.base.llms.types import (
     ChatMessage,
@@ -24,20 +23,22 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.prompts import ChatPromptTemplate
 from llama_index.core.tools.types import BaseTool
-from pydantic import BaseModel, PrivateAttr
+from pydantic import BaseModel, Field, PrivateAttr
 
-from history_curator.curator import Curation, Curator
+from history_curator.curator import Curation
 from history_curator.integrations import RETRIES, CuratedModelCall
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from history_curator.tokens import read_usage
 from llamaindex_history_curator.messages import FORMAT
 from llamaindex_history_curator.models import (
+    CURATOR_OPTIONS,
     AdapterWriter,
-    CurationSettings,
     check_keywords,
+    make_curator,
+    takes_cache_points,
     tool_schemas,
 )
-from llamaindex_history_curator.tools_and_events import finish_view, has_marks, span
+from llamaindex_history_curator.tools_and_events import finish_view, span
 
 Model = TypeVar("Model", bound=BaseModel)
 Chunk = TypeVar("Chunk")
@@ -59,9 +60,7 @@ class View(list[ChatMessage]):
 
     __slots__ = ("_model", "curation")
 
-    def __init__(
-        self, messages: Sequence[ChatMessage], curation: Curation, model: str | None = None
-    ) -> None:
+    def __init__(self, messages: Sequence[ChatMessage], curation: Curation, model: str) -> None:
         super().__init__(messages)
         self.curation = curation
         self._model = model
@@ -73,31 +72,8 @@ class View(list[ChatMessage]):
         """Take the reported usage: a `ChatResponse`, or the usage of any provider."""
         self.curation.observe(answer, model=self._model)
 
-    def observe_stream(self, chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
-        """Pass chunks on, and take the last report of a stream that was read to its end."""
-        usage = None
-        for chunk in chunks:
-            usage = read_usage(chunk) or usage
-            yield chunk
-        self.observe(usage)
 
-    async def aobserve_stream(self, chunks: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk, None]:
-        """Pass chunks on; see `observe_stream`."""
-        usage = None
-        async for chunk in chunks:
-            usage = read_usage(chunk) or usage
-            yield chunk
-        self.observe(usage)
-
-
-class _Sender(NamedTuple):
-    settings: tuple[Any, ...]
-    curator: Curator
-    write: AdapterWriter
-    marks: bool
-
-
-class CuratedLLM(CurationSettings, FunctionCallingLLM):
+class CuratedLLM(FunctionCallingLLM):
     """Wraps an LLM so that every chat, with or without tools, is sent as a curated view.
 
     Answers, streams and errors of the wrapped LLM pass through untouched, structured answers are
@@ -105,7 +81,13 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
     chat reports is noted, and the next view is counted from there. A chat that the provider refuses
     as too long is repeated with a smaller view, at most twice.
 
-    The other arguments are those of `CuratedFunctionAgent`, but for the recall tool.
+    `token_limit` is the budget of every call, tools included; by default what the LLM takes.
+    `mark_cache` puts a `CachePoint` where the cache plan says it pays, for LLMs that take it. Further
+    arguments are ``managers``, the options of `Curator` and the fields of every LLM; a `curator`
+    made elsewhere stands for them and the limit.
+
+    Raises:
+        ConfigurationError: for an unknown argument or provider.
 
     Examples:
         >>> from llama_index.core.llms import ChatMessage, MockLLM
@@ -115,18 +97,25 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
         True
     """
 
-    llm: SerializeAsAny[LLM]
+    llm: SerializeAsAny[LLM] = Field(frozen=True)
+    token_limit: int | None = Field(default=None, frozen=True)
+    mark_cache: bool = Field(default=False, frozen=True)
+    curator: Any = Field(default=None, exclude=True, frozen=True)
 
     _place: str = PrivateAttr(default="llm")
     _read: Callable[..., list[ChatMessage]] = PrivateAttr(default=list)
     _write: Callable[..., list[ChatMessage]] = PrivateAttr(default=list)
-    _sender: _Sender | None = PrivateAttr(default=None)
+    _adapter: AdapterWriter = PrivateAttr()
 
     def __init__(self, llm: LLM, **data: Any) -> None:
-        check_keywords(self.class_name(), data, {*type(self).model_fields, "class_name"})
+        fields = type(self).model_fields
+        check_keywords(self.class_name(), data, {*fields, *CURATOR_OPTIONS, "class_name"})
+        options = {name: data.pop(name) for name in CURATOR_OPTIONS if name in data}
+        given, limit = data.pop("curator", None), data.get("token_limit")
+        curator = make_curator(llm, given, limit, **options)
         inherited = {name: getattr(llm, name) for name in _INHERITED if hasattr(llm, name)}
-        super().__init__(llm=llm, **{**inherited, **data})
-        self._get_sender()
+        super().__init__(llm=llm, curator=curator, **{**inherited, **data})
+        self._adapter = AdapterWriter(curator.profile.name, llm)
 
     @classmethod
     def class_name(cls) -> str:
@@ -147,42 +136,21 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
                 raise
             return getattr(llm, name)
 
-    def _get_sender(self) -> _Sender:
-        """Return the curator and the writer, made anew when a setting or the LLM was exchanged."""
-        settings = (self.llm, *self._current_settings())
-        sender = self._sender
-        if sender is None or any(map(is_not, settings, sender.settings)):
-            curator = self._make_curator(self.llm)
-            write = AdapterWriter(curator.profile.name, self.llm)
-            marks = has_marks(self.llm, self.mark_cache)
-            sender = self._sender = _Sender(settings, curator, write, marks)
-        return sender
-
     @span
     def curate_call(
         self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None = None
     ) -> View:
         """Return the view of the messages one call would send."""
         options = self._curate_options(tools)
-        return self._write_view(self._get_sender().curator.curate(list(messages), **options))
-
-    @span
-    async def acurate_call(
-        self, messages: Sequence[ChatMessage], tools: Sequence[Any] | None = None
-    ) -> View:
-        """Return the view of the messages one call would send."""
-        options = self._curate_options(tools)
-        curation = await self._get_sender().curator.acurate(list(messages), **options)
-        return self._write_view(curation)
+        return self._write_view(self.curator.curate(list(messages), **options))
 
     def _curate_options(self, tools: Sequence[Any] | None) -> dict[str, Any]:
         return {"tail": "request", "tools": tool_schemas(tools), "format": FORMAT}
 
     def _write_view(self, curation: Curation) -> View:
-        sender, model = self._get_sender(), self.llm.metadata.model_name
-        is_shadow = sender.curator.mode == "shadow"
-        write = None if is_shadow else sender.write
-        marks = sender.marks and (model or True)
+        model = self.llm.metadata.model_name
+        write = None if self.curator.mode == "shadow" else self._adapter
+        marks = self.mark_cache and takes_cache_points(self.llm) and (model or True)
         messages = finish_view(curation, curation.messages, self._place, write, marks)
         return View(self._write(messages), curation, model)
 
@@ -195,25 +163,21 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
         ask: Callable[[View], Any],
         aask: Callable[[View], Any],
     ) -> Steps[tuple[View, Any]]:
-        messages = self._read(messages)
-        view: View = yield Call(self.curate_call, self.acurate_call, (messages, tools))
-        first = view
+        views: list[View] = []
 
         def send(curation: Curation) -> Call:
-            nonlocal view
-            view = first if curation is first.curation else self._write_view(curation)
-            return Call(ask, aask, (view,))
+            views.append(self._write_view(curation))
+            return Call(ask, aask, (views[-1],))
 
         answer = yield from CuratedModelCall(
-            self._get_sender().curator,
-            messages,
+            self.curator,
+            self._read(messages),
             self._curate_options(tools),
             send,
             retries=0 if isinstance(self.llm, CuratedLLM) else RETRIES,
-            first=first.curation,
             usage=lambda _: None,  # every answer is observed, not only surprises
         ).body()
-        return view, answer
+        return views[-1], answer
 
     def _answer(
         self, method: str, messages: Sequence[ChatMessage], kwargs: dict[str, Any]
@@ -236,7 +200,7 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
         async def astart(view: View) -> Any:
             chunks = aiter(await aask(view))
             try:
-                return _prepend([await anext(chunks)], chunks)
+                return _prepend(await anext(chunks), chunks)
             except StopAsyncIteration:
                 return chunks
 
@@ -256,25 +220,27 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
 
         return partial(give, ask), partial(give, aask), tools
 
+    @span
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """Chat from a curated view."""
         return run_sync(self._answer("chat", messages, kwargs))
 
+    @span
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """Chat from a curated view."""
         return await run_async(self._answer("chat", messages, kwargs))
 
+    @span
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
         """Chat from a curated view."""
-        view, chunks = run_sync(self._open_stream(messages, kwargs))
-        return view.observe_stream(chunks)
+        return _observe_stream(*run_sync(self._open_stream(messages, kwargs)))
 
+    @span
     async def astream_chat(
         self, messages: Sequence[ChatMessage], **kwargs: Any
     ) -> ChatResponseAsyncGen:
         """Chat from a curated view."""
-        view, chunks = await run_async(self._open_stream(messages, kwargs))
-        return view.aobserve_stream(chunks)
+        return _aobserve_stream(*await run_async(self._open_stream(messages, kwargs)))
 
     def _prepare_chat_with_tools(  # noqa: PLR0917 - the signature of the base class
         self,
@@ -294,10 +260,9 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
             "tool_required": tool_required,
         }
         messages = list(chat_history or ())
-        if isinstance(user_msg, str):
-            user_msg = ChatMessage(role="user", content=user_msg)
         if user_msg is not None:
-            messages.append(user_msg)
+            is_text = isinstance(user_msg, str)
+            messages.append(ChatMessage(role="user", content=user_msg) if is_text else user_msg)
         given = {name: value for name, value in options.items() if value}
         return {"messages": messages, _TOOLS: tools, **given, **kwargs}
 
@@ -317,10 +282,11 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
             f"{self.llm.class_name()} cannot call functions. Fix: use a ReAct agent with it."
         )
 
-    # Structured answers: the wrapped LLM's own way, native where it has one.
+    # Structured answers: the wrapped LLM's own way, native where it has one. Streamed ones are chats
+    # with tools.
 
     def _predict(
-        self, method: str, output_cls: type[BaseModel], prompt: Any, arguments: dict[str, Any]
+        self, output_cls: type[BaseModel], prompt: Any, arguments: dict[str, Any]
     ) -> Steps[Any]:
         options = {"llm_kwargs": arguments.pop("llm_kwargs", None)}
         messages = list(prompt.format_messages(llm=self.llm, **arguments))
@@ -330,31 +296,24 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
         def give(ask: Callable[..., Any], view: View) -> Any:
             return ask(output_cls, ReadyPrompt(view), **options)  # type: ignore[call-arg]
 
-        ask, aask = (partial(give, getattr(self.llm, name)) for name in (method, f"a{method}"))
-        _, answer = yield from self._send(messages, [schema], ask, aask)
+        ask, aask = self.llm.structured_predict, self.llm.astructured_predict
+        _, answer = yield from self._send(
+            messages, [schema], partial(give, ask), partial(give, aask)
+        )
         return answer
 
+    @span
     def structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Model:
         """Return an answer of a class, from a curated view."""
-        steps = self._predict("structured_predict", output_cls, prompt, kwargs)
+        steps = self._predict(output_cls, prompt, kwargs)
         return run_sync(steps)  # type: ignore[no-any-return]
 
+    @span
     async def astructured_predict(
         self, output_cls: type[Model], prompt: Any, **kwargs: Any
     ) -> Model:
         """Return an answer of a class, from a curated view."""
-        steps = self._predict("structured_predict", output_cls, prompt, kwargs)
-        return await run_async(steps)
-
-    def stream_structured_predict(self, output_cls: type[Model], prompt: Any, **kwargs: Any) -> Any:
-        """Stream an answer of a class, from a curated view."""
-        return run_sync(self._predict("stream_structured_predict", output_cls, prompt, kwargs))
-
-    async def astream_structured_predict(
-        self, output_cls: type[Model], prompt: Any, **kwargs: Any
-    ) -> Any:
-        """Stream an answer of a class, from a curated view."""
-        steps = self._predict("stream_structured_predict", output_cls, prompt, kwargs)
+        steps = self._predict(output_cls, prompt, kwargs)
         return await run_async(steps)
 
     # Completions have no history to curate.
@@ -381,9 +340,25 @@ class CuratedLLM(CurationSettings, FunctionCallingLLM):
     __str__ = __repr__
 
 
-async def _prepend(first: list[Chunk], rest: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk, None]:
-    for chunk in first:
+def _observe_stream(view: View, chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
+    """Pass chunks on, and take the last report of a stream that was read to its end."""
+    usage = None
+    for chunk in chunks:
+        usage = read_usage(chunk) or usage
         yield chunk
+    view.observe(usage)
+
+
+async def _aobserve_stream(view: View, chunks: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk, None]:
+    usage = None
+    async for chunk in chunks:
+        usage = read_usage(chunk) or usage
+        yield chunk
+    view.observe(usage)
+
+
+async def _prepend(first: Chunk, rest: AsyncIterator[Chunk]) -> AsyncGenerator[Chunk, None]:
+    yield first
     async for chunk in rest:
         yield chunk
 

@@ -2,60 +2,58 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms import LLM
-from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
-from llama_index.core.storage.chat_store import SimpleChatStore
-from pydantic import ValidationError
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
-from history_curator.config import CuratorConfig, RetentionConfig, SharedOptions, check_options
+from history_curator.config import RetentionConfig, SharedOptions, check_options
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.integrations import ConfigSource, rebuild_curator
+from history_curator.integrations import rebuild_curator
 from history_curator.record.branches import Branches
+from history_curator.record.outbox import WriteBehind
+from history_curator.record.retention import Retention
 from history_curator.run_steps import Call, Steps, run_async, run_sync
+from history_curator.tokens import get_counter
 from llamaindex_history_curator.chat_store import (
     ChatStore,
-    RecordMemory,
+    MissingStore,
+    address_of,
     hand_out,
-    load_retention,
+    is_in_memory,
     open_chat_store,
+    open_conversation,
 )
-from llamaindex_history_curator.messages import FORMAT
+from llamaindex_history_curator.messages import FORMAT, message_from_dict, message_to_dict
 from llamaindex_history_curator.models import (
+    CURATOR_OPTIONS,
     AdapterWriter,
     TokenizerCounter,
     budget_for_llm,
-    check_alone,
     check_keywords,
-    curator_from,
-    load_curator_settings,
     make_curator,
-    restore_curator,
-    settings_to_save,
+    takes_cache_points,
 )
-from llamaindex_history_curator.plain_values import (
-    MissingStore,
-    is_in_memory,
-    message_from_dict,
-    message_to_dict,
-    store_reference,
-)
-from llamaindex_history_curator.tools_and_events import finish_view, has_marks, publish, span
+from llamaindex_history_curator.tools_and_events import finish_view, publish, span
 
 DEFAULT_TOKEN_LIMIT = 30_000
 _DATABASE = ("async_database_uri", "async_engine", "table_name", "db_schema")
+_REPLACE_IN_ONE_STEP = frozenset({"SimpleChatStore.set_messages", "PostgresChatStore.set_messages"})
+"""The other stores delete first and add afterwards, so retention does not rewrite them."""
 logger = logging.getLogger("llamaindex_history_curator")
+_live: WeakValueDictionary[str, CuratedMemory] = WeakValueDictionary()
 
 
-class CuratedMemory(RecordMemory):
+class CuratedMemory(BaseChatStoreMemory):
     """A memory whose record is complete and whose view always fits and is never invalid.
 
     `get` returns a view within `token_limit`, with the system message, the latest question and
@@ -63,7 +61,8 @@ class CuratedMemory(RecordMemory):
     raise. `get_all` returns everything ever put. Both return copies and `put` stores one, because
     LlamaIndex edits messages in place: no edit of a message that was put or returned reaches the
     record or another view. Safe to share between threads and tasks. While the store is down the
-    conversation goes on from memory, and the store catches up when it is back.
+    conversation goes on from memory, and the store catches up when it is back. The settings cannot
+    be changed afterwards: a memory costs little, so make another one over the same store.
 
     Examples:
         >>> from llama_index.core.llms import ChatMessage
@@ -75,33 +74,59 @@ class CuratedMemory(RecordMemory):
         (18, True)
     """
 
-    token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, gt=0)
-    curator: Any = Field(default=None, exclude=True, repr=False)
-    mark_cache: bool = False
-    reserve: int = Field(default=0, ge=0)
+    chat_store: Any = Field(default=None, exclude=True, repr=False, frozen=True)
+    chat_store_key: str = Field(default=DEFAULT_CHAT_STORE_KEY, frozen=True)
+    token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, frozen=True)
+    curator: Any = Field(default=None, exclude=True, repr=False, frozen=True)
+    mark_cache: bool = Field(default=False, frozen=True)
+    reserve: int = Field(default=0, frozen=True)
+    retention: RetentionConfig | None = Field(default=None, frozen=True)
 
-    _settings: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _id: str = PrivateAttr(default_factory=lambda: uuid4().hex)
     _view_curator: Curator = PrivateAttr()
     _write: AdapterWriter = PrivateAttr()
+    _conversation: WriteBehind[ChatMessage] = PrivateAttr()
+    _retention: Retention = PrivateAttr()
 
     def __init__(self, **data: Any) -> None:
         check_keywords(type(self).__name__, data, {*type(self).model_fields, "class_name"})
-        if data.get("curator") is not None:
-            check_alone("a curator", token_limit=data.get("token_limit"))
-        try:
-            super().__init__(**data)
-        except ValidationError as error:
-            cause = error.errors()[0].get("ctx", {}).get("error")
-            raise (cause if isinstance(cause, ConfigurationError) else error) from None
-
-    def model_post_init(self, context: Any, /) -> None:
-        """Open the store and the view."""
-        if self.curator is None:
-            self.curator = make_curator(token_limit=self.token_limit)
-        self.token_limit = _limit_of(self.curator)
-        super().model_post_init(context)
-        self._open_view()
-        self._is_open = True
+        given = data.pop("curator", None)
+        limit = data.pop("token_limit", None if given else DEFAULT_TOKEN_LIMIT)
+        curator = make_curator(curator=given, token_limit=limit)
+        if curator.max_tokens is None:
+            raise ConfigurationError(
+                "curator: it has no budget. Fix: give the Curator max_tokens, or pass managers and "
+                "token_limit instead of a curator."
+            )
+        if isinstance(data.get("retention"), dict):
+            data["retention"] = RetentionConfig.from_dict(data["retention"])
+        data["chat_store"] = open_chat_store(data.get("chat_store"), {})
+        super().__init__(curator=curator, token_limit=curator.max_tokens, **data)
+        if not 0 <= self.reserve < self.token_limit:
+            raise ConfigurationError(
+                f"reserve is {self.reserve}, which leaves nothing of {self.token_limit} tokens. "
+                "Fix: a smaller reserve, or a larger token_limit."
+            )
+        if (
+            self.reserve
+        ):  # off the budget: a reserve of one call would move the cutoff of every view
+            curator = rebuild_curator(curator, max_tokens=self.token_limit - self.reserve)
+        self._view_curator = curator
+        self._write = AdapterWriter(curator.profile.name)
+        store, is_shadow = self.chat_store, curator.mode == "shadow"
+        self._conversation = open_conversation(
+            store, self.chat_store_key, self.retention, ids=not is_shadow
+        )
+        set_messages = getattr(type(store).set_messages, "__qualname__", "")
+        self._retention = Retention(
+            FORMAT,
+            self.retention,
+            store=type(store).__name__,
+            in_place=isinstance(store, SQLAlchemyChatStore),
+            rewrites=set_messages in _REPLACE_IN_ONE_STEP,
+            shadow=is_shadow,
+        )
+        _live[self._id] = self
 
     @classmethod
     def class_name(cls) -> str:
@@ -119,17 +144,11 @@ class CuratedMemory(RecordMemory):
         tokenizer_fn: Callable[[str], Sequence[Any]] | None = None,
         *,
         session_id: str | None = None,
-        managers: Any = (),
-        provider: str = "auto",
-        counter: Any = None,
         reserve: int = 0,
         retention: RetentionConfig | dict[str, Any] | None = None,
         mark_cache: bool = False,
         token_flush_size: int | None = None,
         curator: Curator | None = None,
-        config: ConfigSource | None = None,
-        rewrite: bool = False,
-        objects: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> CuratedMemory:
         """Create a memory.
@@ -137,99 +156,105 @@ class CuratedMemory(RecordMemory):
         Takes the arguments of `ChatMemoryBuffer`, in its order, and those of `Memory`, by name,
         without its memory blocks: ``async_database_uri`` or ``async_engine``, ``table_name`` and
         ``db_schema`` open a SQL store, where a conversation without a session id gets one of its
-        own. Further options are those of `Curator`: ``recall_tool``, ``compact_to``, ``bus``…
-        Limit, counter and provider follow `llm` where they are not given; `curator` stands for all
-        of them, and what is given beside `config` wins. `chat_history` replaces what is stored.
+        own. Further options are ``managers`` and those of `Curator`: ``recall_tool``,
+        ``compact_to``, ``bus``… Limit, counter and provider follow `llm` where they are not
+        given; `curator` stands for all of them. `chat_history` replaces the stored messages.
 
         `reserve` leaves tokens to what the caller adds, such as retrieved text. `retention` says
-        how much the store keeps of older turns' tool details; `rewrite` applies it also to a store
-        that can neither edit messages in place nor replace them in one step, where a crash in
-        between loses the conversation. `mark_cache` puts a `CachePoint` where the cache plan says
-        that it pays, `token_flush_size` is ``compact_to`` in tokens, and `objects` are what
-        ``"@name"`` options of the config stand for.
+        how much the store keeps of older turns' tool details. `mark_cache` puts a `CachePoint`
+        where the cache plan says that it pays, and `token_flush_size` is ``compact_to`` in tokens.
         """
+        known = {*cls.from_defaults.__annotations__, *CURATOR_OPTIONS, *_DATABASE}
+        check_keywords(cls.__name__, options, known - {"options", "return"})
         database = {name: options.pop(name, None) for name in _DATABASE}
-        known = inspect.signature(cls.from_defaults).parameters.keys() - {"options"}
-        known = {*known, *SharedOptions.__annotations__, *_DATABASE, "name"}
-        check_keywords(cls.__name__, options, known)
         if isinstance(chat_history, str):
             raise ConfigurationError(
                 f"chat_history is the text {chat_history!r:.40}. Fix: session_id= names the "
                 "conversation; chat_history takes a list of messages."
             )
         if tokenizer_fn is not None:
-            if counter is not None:
-                raise ConfigurationError(
-                    "counter and tokenizer_fn are both given. Fix: leave one of them out."
-                )
-            counter = TokenizerCounter(tokenizer_fn)
-        if token_flush_size is not None and "compact_to" not in options:
-            limit = token_limit or (budget_for_llm(llm) if llm else DEFAULT_TOKEN_LIMIT)
-            if not 0 < token_flush_size < limit:
-                raise ConfigurationError(
-                    f"token_flush_size is {token_flush_size}. Fix: above 0, below the token_limit "
-                    f"of {limit}, or leave it out."
-                )
-            options["compact_to"] = 1.0 - token_flush_size / limit
-        given = {"token_limit": token_limit, "provider": provider, "counter": counter, **options}
-        settings: dict[str, Any] = {}
-        if curator is None:
-            loaded = load_curator_settings(
-                managers, llm=llm, config=config, objects=objects, **given
-            )
-            if loaded.get("max_tokens") is None:
-                loaded["max_tokens"] = DEFAULT_TOKEN_LIMIT
-            settings = settings_to_save(loaded, config)
-            curator = curator_from(loaded, llm)
-        else:
-            check_alone("a curator", config=config, objects=objects, managers=managers, **given)
-        if config is not None and retention is None:
-            retention = CuratorConfig.load(config).retention
+            options.setdefault("counter", TokenizerCounter(tokenizer_fn))
+        if token_limit is None and curator is None:
+            token_limit = budget_for_llm(llm) if llm else DEFAULT_TOKEN_LIMIT
+        if token_flush_size is not None and token_limit is not None:
+            options["compact_to"] = 1.0 - token_flush_size / token_limit
         if any(database.values()) and chat_store_key == DEFAULT_CHAT_STORE_KEY:
             session_id = session_id or str(uuid4())  # no two people share a conversation
         memory = cls(
             chat_store=open_chat_store(chat_store, database),
             chat_store_key=session_id or chat_store_key,
-            curator=curator,
-            retention=load_retention(retention),
-            mark_cache=has_marks(llm, mark_cache),
-            rewrite=rewrite,
+            curator=make_curator(llm=llm, curator=curator, token_limit=token_limit, **options),
+            retention=retention,
+            mark_cache=mark_cache and (llm is None or takes_cache_points(llm)),
             reserve=reserve,
         )
-        memory._settings = settings
         if chat_history is not None:
             memory.set(chat_history)
         return memory
 
-    def _apply(self, name: str) -> None:
-        fields = self.__dict__
-        if name == "token_limit":
-            check_options({"max_tokens": self.token_limit}, max_tokens=name)
-            fields["curator"] = rebuild_curator(self.curator, max_tokens=self.token_limit)
-        elif name == "curator":
-            fields["token_limit"] = _limit_of(self.curator)
-            self._settings = {}
-        super()._apply(name)
-        self._open_view()
+    @property
+    def session_id(self) -> str:
+        """The conversation of the store: `chat_store_key`, by the name `Memory` has for it."""
+        return self.chat_store_key
 
-    def _open_view(self) -> None:
-        if self.reserve >= self.token_limit:
-            raise ConfigurationError(
-                f"reserve is {self.reserve}, which leaves nothing of {self.token_limit} tokens. "
-                "Fix: a smaller reserve, or a larger token_limit."
-            )
-        # Off the budget, because a reserve of one call would move the cutoff of every view.
-        curator = self.curator
-        if self.reserve:
-            curator = rebuild_curator(curator, max_tokens=self.token_limit - self.reserve)
-        self._view_curator = curator
-        self._write = AdapterWriter(curator.profile.name)
+    @property
+    def degraded(self) -> bool:
+        """Whether the chat store failed the last time it was asked."""
+        return self._conversation.degraded
 
     @property
     def tokenizer_fn(self) -> Callable[[str], Sequence[int]]:
         """A tokenizer whose tokens can only be counted; chat engines ask for it."""
         count = self.curator.counter.count
         return lambda text: range(count(text))
+
+    # The record.
+
+    def get_all(self) -> list[ChatMessage]:
+        """Return the record: everything put and not reset, oldest first."""
+        return list(map(hand_out, self._conversation.read()))
+
+    async def aget_all(self) -> list[ChatMessage]:
+        """Return the record: everything put and not reset, oldest first."""
+        return list(map(hand_out, await self._conversation.aread()))
+
+    def put(self, message: ChatMessage) -> None:
+        """Add one message to the record."""
+        self.put_messages([message])
+
+    async def aput(self, message: ChatMessage) -> None:
+        """Add one message to the record."""
+        await self.aput_messages([message])
+
+    def put_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the record, all at once."""
+        run_sync(self._retention.add(self._conversation, _take_in(messages)))
+
+    async def aput_messages(self, messages: list[ChatMessage]) -> None:
+        """Add messages to the record, all at once."""
+        await run_async(self._retention.add(self._conversation, _take_in(messages)))
+
+    def set(self, messages: list[ChatMessage]) -> None:
+        """Replace the record."""
+        run_sync(self._set(messages))
+
+    async def aset(self, messages: list[ChatMessage]) -> None:
+        """Replace the record."""
+        await run_async(self._set(messages))
+
+    def _set(self, messages: Sequence[ChatMessage]) -> Steps[None]:
+        conversation, fresh = self._conversation, _take_in(messages)
+        if not (yield Call(conversation.rewrite, conversation.arewrite, (lambda _: fresh,))):
+            yield Call(conversation.clear, conversation.aclear)
+            yield Call(conversation.add, conversation.aadd, (fresh,))
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._conversation.clear()
+
+    async def areset(self) -> None:
+        """Forget everything."""
+        await self._conversation.aclear()
 
     # The view.
 
@@ -254,15 +279,16 @@ class CuratedMemory(RecordMemory):
         return await run_async(self._get(input, initial_token_count))
 
     def _get(self, asked: Any, reserve: int) -> Steps[list[ChatMessage]]:
-        messages: list[ChatMessage] = yield from self._conversation.read()
-        if not self._is_shadow:
+        conversation, curator = self._conversation, self._view_curator
+        messages: list[ChatMessage] = yield Call(conversation.read, conversation.aread)
+        if curator.mode != "shadow":
             messages = self._retention.context(messages)
         check_options({"reserve": reserve})
         question = asked.content if isinstance(asked, ChatMessage) else asked
         if question and messages and messages[-1].role.value == "user":
             question = None if messages[-1].content == question else question
         if question:
-            reserve += self.curator.counter.count(question) + 4
+            reserve += curator.counter.count(question) + 4
         if not messages:
             return []
         options = {
@@ -272,12 +298,11 @@ class CuratedMemory(RecordMemory):
             "key": self.chat_store_key,
             "format": FORMAT,
         }
-        curator = self._view_curator
         try:
             curation: Curation = yield Call(curator.curate, curator.acurate, (messages,), options)
         except BudgetUnsatisfiableError as error:
             return self._degrade(messages, error)
-        write = None if self._is_shadow else self._write
+        write = None if curator.mode == "shadow" else self._write
         view = list(map(hand_out, curation.messages))
         return finish_view(curation, view, "memory", write, self.mark_cache)
 
@@ -295,59 +320,60 @@ class CuratedMemory(RecordMemory):
         publish(curation, "memory", degraded=True)
         return list(map(hand_out, curation.messages))
 
-    # State.
+    # Saving and restoring.
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Return the settings, and a record held in this process, as JSON values."""
         curator, store, is_inside = self.curator, self.chat_store, is_in_memory(self.chat_store)
-        record = self.get_all() if is_inside else ()
-        names = ("token_limit", "chat_store_key", "mark_cache", "reserve", "rewrite")
+        found = {name: getattr(curator, name, None) for name in SharedOptions.__annotations__}
+        options = {name: one for name, one in found.items() if isinstance(one, (str, int, float))}
+        options |= {name: getattr(self, name) for name in ("token_limit", "mark_cache", "reserve")}
+        managers = [type(manager).__name__ for manager in curator.managers]
         return {
             "class_name": self.class_name(),
-            "version": 1,
-            **{name: getattr(self, name) for name in names},
+            "id": self._id,
+            "options": {
+                **options,
+                "chat_store_key": self.chat_store_key,
+                "provider": curator.profile.name,
+                "counter": curator.counter.name,
+                "retention": None if self.retention is None else self.retention.model_dump(),
+            },
+            "managers": managers[: -1 if curator.retrieve else None],
             "chat_store": getattr(store, "kind", store.class_name()),
-            "store": store_reference(store),
-            "inside": is_inside,
-            "provider": curator.profile.name,
-            "counter": curator.counter.name,
-            "managers": [type(manager).__name__ for manager in curator.managers],
-            "settings": self._settings,
-            "retention": None if self.retention is None else self.retention.model_dump(),
-            "messages": list(map(message_to_dict, record)),
+            "address": address_of(store),
+            "messages": list(map(message_to_dict, self.get_all())) if is_inside else None,
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> CuratedMemory:
-        """Return the memory that `to_dict` wrote.
+        """Return the memory that `to_dict` wrote: in the same process that memory itself.
 
-        A SQL store whose address has no password is opened again; any other one says so when it is
-        used. Pass ``chat_store``, ``managers``, ``curator``, ``counter`` or ``objects`` here.
+        Elsewhere, or with arguments of `from_defaults`, which win, it is a memory like it. A SQL
+        store whose address has no password is opened again; any other one says so when it is used.
         """
-        known = ("chat_store", "managers", "curator", "counter", "objects")
-        check_keywords("from_dict", kwargs, known)
         if data.get("class_name") != cls.class_name():
             raise ConfigurationError(
                 f"data: it is of {data.get('class_name')!r}, not {cls.class_name()!r}. "
                 "Fix: pass what to_dict or to_string returned."
             )
-        store, is_inside = kwargs.pop("chat_store", None), False
-        if store is None and data["inside"]:
-            store, is_inside = SimpleChatStore(), True
-        elif store is None and data["store"]:
-            store = open_chat_store(None, data["store"])
-        memory = cls(
-            chat_store=store or MissingStore(kind=data["chat_store"]),
-            chat_store_key=data["chat_store_key"],
-            curator=kwargs.pop("curator", None) or restore_curator(data, **kwargs),
-            retention=load_retention(data["retention"]),
-            mark_cache=data["mark_cache"],
-            rewrite=data["rewrite"],
-            reserve=data["reserve"],
-        )
-        memory._settings = data["settings"]
-        if is_inside:
-            run_sync(memory._conversation.add(list(map(message_from_dict, data["messages"]))))
+        live = _live.get(data["id"])
+        if live is not None and not kwargs:
+            return live
+        options = {name: one for name, one in data["options"].items() if one is not None}
+        if kwargs.get("curator") is not None:
+            options = {name: one for name, one in options.items() if name in cls.model_fields}
+            del options["token_limit"]
+        else:
+            _warn_of_losses(data, options, kwargs)
+        restores = "chat_store" not in kwargs and data["messages"] is not None
+        if data["address"] and "chat_store" not in kwargs:
+            options |= data["address"]
+        elif not restores:
+            options["chat_store"] = MissingStore(kind=data["chat_store"])
+        memory = cls.from_defaults(**{**options, **kwargs})
+        if restores:
+            memory._conversation.add(list(map(message_from_dict, data["messages"])))
         return memory
 
     def to_string(self) -> str:
@@ -372,33 +398,43 @@ class CuratedMemory(RecordMemory):
     __str__ = __repr__
 
 
-def _limit_of(curator: Curator) -> int:
-    if curator.max_tokens is None:
-        raise ConfigurationError(
-            "curator: it has no budget. Fix: give the Curator max_tokens, or pass managers and "
-            "token_limit instead of a curator."
+def _take_in(messages: Sequence[Any]) -> list[ChatMessage]:
+    """Return copies of messages, and refuse anything else before it is stored."""
+    for index, message in enumerate(messages):
+        if not isinstance(message, ChatMessage):
+            FORMAT.read(message, index)  # raises
+    return list(map(hand_out, messages))
+
+
+def _warn_of_losses(data: dict[str, Any], options: dict[str, Any], given: dict[str, Any]) -> None:
+    """Warn of what JSON could not hold, and take a counter that cannot be found by name out."""
+    lost = [] if "managers" in given else list(data["managers"])
+    try:
+        get_counter(given.get("counter", options["counter"]))
+    except ConfigurationError:
+        lost.append(f"counter {options.pop('counter')}")
+    if lost:
+        warnings.warn(
+            f"cannot be restored from JSON: {', '.join(lost)}. Fix: call from_dict with managers=, "
+            "counter= or curator=.",
+            UserWarning,
+            stacklevel=4,
         )
-    return curator.max_tokens
 
 
 class MemoryBranches(Branches[CuratedMemory]):
     """Forks a stored conversation, lists its branches and switches between them.
 
-    A branch is a key of the same chat store; the list of branches, and which one is current, is a
-    key too (``"<key>:branches"``), so all of it survives a restart. `open` returns the current
-    branch as a `CuratedMemory`, for an agent or a chat engine.
-
-    The options are the other arguments of `CuratedMemory.from_defaults`, for every memory.
+    A branch is a key of the same chat store, and so is the list of branches (``"<key>:branches"``).
+    `open` returns the current branch as a `CuratedMemory`; the options are those of
+    `CuratedMemory.from_defaults`, for every memory.
 
     Examples:
-        >>> from llama_index.core.storage.chat_store import SimpleChatStore
         >>> branches = MemoryBranches("ann", SimpleChatStore(), token_limit=1_000)
         >>> branches.open().put_messages([ChatMessage("hello"), ChatMessage("Oslo?")])
         >>> branches.fork("edited", at=1).put(ChatMessage("Rome?"))
         >>> [message.content for message in branches.open().get_all()]
         ['hello', 'Rome?']
-        >>> [message.content for message in branches.switch("main").get_all()]
-        ['hello', 'Oslo?']
     """
 
     def __init__(self, key: str, chat_store: ChatStore, **options: Any) -> None:

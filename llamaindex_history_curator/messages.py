@@ -1,22 +1,24 @@
-"""LlamaIndex messages to entries and back, without losing a field."""
+"""LlamaIndex messages to entries and back, to JSON and back, and as copies: no field is lost."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, TypeVar, get_args
 
 from llama_index.core.base.llms.types import (
     CachePoint,
     ChatMessage,
     CitableBlock,
     CitationBlock,
+    ContentBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
 )
 from llama_index.core.base.llms.types import MessageRole as LlamaRole
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_jsonable_python
 
 from history_curator.entries import (
     ContentPart,
@@ -25,28 +27,18 @@ from history_curator.entries import (
     Reasoning,
     ToolCall,
 )
+from history_curator.entry_json import decode_value, encode_value
 from history_curator.errors import ConversionError, name_value
 from history_curator.formats import (
+    MAX_DEPTH,
     arguments_text,
     freeze,
     image_size,
     join_text,
     parse_object,
-    update_text,
+    too_deep,
 )
-from llamaindex_history_curator.plain_values import (
-    copy_value,
-    dump,
-    find_key,
-    get_field,
-    get_first,
-    load,
-    message_from_dict,
-    message_to_dict,
-    set_field,
-)
-
-__all__ = ["FORMAT", "LlamaIndexFormat", "dump", "from_json", "load", "to_json"]
+from history_curator.formats.blocks import Slots, restore_order
 
 _ALIASES = {"developer": "system", "chatbot": "assistant", "model": "assistant", "function": "tool"}
 ROLES = {role: MessageRole(_ALIASES.get(role.value, role.value)) for role in LlamaRole}
@@ -59,6 +51,11 @@ _PART_KINDS = {"audio": "audio", "video": "video", "document": "file"}
 _IMAGE_HEADER_BYTES = 1 << 16
 _OWN_FIELDS = frozenset(("role", "additional_kwargs", "blocks"))
 _TEXTS = frozenset((str,))
+_SHARED = frozenset((str, bytes, int, float, bool, type(None), LlamaRole))
+_BLOCKS: dict[str, type[Any]] = {
+    kind.model_fields["block_type"].default: kind for kind in get_args(get_args(ContentBlock)[0])
+}
+_V = TypeVar("_V")
 
 
 class LlamaIndexFormat:
@@ -66,8 +63,8 @@ class LlamaIndexFormat:
 
     Reading never changes a message. An untouched entry is written as the message it was read from;
     an edited one as a copy in which every block, field and keyword that was not edited survives.
-    A tool call encoded both as a block and in ``additional_kwargs`` is one call, and an edit
-    reaches both. A message with ``additional_kwargs={"pinned": True}`` is pinned: every view
+    A tool call encoded both as a block and in ``additional_kwargs`` is one call; where calls are
+    edited they are written as blocks alone. A message with ``additional_kwargs={"pinned": True}`` is pinned: every view
     holds it.
 
     Examples:
@@ -100,24 +97,26 @@ class LlamaIndexFormat:
                 field="role",
                 fix=f"use one of {', '.join(known.value for known in ROLES)}.",
             )
-        blocks: list[Any] = message.blocks
-        keywords = message.additional_kwargs
-        name = keywords.get("name")
-        is_tool = role is MessageRole.TOOL
-        is_text = len(blocks) == 1 and type(blocks[0]) is TextBlock
-        parts = None if is_text else _read_parts(blocks)
-        text = blocks[0].text if is_text else join_text(parts) if parts else message.content
+        calls = read_calls(message) if role is MessageRole.ASSISTANT else ()
+        slots = _read_slots(message, calls)
+        parts: tuple[ContentPart, ...] | None = tuple(
+            each for kind, each in slots if kind == "part"
+        )
+        text = join_text(parts)
+        if not parts or (len(parts) == 1 and isinstance(parts[0].raw, TextBlock)):
+            text, parts = (parts[0].text if parts else None), None
+        keywords, is_tool = message.additional_kwargs, role is MessageRole.TOOL
         entry = ConversationEntry(
             role,
             text,
             sequence=index,
             source=message,
-            tool_calls=(read_calls(message) or None) if role is MessageRole.ASSISTANT else None,
+            tool_calls=calls or None,
             tool_call_id=_read_result_id(message) if is_tool else None,
-            tool_name=name if is_tool else None,
-            name=None if is_tool else name,
+            tool_name=keywords.get("name") if is_tool else None,
+            name=None if is_tool else keywords.get("name"),
             parts=parts,
-            reasoning=None if is_text else _read_reasoning(blocks),
+            reasoning=tuple(each for kind, each in slots if kind == "reasoning") or None,
             pinned=bool(keywords.get("pinned")),
         )
         return (entry,)
@@ -161,7 +160,6 @@ class LlamaIndexFormat:
 
 
 FORMAT = LlamaIndexFormat()
-to_json, from_json = message_to_dict, message_from_dict
 
 
 def _freeze_keywords(given: dict[Any, Any]) -> Hashable:
@@ -173,27 +171,25 @@ def _freeze_keywords(given: dict[Any, Any]) -> Hashable:
 # Reading.
 
 
-def _is_content(block: Any) -> bool:
-    return not isinstance(block, (ThinkingBlock, ToolCallBlock))
+def _read_slots(message: ChatMessage, calls: Sequence[ToolCall]) -> Slots:
+    """Return what stands in each block of a message; its calls were read before."""
+    slots: Slots = []
+    calls_left = list(calls)
+    for block in message.blocks:
+        if isinstance(block, ThinkingBlock):
+            slots.append(("reasoning", _read_reasoning(block)))
+        elif isinstance(block, ToolCallBlock) and calls_left:
+            slots.append(("call", calls_left.pop(0)))
+        else:
+            slots.append(("part", _read_part(block)))
+    return slots
 
 
-def citable_text(block: CitableBlock) -> str:
-    """Return the title, the source and the texts of a citable block."""
-    texts = [part.text for part in block.content if isinstance(part, TextBlock)]
-    return "\n".join(part for part in (block.title, block.source, *texts) if part)
-
-
-def _read_result_id(message: ChatMessage) -> str | None:
-    keywords = message.additional_kwargs
-    keys = (*RESULT_ID_KEYS, "name") if message.role is LlamaRole.FUNCTION else RESULT_ID_KEYS
-    return next((str(keywords[key]) for key in keys if keywords.get(key)), None)
-
-
-def _read_parts(blocks: Sequence[Any]) -> tuple[ContentPart, ...] | None:
-    content = [block for block in blocks if _is_content(block)]
-    if not content or (len(content) == 1 and isinstance(content[0], TextBlock)):
-        return None
-    return tuple(map(_read_part, content))
+def _read_reasoning(block: ThinkingBlock) -> Reasoning:
+    details = block.additional_information
+    signature = details.get("signature") or details.get("thought_signature")
+    signature = signature if isinstance(signature, str) else None
+    return Reasoning(block.content, signature, block, encrypted=not block.content and bool(details))
 
 
 def _read_part(block: Any) -> ContentPart:
@@ -209,231 +205,234 @@ def _read_part(block: Any) -> ContentPart:
     return ContentPart(kind, None, block)
 
 
+def citable_text(block: CitableBlock) -> str:
+    """Return the title, the source and the texts of a citable block."""
+    texts = [part.text for part in block.content if isinstance(part, TextBlock)]
+    return "\n".join(part for part in (block.title, block.source, *texts) if part)
+
+
 def _read_image_size(block: ImageBlock) -> tuple[int | None, int | None]:
-    data = str(block.url or "")
-    if isinstance(block.image, bytes):
-        data = block.image[:_IMAGE_HEADER_BYTES].decode("ascii", "ignore")
-    elif not data.startswith("data:"):
-        return None, None  # a link is never followed
-    return image_size({"data": data[:_IMAGE_HEADER_BYTES]})
+    head = (block.image or b"")[:_IMAGE_HEADER_BYTES]
+    return image_size({"data": str(block.url or head.decode("ascii", "ignore"))})
 
 
-def _read_reasoning(blocks: Sequence[Any]) -> tuple[Reasoning, ...] | None:
-    found = []
-    for block in blocks:
-        if isinstance(block, ThinkingBlock):
-            details = block.additional_information
-            signature = details.get("signature") or details.get("thought_signature")
-            signature = signature if isinstance(signature, str) else None
-            is_encrypted = not block.content and bool(details)
-            found.append(Reasoning(block.content, signature, block, encrypted=is_encrypted))
-    return tuple(found) or None
+def _read_result_id(message: ChatMessage) -> str | None:
+    keywords = message.additional_kwargs
+    keys = (*RESULT_ID_KEYS, "name") if message.role is LlamaRole.FUNCTION else RESULT_ID_KEYS
+    return next((str(keywords[key]) for key in keys if keywords.get(key)), None)
 
 
 def read_calls(message: ChatMessage) -> tuple[ToolCall, ...]:
-    """Return the calls of a message, each once: OpenAI's adapter writes every call twice."""
-    keywords = message.additional_kwargs
-    blocks = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
-    if not blocks and not keywords:
-        return ()
-    wires = list(keywords.get("tool_calls") or ())
-    if not wires and not blocks and keywords.get("function_call"):
-        wires = [keywords["function_call"]]
+    """Return the calls of a message: its blocks, or what ``additional_kwargs`` hold without them."""
+    keywords, blocks = message.additional_kwargs, message.blocks
     # Gemini keeps one thought signature per block, by position.
     listed = keywords.get("thought_signatures")
-    signed = zip(message.blocks, listed if isinstance(listed, list) else (), strict=False)
-    signatures = {id(block): signature for block, signature in signed}
-    calls = [_read_call(one, _take_wire(one, wires), signatures.get(id(one))) for one in blocks]
-    return (*calls, *(_read_call(None, wire) for wire in wires))
+    signatures = [*(listed if isinstance(listed, list) else ()), *[None] * len(blocks)]
+    calls = [
+        _read_call(block.tool_call_id, block.tool_name, block.tool_kwargs, block, signature)
+        for block, signature in zip(blocks, signatures, strict=False)
+        if isinstance(block, ToolCallBlock)
+    ]
+    if calls or not keywords:
+        return tuple(calls)
+    wires = keywords.get("tool_calls") or [keywords.get("function_call")]
+    return tuple(map(_read_wire, filter(None, wires)))
 
 
-def _read_call(block: ToolCallBlock | None, wire: Any, signature: Any = None) -> ToolCall:
-    holder = _function_of(wire)
-    written = get_first(holder, _ARGUMENT_KEYS)
-    if block is not None and not isinstance(written, str):
-        written = block.tool_kwargs
-    name = get_first(holder, _NAME_KEYS) if block is None else block.tool_name
-    call_id = (None if block is None else block.tool_call_id) or get_first(wire, _ID_KEYS)
-    extra: dict[str, Any] = {"block": block, "wire": wire}
-    if signature := signature or get_field(wire, "thought_signature"):
+def _read_call(
+    call_id: str | None, name: str, arguments: Any, block: Any, signature: Any
+) -> ToolCall:
+    extra = {"block": block} if block is not None else {}
+    if signature:
         extra["thought_signature"] = signature
     # Gemini has no ids: its adapter answers a call by the name of the function.
-    return ToolCall(str(call_id or name or ""), str(name or ""), arguments_text(written), extra)
+    return ToolCall(str(call_id or name or ""), str(name or ""), arguments_text(arguments), extra)
 
 
-def _take_wire(block: ToolCallBlock, wires: list[Any]) -> Any:
-    """Remove and return the ``additional_kwargs`` form of a block, or None."""
-    for index, wire in enumerate(wires):
-        wire_id = get_first(wire, _ID_KEYS)
-        if block.tool_call_id and wire_id:
-            is_same = block.tool_call_id in (wire_id, get_field(wire, "id"))
-        else:
-            is_same = get_first(_function_of(wire), _NAME_KEYS) == block.tool_name
-        if is_same:
-            return wires.pop(index)
-    return None
+def _read_wire(wire: Any) -> ToolCall:
+    """Read a call as an adapter keeps it: a mapping, or an object of its SDK."""
+    function = _get(wire, ("function",)) or wire
+    name, arguments = _get(function, _NAME_KEYS), _get(function, _ARGUMENT_KEYS)
+    signature = _get(wire, ("thought_signature",))
+    return _read_call(_get(wire, _ID_KEYS), name, arguments, None, signature)
 
 
-def _function_of(wire: Any) -> Any:
-    function = get_field(wire, "function")
-    return wire if function is None else function
+def _get(holder: Any, keys: Sequence[str]) -> Any:
+    """Return the first value that a mapping, or an object of an SDK, has under some names."""
+    get = holder.get if isinstance(holder, Mapping) else lambda key: getattr(holder, key, None)
+    return next((value for value in map(get, keys) if value is not None), None)
 
 
 # Writing: a copy of the source in which only the edited blocks and keywords are replaced.
 
 
 def _write_edited(entry: ConversationEntry) -> ChatMessage:
-    if isinstance(entry.source, ChatMessage):
-        message, before = copy_value(entry.source), entry.root
-    else:
-        thoughts = tuple(one for one in entry.reasoning or () if one.raw is not None)
-        before = ConversationEntry(entry.role, reasoning=thoughts)
-        blocks = [copy_value(one.raw) for one in thoughts]
-        message = ChatMessage(role=LlamaRole(entry.role.value), blocks=blocks)
-    count = len(message.blocks)
-    placed = _write_blocks(entry, before, message)
-    message.blocks = [block for block, _ in placed]
-    if ROLES.get(message.role) is not entry.role:
-        message.role = LlamaRole(entry.role.value)
-    _write_keywords(entry, before, message)
-    keywords = message.additional_kwargs
+    source = entry.source
+    if not isinstance(source, ChatMessage):
+        source = ChatMessage(role=LlamaRole(entry.role.value), blocks=[])
+    keywords = copy_value(source.additional_kwargs)
+    before = read_calls(source) if ROLES.get(source.role) is MessageRole.ASSISTANT else ()
+    calls, recorded = entry.tool_calls or (), _read_slots(source, before)
+    if calls == before:
+        calls = tuple(call for call in calls if _block_of(call))
+    else:  # as blocks alone, which every adapter sends
+        keywords = {key: value for key, value in keywords.items() if key not in CALL_KEYS}
+    reasoning = [one for one in entry.reasoning or () if one.raw is not None]
+    placed = restore_order(entry, recorded, calls, reasoning)
+    blocks = [
+        _write_slot(kind, item, None if place is None else recorded[place][1])
+        for kind, item, place in placed
+    ]
     signatures = keywords.get("thought_signatures")
     if isinstance(signatures, list):
-        # One per block, by position; calls kept only in the keywords come after the blocks.
-        padded = [*signatures, *[None] * (count - len(signatures))]
-        own = [None if place is None else padded[place] for _, place in placed]
-        keywords["thought_signatures"] = [*own, *signatures[count:]]
+        by_place = dict(enumerate(signatures))
+        keywords["thought_signatures"] = [by_place.get(place) for _, _, place in placed]  # type: ignore[call-overload]
+    _write_names(entry, source, keywords)
+    role = source.role if ROLES.get(source.role) is entry.role else LlamaRole(entry.role.value)
+    update = {"role": role, "blocks": blocks, "additional_kwargs": keywords}
+    return source.model_copy(update=update)
+
+
+def _write_slot(kind: str, item: Any, before: Any) -> Any:
+    """Return the block of a slot: a copy of the one it was read from, patched where it differs."""
+    if kind == "call":
+        return write_call(item)
+    block = item.raw if item.raw is not None else getattr(before, "raw", None)
+    if kind == "reasoning" or item.kind != "text":
+        return copy_value(block)
+    if isinstance(block, CitableBlock) and item.text == citable_text(block):
+        return copy_value(block)
+    if isinstance(block, TextBlock):
+        return block.model_copy(update={"text": item.text or ""})
+    return TextBlock(text=item.text or "")
+
+
+def write_call(call: ToolCall) -> ToolCallBlock:
+    """Return a call as a block: a copy of the one it was read from, if there was one."""
+    block = _block_of(call)
+    arguments: Any = parse_object(call.arguments)
+    if block is not None and arguments_text(block.tool_kwargs) == call.arguments:
+        arguments = copy_value(block.tool_kwargs)
+    elif arguments is None or (block is not None and isinstance(block.tool_kwargs, str)):
+        arguments = call.arguments
+    fields: dict[str, Any] = {"tool_name": call.name, "tool_kwargs": arguments}
+    if block is None:
+        return ToolCallBlock(tool_call_id=call.id, **fields)
+    if call.id not in (block.tool_call_id, block.tool_name):
+        fields["tool_call_id"] = call.id
+    return block.model_copy(update=fields)
+
+
+def _block_of(call: ToolCall) -> ToolCallBlock | None:
+    return (call.extra or {}).get("block")
+
+
+def _write_names(entry: ConversationEntry, source: ChatMessage, keywords: dict[str, Any]) -> None:
+    """Write the name of a message, and the id of a result, where they are others."""
+    is_tool = entry.role is MessageRole.TOOL
+    name = entry.tool_name if is_tool else entry.name
+    if name is None:
+        keywords.pop("name", None)
+    elif name != keywords.get("name"):
+        keywords["name"] = name
+    if is_tool and entry.tool_call_id != _read_result_id(source):
+        present = [key for key in RESULT_ID_KEYS if key in keywords]
+        if not present and source.role is not LlamaRole.FUNCTION:
+            present = ["tool_call_id"]
+        keywords.update(dict.fromkeys(present, entry.tool_call_id))
+
+
+# Copies and JSON.
+
+
+def copy_value(value: _V, depth: int = 0) -> _V:
+    """Return a copy of a message, of plain data or of a model, to be edited in place.
+
+    LlamaIndex rewrites ``block.text`` of the messages a memory returns, so what is stored and
+    what is handed out must not be the same objects. Other objects than those are shared.
+
+    Raises:
+        ConversionError: when it is nested deeper than any provider takes.
+    """
+    found: Any = value
+    if found.__class__ in _SHARED:
+        return value
+    if depth > MAX_DEPTH:
+        raise too_deep()
+    if isinstance(found, dict):
+        found = {key: copy_value(item, depth + 1) for key, item in found.items()}
+    elif isinstance(found, (list, tuple)):
+        items = [copy_value(item, depth + 1) for item in found]
+        found = items if isinstance(found, list) else tuple(items)
+    elif isinstance(found, bytearray):
+        found = found[:]
+    elif isinstance(found, BaseModel):
+        found = found.model_copy()
+        for fields in (found.__dict__, found.__pydantic_extra__ or {}):
+            fields.update({name: copy_value(item, depth + 1) for name, item in fields.items()})
+    return found  # type: ignore[no-any-return]
+
+
+def message_to_dict(message: ChatMessage) -> dict[str, Any]:
+    """Return a message as plain JSON values. SDK objects become dicts; bytes stay bytes.
+
+    Examples:
+        >>> message_from_dict(message_to_dict(ChatMessage("hi"))) == ChatMessage("hi")
+        True
+    """
+    return {
+        "role": message.role.value,
+        "blocks": [_encode(block) for block in message.blocks],
+        "additional_kwargs": _encode(message.additional_kwargs),
+    }
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return _encode(value.model_dump())
+    if isinstance(value, Mapping):
+        return {str(key): _encode(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_encode(item) for item in value]
+    is_plain = value is None or isinstance(value, (str, int, float, bytes, bytearray))
+    return encode_value(value) if is_plain else to_jsonable_python(value, fallback=str)
+
+
+def message_from_dict(data: Mapping[str, Any]) -> ChatMessage:
+    """Return the message that `message_to_dict` wrote.
+
+    Raises:
+        ConversionError: when the role is missing or unknown.
+    """
+    try:
+        blocks = [_read_block(decode_value(block)) for block in data.get("blocks", ())]
+        message = ChatMessage(role=data["role"], blocks=blocks)
+    except (KeyError, ValidationError) as error:
+        raise ConversionError(
+            f"not a stored message ({error}).", fix="pass what message_to_dict returned."
+        ) from error
+    # Set afterwards: given to the constructor, a legacy "images" keyword adds its images again.
+    message.additional_kwargs = decode_value(data.get("additional_kwargs") or {})
     return message
 
 
-def _write_blocks(
-    entry: ConversationEntry, before: ConversationEntry, message: ChatMessage
-) -> list[tuple[Any, int | None]]:
-    """Return the blocks of an edited entry, each with its place in the source or None."""
-    content = _write_content(entry, before, [one for one in message.blocks if _is_content(one)])
-    thoughts, calls_before = iter(before.reasoning or ()), iter(before.tool_calls or ())
-    kept_thoughts = {id(one.raw) for one in entry.reasoning or ()}
-    calls = {id(call.extra): call for call in entry.tool_calls or ()}
-    own_calls = {id(call.extra) for call in before.tool_calls or ()}
-    placed: list[tuple[Any, int | None]] = []
-    has_content = False
-    for place, block in enumerate(message.blocks):
-        if isinstance(block, ThinkingBlock):
-            thought = next(thoughts, None)
-            if thought is None or id(thought.raw) in kept_thoughts:
-                placed.append((block, place))
-        elif isinstance(block, ToolCallBlock):
-            call_before = next(calls_before, None)
-            if call_before is None:  # only an assistant's calls are read
-                placed.append((block, place))
-            elif call := calls.get(id(call_before.extra)):
-                placed.append((_edit_call(block, call, call_before, ("tool_call_id",)), place))
-        elif content is None:
-            placed.append((block, place))
-        elif not has_content:
-            # An edited text takes the place, and the signature, of the first one.
-            has_content = True
-            placed += [(one, None if number else place) for number, one in enumerate(content)]
-    if content and not has_content:  # before the calls, after the thinking
-        lead = sum(isinstance(block, ThinkingBlock) for block, _ in placed)
-        placed[lead:lead] = [(block, None) for block in content]
-    is_wired = any(key in message.additional_kwargs for key in CALL_KEYS)
-    for call in entry.tool_calls or ():
-        block, wire = _origin(call, "block"), _origin(call, "wire")
-        only_keyword = block is None and (wire is not None or is_wired)
-        if id(call.extra) not in own_calls and not only_keyword:
-            placed.append((write_block(call), None))
-    return placed
+def _read_block(fields: Mapping[str, Any]) -> Any:
+    kind = _BLOCKS.get(fields.get("block_type", "text"), TextBlock)
+    try:
+        return kind(**fields)
+    except ValidationError:
+        # Such as an image whose file is gone: the record still has to load.
+        return kind.model_construct(**fields)
 
 
-def _write_content(
-    entry: ConversationEntry, before: ConversationEntry, given: Sequence[Any]
-) -> list[Any] | None:
-    """Return the content blocks of an edited entry, None where they are as they were."""
-    if entry.parts == before.parts and entry.content == before.content:
-        return None
-    if entry.parts is None:
-        block = given[0] if len(given) == 1 else None
-        part = ContentPart("text", entry.content)
-        return [] if entry.content is None else [_write_part(part, block)]
-    own = {id(part.raw): block for part, block in zip(before.parts or (), given, strict=False)}
-    parts = update_text(entry) if entry.parts == before.parts else entry.parts
-    return [_write_part(part, own.get(id(part.raw)) or copy_value(part.raw)) for part in parts]
+to_json, from_json = message_to_dict, message_from_dict
 
 
-def _write_part(part: ContentPart, block: Any) -> Any:
-    if part.kind != "text" and block is not None:
-        return block
-    if isinstance(block, CitableBlock) and part.text == citable_text(block):
-        return block
-    if isinstance(block, TextBlock):
-        block.text = part.text or ""
-        return block
-    return TextBlock(text=part.text or "")
+def load(data: dict[str, Any]) -> ChatMessage:
+    """Return the message of a row."""
+    return ChatMessage.model_validate(data)
 
 
-def _write_keywords(
-    entry: ConversationEntry, before: ConversationEntry, message: ChatMessage
-) -> None:
-    keywords, calls = message.additional_kwargs, entry.tool_calls or ()
-    is_tool = entry.role is MessageRole.TOOL
-    name = entry.tool_name if is_tool else entry.name
-    if name != (before.tool_name if is_tool else before.name):
-        _put(keywords, "name", name)
-    if is_tool and entry.tool_call_id != before.tool_call_id:
-        present = [key for key in RESULT_ID_KEYS if key in keywords]
-        if not present and message.role is not LlamaRole.FUNCTION:
-            present = ["tool_call_id"]
-        keywords.update(dict.fromkeys(present, entry.tool_call_id))
-    if entry.tool_calls == before.tool_calls:
-        return
-    if "function_call" in keywords and "tool_calls" not in keywords:
-        _put(keywords, "function_call", _write_wire(calls[0]) if calls else None)
-    elif "tool_calls" in keywords or any(_origin(call, "wire") is not None for call in calls):
-        # An empty list is refused by OpenAI, so the key goes with the last call.
-        _put(keywords, "tool_calls", list(map(_write_wire, calls)) or None)
-
-
-def _put(keywords: dict[str, Any], key: str, value: Any) -> None:
-    if value is None:
-        keywords.pop(key, None)
-    else:
-        keywords[key] = value
-
-
-def _origin(call: ToolCall, key: str) -> Any:
-    return (call.extra or {}).get(key)
-
-
-def write_block(call: ToolCall) -> ToolCallBlock:
-    """Return a call as a block: a copy of the one it was read from, if there was one."""
-    block: ToolCallBlock | None = _origin(call, "block")
-    if block is None:
-        found = parse_object(call.arguments)
-        arguments = call.arguments if found is None else found
-        return ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=arguments)
-    before = _read_call(block, _origin(call, "wire"))
-    edited: ToolCallBlock = _edit_call(copy_value(block), call, before, ("tool_call_id",))
-    return edited
-
-
-def _write_wire(call: ToolCall) -> Any:
-    """Return a call as ``additional_kwargs`` hold it, in the shape it came in."""
-    wire = copy.deepcopy(_origin(call, "wire"))
-    if wire is None:
-        function = {"name": call.name, "arguments": call.arguments}
-        return {"id": call.id, "type": "function", "function": function}
-    id_key = find_key(wire, _ID_KEYS)
-    return _edit_call(wire, call, _read_call(None, wire), (id_key,) if id_key else ())
-
-
-def _edit_call(wire: Any, call: ToolCall, before: ToolCall, id_keys: Sequence[str]) -> Any:
-    function = _function_of(wire)
-    if call.id != before.id and id_keys:
-        set_field(wire, id_keys[0], call.id)
-    if call.name != before.name and (key := find_key(function, _NAME_KEYS)):
-        set_field(function, key, call.name)
-    if call.arguments != before.arguments and (key := find_key(function, _ARGUMENT_KEYS)):
-        found = None if isinstance(get_field(function, key), str) else parse_object(call.arguments)
-        set_field(function, key, call.arguments if found is None else found)
-    return wire
+def dump(message: ChatMessage) -> dict[str, Any]:
+    """Return what a row holds of a message."""
+    return message.model_dump(mode="json")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import count as numbers
 from operator import is_
 from typing import Any
@@ -21,37 +21,35 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.llms import LLM
 from llama_index.core.tools import BaseTool
-from pydantic import BaseModel, Field
 
-from history_curator.config import CuratorConfig, check_names, check_options
+from history_curator.config import SharedOptions, check_names, check_options
 from history_curator.curator import Curator
 from history_curator.errors import ConfigurationError
 from history_curator.formats import parse_object
-from history_curator.integrations import (
-    Asked,
-    ConfigSource,
-    Window,
-    as_managers,
-    budget_of,
-    load_settings,
-    rules_for,
-)
-from history_curator.managers import HistoryManager
-from history_curator.tokens import MessageCounter, TokenCounter, find_family, get_counter
+from history_curator.integrations import Asked, Window, as_managers, budget_of, rules_for
+from history_curator.tokens import MessageCounter, find_family, get_counter
 from history_curator.tokens.models import provider_for
 from llamaindex_history_curator.messages import (
     CALL_KEYS,
     RESULT_ID_KEYS,
     citable_text,
     read_calls,
-    write_block,
+    write_call,
 )
 
 RESULTS = frozenset((MessageRole.TOOL, MessageRole.FUNCTION))
 """Roles that carry no cache point: adapters write it inside the result, where it is refused."""
+CURATOR_OPTIONS = (*SharedOptions.__annotations__, "managers", "name")
+"""The arguments beside a limit from which a memory, an LLM or an agent makes its curator."""
 _PLAIN_ROLES = frozenset(
     (MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL)
 )
+_PLAIN_OF = {
+    MessageRole.FUNCTION: MessageRole.TOOL,
+    MessageRole.CHATBOT: MessageRole.ASSISTANT,
+    MessageRole.MODEL: MessageRole.ASSISTANT,
+}
+_ANSWERS = (MessageRole.ASSISTANT, MessageRole.MODEL)
 _TAKE_OBJECTS = frozenset(("anthropic", "bedrock", "gemini"))
 """Providers that want the arguments of a call as an object, not as text."""
 _FIXES = {
@@ -73,26 +71,19 @@ def budget_for_llm(
     *,
     output: int | None = None,
     margin: int | None = None,
-    counter: str | TokenCounter | None = None,
 ) -> int:
     """Return the tokens left for messages: window − output − tools − margin.
 
-    Warns when the adapter does not know its window and reports LlamaIndex's default.
-
-    Args:
-        llm: its ``metadata`` says how large the window is, input and output together.
-        tools: tools sent along. Leave out where the curator is given them anyway.
-        output: tokens of the answer; the LLM's ``num_output`` by default, else at most 4,096.
-        margin: tokens for what no counter sees; 5 % of the window by default.
-        counter: counts the tools; fitting the model by default.
+    `output` is the LLM's ``num_output`` by default, else at most 4,096, and `margin` 5 % of the
+    window. Leave `tools` out where the curator is given them. Warns when the adapter does not know
+    its window and reports LlamaIndex's default.
 
     Examples:
-        >>> from llama_index.core.llms import MockLLM
-        >>> import warnings
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore")
-        ...     budget_for_llm(MockLLM(max_tokens=900), margin=0)
-        3000
+        >>> from llama_index.core.llms import OpenAILike  # doctest: +SKIP
+        >>> budget_for_llm(
+        ...     OpenAILike(context_window=32_000, max_tokens=900), margin=0
+        ... )  # doctest: +SKIP
+        31100
     """
     metadata, name = llm.metadata, llm.class_name()
     limit = metadata.context_window
@@ -105,9 +96,7 @@ def budget_for_llm(
             stacklevel=2,
         )
         limit = DEFAULT_CONTEXT_WINDOW
-    schemas = 0
-    if tools:
-        schemas = get_counter(counter or counter_for_llm(llm)).count_tools(tool_schemas(tools))
+    schemas = get_counter(counter_for_llm(llm)).count_tools(tool_schemas(tools) or ())
     window = Window(name, limit, asked=max(0, metadata.num_output), called="context_window")
     return budget_of(window, output=output, margin=margin, taken=schemas).max_tokens
 
@@ -157,130 +146,36 @@ class TokenizerCounter(MessageCounter):
 # Curators.
 
 
-def make_curator(managers: Any = (), *, llm: LLM | None = None, **given: Any) -> Curator:
-    """Return a curator; the arguments are those of `load_curator_settings`."""
-    return curator_from(load_curator_settings(managers, llm=llm, **given), llm)
-
-
-def curator_from(settings: Mapping[str, Any], llm: LLM | None) -> Curator:
-    """Return the curator of loaded settings, with the rules for the LLM's model."""
-    options = {name: value for name, value in settings.items() if name != "managers"}
-    asked = Asked() if llm is None else Asked((llm.metadata.model_name or None,))
-    options["provider"] = rules_for(options["provider"], asked, options.get("reasoning"))
-    return Curator(*settings["managers"], **options)
-
-
-def load_curator_settings(
-    managers: Sequence[HistoryManager] | HistoryManager | None = (),
-    *,
+def make_curator(
     llm: LLM | None = None,
+    curator: Curator | None = None,
     token_limit: int | None = None,
-    provider: Any = "auto",
-    counter: Any = None,
-    config: ConfigSource | None = None,
-    objects: Mapping[str, Any] | None = None,
     **options: Any,
-) -> dict[str, Any]:
-    """Return the arguments of a curator: as given, else from the config, else from the LLM."""
-    if config is not None:
-        check_alone("a config", managers=managers)
-    check_options({"max_tokens": token_limit}, max_tokens="token_limit")
-    provider = None if provider == "auto" else provider
-    named = {"max_tokens": token_limit, "counter": counter, "provider": provider}
-    given = {**options, **{name: value for name, value in named.items() if value is not None}}
-    settings = {"managers": as_managers(managers), **load_settings(config, objects, given)}
-    if settings.get("max_tokens") is None and llm is not None:
-        settings["max_tokens"] = budget_for_llm(llm)
-    settings.setdefault("counter", counter_for_llm(llm))
-    settings.setdefault("provider", provider_of(llm))
-    return settings
-
-
-def settings_to_save(loaded: Mapping[str, Any], config: ConfigSource | None) -> dict[str, Any]:
-    """Return the settings of a curator that JSON can hold, as a configuration."""
-    plain = {
-        name: value
-        for name, value in loaded.items()
-        if name in CuratorConfig.model_fields and isinstance(value, (str, int, float, type(None)))
-    }
-    base = CuratorConfig() if config is None else CuratorConfig.load(config)
-    return base.model_copy(update=plain).to_dict()
-
-
-def restore_curator(
-    data: Mapping[str, Any], managers: Any = None, counter: Any = None, objects: Any = None
 ) -> Curator:
-    """Return the curator of a saved memory, and warn of what JSON could not hold."""
-    config = CuratorConfig.load(data["settings"])
-    lost = [] if managers is not None or config.managers else list(data["managers"])
-    if managers is not None:
-        config = config.model_copy(update={"managers": ()})
-    settings = load_curator_settings(
-        config=config,
-        objects=objects,
-        token_limit=data["token_limit"],
-        provider=data["provider"],
-        counter=counter,
-    )
-    if managers is not None:
-        settings["managers"] = as_managers(managers)
-    curator = curator_from(settings, None)
-    if counter is None and curator.counter.name != data["counter"]:
-        lost.append(f"counter {data['counter']}")
-    if lost:
-        warnings.warn(
-            f"cannot be restored from JSON: {', '.join(lost)}. Fix: call from_dict with managers=, "
-            "counter= or curator=, or make the memory with config=.",
-            UserWarning,
-            stacklevel=4,
-        )
-    return curator
+    """Return the curator that was given, or one made of options; the LLM says what they do not."""
+    given = {name: value for name, value in options.items() if value not in (None, "auto", (), [])}
+    if curator is not None:
+        names = [*given, *(() if token_limit is None else ("token_limit",))]
+        if names:
+            raise ConfigurationError(
+                f"a curator is given together with what it is made of: {', '.join(names)}. "
+                "Fix: put them into the one, and leave the other out."
+            )
+        return curator
+    check_options({"max_tokens": token_limit}, max_tokens="token_limit")
+    if token_limit is None and llm is not None:
+        token_limit = budget_for_llm(llm)
+    asked = Asked() if llm is None else Asked((llm.metadata.model_name or None,))
+    provider = given.pop("provider", provider_of(llm))
+    rules = rules_for(provider, asked, given.get("reasoning"))
+    managers = as_managers(given.pop("managers", ()))
+    counter = given.pop("counter", counter_for_llm(llm))
+    return Curator(*managers, max_tokens=token_limit, counter=counter, provider=rules, **given)
 
 
-def check_alone(owner: str, **given: Any) -> None:
-    """Refuse a curator or a config together with what it is made of."""
-    names = [name for name, one in given.items() if one is not None and one not in ("auto", (), [])]
-    if names:
-        raise ConfigurationError(
-            f"{owner} is given together with what it is made of: {', '.join(names)}. "
-            "Fix: put them into the one, and leave the other out."
-        )
-
-
-def check_keywords(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
+def check_keywords(owner: str, given: Iterable[str], known: Collection[str], **fixes: str) -> None:
     """Refuse unknown keyword arguments, naming the closest one or the replacement."""
-    check_names(owner, given, set(known), _FIXES)
-
-
-class CurationSettings(BaseModel):
-    """The settings that a curated LLM and a curated agent share."""
-
-    token_limit: int | None = Field(default=None, gt=0)
-    managers: Any = Field(default=(), exclude=True)
-    provider: str = "auto"
-    counter: Any = Field(default=None, exclude=True)
-    mark_cache: bool = False
-    retrieve: bool | None = None
-    curator: Any = Field(default=None, exclude=True)
-    config: Any = Field(default=None, exclude=True)
-    objects: Any = Field(default=None, exclude=True)
-
-    def _current_settings(self) -> tuple[Any, ...]:
-        if self.config is not None and not isinstance(self.config, CuratorConfig):
-            self.__dict__["config"] = CuratorConfig.load(self.config)
-        return tuple(getattr(self, name) for name in CurationSettings.model_fields)
-
-    def _curator_options(self) -> dict[str, Any]:
-        """Return further options of the curator."""
-        return {} if self.retrieve is None else {"retrieve": self.retrieve}
-
-    def _make_curator(self, llm: LLM | None) -> Curator:
-        names = ("token_limit", "managers", "provider", "counter", "config", "objects")
-        settings = {name: getattr(self, name) for name in names}
-        if self.curator is not None:
-            check_alone("a curator", **settings, retrieve=self.retrieve)
-            return self.curator  # type: ignore[no-any-return]
-        return make_curator(llm=llm, **settings, **self._curator_options())
+    check_names(owner, given, known, {**_FIXES, **fixes})
 
 
 # Messages as the adapter of an LLM takes them.
@@ -304,23 +199,24 @@ class AdapterWriter:
     def __init__(self, provider: str, llm: LLM | None = None) -> None:
         self._provider = provider
         self._is_known = llm is not None or provider not in ("core", "portable")
+        self._is_anthropic = provider == "anthropic" or not self._is_known
         self._takes_points = (
             provider in ("anthropic", "bedrock") if llm is None else takes_cache_points(llm)
         )
-        self._is_responses = llm is not None and "responses" in llm.class_name().lower()
         self._joins = provider_of(llm) == "gemini"
+        is_responses = llm is not None and "responses" in llm.class_name().lower()
+        self._sends_calls_twice = is_responses or provider in _TAKE_OBJECTS
 
     def __call__(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the messages, one for one."""
-        out = [self._write(message) for message in messages]
-        if self._joins:
-            # Gemini's adapter joins neighbours of one role by writing into the blocks of the first.
-            answers = [one.role in (MessageRole.ASSISTANT, MessageRole.MODEL) for one in out]
-            for index, message in enumerate(out[:-1]):
-                is_lead = index == 0 and message.role is MessageRole.SYSTEM
-                is_joined = answers[index] == answers[index + 1] and not is_lead
-                if is_joined and message.role is not MessageRole.TOOL:
-                    out[index] = _copy_message(message, blocks=[*message.blocks])
+        out = list(map(self._write, messages))
+        # Gemini's adapter joins neighbours of one role by writing into the blocks of the first.
+        for index in range(len(out) - 1 if self._joins else 0):
+            message, after = out[index : index + 2]
+            is_lead = index == 0 and message.role is MessageRole.SYSTEM
+            is_joined = (message.role in _ANSWERS) == (after.role in _ANSWERS) and not is_lead
+            if is_joined and message.role not in RESULTS:
+                out[index] = message.model_copy(update={"blocks": [*message.blocks]})
         return out
 
     def _write(self, message: ChatMessage) -> ChatMessage:
@@ -328,35 +224,34 @@ class AdapterWriter:
         is_text = len(blocks) == 1 and type(blocks[0]) is TextBlock
         if is_text and message.role in _PLAIN_ROLES and not keywords:
             return message
+        role = self._write_role(message)
         found = [self._write_block(block, message, index) for index, block in enumerate(blocks)]
         written = [block for block in found if block is not None]
-        wires = any(keywords.get(key) for key in CALL_KEYS)
-        if wires and not any(isinstance(block, ToolCallBlock) for block in blocks):
+        has_blocks = any(isinstance(block, ToolCallBlock) for block in blocks)
+        has_wires = any(keywords.get(key) for key in CALL_KEYS)
+        if has_wires and (self._sends_calls_twice or not has_blocks):
             calls = read_calls(message)
             # Signatures that Gemini's adapter wrote have no other place.
-            if self._provider != "gemini" or not any(_signature_of(call) for call in calls):
-                written += [self._write_call(write_block(call)) for call in calls]
-        is_same = len(written) == len(blocks) and all(map(is_, written, blocks))
-        role, changed = self._write_role(message), keywords
+            if not any("thought_signature" in (call.extra or {}) for call in calls):
+                written = [one for one in written if not isinstance(one, ToolCallBlock)]
+                written += [self._write_call(write_call(call)) for call in calls]
+                keywords = {key: one for key, one in keywords.items() if key not in CALL_KEYS}
         if role is MessageRole.TOOL and not keywords.get("tool_call_id"):
             ids = [keywords[key] for key in (*RESULT_ID_KEYS, "name") if keywords.get(key)]
-            changed = {**keywords, "tool_call_id": ids[0]} if ids else keywords
-        has_calls = any(isinstance(block, ToolCallBlock) for block in written)
-        if wires and has_calls and (not is_same or self._is_responses):
-            # Responses would send those of the keywords as they are, in any shape.
-            changed = {key: one for key, one in changed.items() if key not in CALL_KEYS}
-        if is_same and role is message.role and changed is keywords:
+            keywords = {**keywords, "tool_call_id": ids[0]} if ids else keywords
+        is_same = len(written) == len(blocks) and all(map(is_, written, blocks))
+        if is_same and role is message.role and keywords is message.additional_kwargs:
             return message
-        return _copy_message(message, role=role, blocks=written, additional_kwargs=changed)
+        update = {"role": role, "blocks": written, "additional_kwargs": keywords}
+        return message.model_copy(update=update)
 
     def _write_role(self, message: ChatMessage) -> MessageRole:
-        role = message.role
+        role = _PLAIN_OF.get(message.role, message.role)
         if self._provider == "gemini" and message.additional_kwargs.get("thought_signatures"):
             # Its adapter answers as the assistant, and sends signatures of the model alone.
             return MessageRole.MODEL if role is MessageRole.ASSISTANT else role
-        if role is MessageRole.DEVELOPER:
-            return role if self._provider == "openai" else MessageRole.SYSTEM
-        return _PLAIN_OF.get(role, role)
+        is_developer = role is MessageRole.DEVELOPER and self._provider != "openai"
+        return MessageRole.SYSTEM if is_developer else role
 
     def _write_block(self, block: Any, message: ChatMessage, index: int) -> Any:
         if isinstance(block, TextBlock):
@@ -367,13 +262,13 @@ class AdapterWriter:
         if isinstance(block, CachePoint) and self._is_known:
             if not self._takes_points or index == 0 or message.role in RESULTS:
                 return None
-            if self._provider == "bedrock" and block.cache_control.type != "default":
-                return CachePoint(cache_control=CacheControl(type="default"))
-        is_anthropic = self._provider == "anthropic" or not self._is_known
+            control = CacheControl(type="default")
+            return CachePoint(cache_control=control) if self._provider == "bedrock" else block
         if isinstance(block, CitableBlock):
             is_plain = all(isinstance(one, TextBlock) and one.text for one in block.content)
-            return block if is_anthropic and is_plain else TextBlock(text=citable_text(block))
-        return None if isinstance(block, CitationBlock) and not is_anthropic else block
+            is_taken = self._is_anthropic and is_plain
+            return block if is_taken else TextBlock(text=citable_text(block))
+        return None if isinstance(block, CitationBlock) and not self._is_anthropic else block
 
     def _write_call(self, block: ToolCallBlock) -> ToolCallBlock:
         text = block.tool_kwargs
@@ -383,18 +278,3 @@ class AdapterWriter:
         if arguments is None:
             arguments = {"arguments": text}
         return block.model_copy(update={"tool_kwargs": arguments})
-
-
-_PLAIN_OF = {
-    MessageRole.FUNCTION: MessageRole.TOOL,
-    MessageRole.CHATBOT: MessageRole.ASSISTANT,
-    MessageRole.MODEL: MessageRole.ASSISTANT,
-}
-
-
-def _copy_message(message: ChatMessage, **fields: Any) -> ChatMessage:
-    return message.model_copy(update=fields)
-
-
-def _signature_of(call: Any) -> Any:
-    return (call.extra or {}).get("thought_signature")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from inspect import isawaitable
+from itertools import pairwise
 from typing import Any
 
 from llama_index.core.agent.react.types import ActionReasoningStep, ObservationReasoningStep
@@ -16,7 +16,6 @@ from llama_index.core.base.llms.types import (
     ThinkingBlock,
     ToolCallBlock,
 )
-from llama_index.core.llms import LLM
 from llama_index.core.memory import BaseMemory
 from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from llama_index.core.storage.chat_store import BaseChatStore
@@ -28,9 +27,8 @@ from llama_index_instrumentation.base.event import BaseEvent
 
 from history_curator.caching import Mark, ttl_of
 from history_curator.curator import Curation
-from history_curator.entries import ConversationEntry
 from history_curator.formats import read_entries
-from history_curator.integrations import actions_of, mark_prefix, mark_view
+from history_curator.integrations import actions_of, mark_view
 from history_curator.record.recall import (
     RECALL_DESCRIPTION,
     RECALL_TOOL_NAME,
@@ -40,7 +38,7 @@ from history_curator.record.recall import (
 from history_curator.run_steps import run_async, run_sync
 from llamaindex_history_curator.chat_store import ChatStore, open_conversation
 from llamaindex_history_curator.messages import FORMAT
-from llamaindex_history_curator.models import RESULTS, AdapterWriter, takes_cache_points
+from llamaindex_history_curator.models import RESULTS, AdapterWriter
 
 # Events.
 
@@ -53,7 +51,11 @@ _ACTIONS = ("dropped", "truncated", "cleared", "summarised", "inserted", "repair
 class HistoryCuratedEvent(BaseEvent):
     """One curation in flat numbers and words, so that every exporter keeps them.
 
-    Dispatched once per curation, inside the span of the memory, agent or LLM that curated.
+    Dispatched once per curation, inside the span of the integration that curated (``memory``,
+    ``agent`` or ``llm``). `dropped_count` includes messages that were merged into others. The
+    tokens of the view are those counted, with tools and reserve, and `max_tokens` is 0 for no budget.
+    The next call repeats `prefix_count` messages byte for byte unless the view is compacted.
+    A `degraded` view is the latest turn alone, because the budget could not be met.
 
     Examples:
         >>> event = HistoryCuratedEvent(integration="memory", original_count=9, curated_count=4)
@@ -62,25 +64,19 @@ class HistoryCuratedEvent(BaseEvent):
     """
 
     integration: str
-    """Where it happened: ``memory``, ``agent`` or ``llm``."""
     original_count: int
     curated_count: int
     dropped_count: int = 0
-    """Messages left out, those merged into others included."""
     truncated_count: int = 0
     cleared_count: int = 0
     summarised_count: int = 0
     inserted_count: int = 0
     repaired_count: int = 0
     tokens: int = 0
-    """Tokens of the view with tools and reserve, as counted."""
     max_tokens: int = 0
-    """The budget; 0 for none."""
     prefix_count: int = 0
-    """Messages the next call repeats byte for byte unless the view is compacted."""
     prefix_tokens: int = 0
     degraded: bool = False
-    """Whether the budget could not be met and only the latest turn was returned."""
     strategy: str = ""
     provider: str = ""
     counter: str = ""
@@ -113,32 +109,6 @@ def publish(curation: Curation, place: str, *, degraded: bool = False) -> None:
 
 
 # Cache marks.
-
-
-def has_marks(llm: LLM | None, wanted: bool) -> bool:
-    """Whether to mark views; warns when it is wanted for an LLM that takes no `CachePoint`."""
-    if not wanted or llm is None or takes_cache_points(llm):
-        return wanted
-    warnings.warn(
-        f"{llm.class_name()} takes no cache points, so none is placed. "
-        "Fix: leave mark_cache off; providers that cache by themselves need no mark.",
-        UserWarning,
-        stacklevel=4,
-    )
-    return False
-
-
-def mark_cache(messages: Sequence[ChatMessage], prefix: int) -> list[ChatMessage]:
-    """Return the messages with a `CachePoint` at the end of the first ``prefix`` of them.
-
-    The marked message is a copy; a message that can carry no mark passes it to the one before.
-
-    Examples:
-        >>> marked = mark_cache([ChatMessage("hello"), ChatMessage("and?")], 1)
-        >>> [block.block_type for block in marked[0].blocks]
-        ['text', 'cache']
-    """
-    return mark_prefix(messages, prefix, _read_marks(messages), _mark)
 
 
 def finish_view(
@@ -194,8 +164,7 @@ def read_react_steps(messages: Sequence[ChatMessage], steps: Sequence[Any]) -> l
     """Return formatted messages with their last ``len(steps)`` as calls and results."""
     out = list(messages)
     offset = len(out) - len(steps)
-    for number in range(1, len(steps)):
-        action, answer = steps[number - 1], steps[number]
+    for number, (action, answer) in enumerate(pairwise(steps), 1):
         if not isinstance(action, ActionReasoningStep):
             continue
         if not isinstance(answer, ObservationReasoningStep):
@@ -204,9 +173,8 @@ def read_react_steps(messages: Sequence[ChatMessage], steps: Sequence[Any]) -> l
         call = ToolCallBlock(tool_call_id=call_id, tool_name=_tool_name(action.action))
         thought, observation = out[place - 1], out[place]
         out[place - 1] = thought.model_copy(update={"blocks": [*thought.blocks, call]})
-        out[place] = observation.model_copy(
-            update={"role": MessageRole.TOOL, "additional_kwargs": {"tool_call_id": call_id}}
-        )
+        result = {"role": MessageRole.TOOL, "additional_kwargs": {"tool_call_id": call_id}}
+        out[place] = observation.model_copy(update=result)
     return out
 
 
@@ -219,10 +187,8 @@ def write_react_steps(
 
 def _write_react_step(message: ChatMessage, role: MessageRole) -> ChatMessage:
     if str(message.additional_kwargs.get("tool_call_id")).startswith(_REACT_ID):
-        text = message.content or ""
-        if not text.startswith(_OBSERVATION):
-            text = f"{_OBSERVATION} {text}"
-        return ChatMessage(role=role, content=text)
+        text = (message.content or "").removeprefix(_OBSERVATION).lstrip()
+        return ChatMessage(role=role, content=f"{_OBSERVATION} {text}")
     blocks = [
         block
         for block in message.blocks
@@ -255,15 +221,10 @@ def recall_tool(
 ) -> FunctionTool:
     """Return a tool that answers from one conversation's record, and from nothing else.
 
-    Args:
-        record: a memory, a chat store, messages, or a callable that returns them. Without a record
-            the tool reads the run it is called in: its memory and the steps not yet in memory.
-        chat_store_key: which conversation of a chat store.
-        counter: an encoding, a model name or a `TokenCounter`.
-        max_tokens: the most one answer may cost.
-        scratchpad_key: where a `FunctionAgent` keeps its steps.
-        reasoning_key: where a `ReActAgent` keeps its steps.
-        name: what the model calls it; pass the curator the same as ``recall_tool=name``.
+    `record` is a memory, a chat store (`chat_store_key` says which conversation), messages, or a
+    callable that returns them. Without one the tool reads the run it is called in: its memory and
+    the steps not yet in memory, which agents keep under `scratchpad_key` or `reasoning_key`. An
+    answer costs at most `max_tokens`. Tell the curator of another `name`: ``recall_tool=name``.
 
     Examples:
         >>> tool = recall_tool([ChatMessage("the code is 4711"), ChatMessage("and now?")])
@@ -278,14 +239,24 @@ def recall_tool(
         )
 
     if record is not None:
-        answer = _bind_record(record, chat_store_key, options)
-        return make_tool(fn=answer.__call__, async_fn=answer.acall)
+        read, aread = _readers_of(record, chat_store_key)
+
+        async def aload() -> list[Any]:
+            found = aread()
+            return read_entries(await found if isawaitable(found) else found, FORMAT)
+
+        bound = Recall(lambda: read_entries(read(), FORMAT), arecord=aload, **options)
+        return make_tool(fn=bound.__call__, async_fn=bound.acall)
 
     async def recall(
         ctx: Context, handle: str | None = None, lines: str | None = None, query: str | None = None
     ) -> str:
         memory: BaseMemory = await ctx.store.get("memory")
-        messages = [*await _read_all(memory), *await ctx.store.get(scratchpad_key, default=[])]
+        messages = await memory.aget_all()
+        known = {(message.role, message.content) for message in messages}
+        # A handle may name a shortened form, which names the handle of the original in turn.
+        messages += [one for one in await memory.aget() if (one.role, one.content) not in known]
+        messages += await ctx.store.get(scratchpad_key, default=[])
         steps = await ctx.store.get(reasoning_key, default=[])
         texts = [ChatMessage(role="assistant", content=step.get_content()) for step in steps]
         messages += read_react_steps(texts, steps)
@@ -296,31 +267,12 @@ def recall_tool(
     return make_tool(async_fn=recall)
 
 
-def _bind_record(record: Record, key: str, options: dict[str, Any]) -> Recall:
-    read: Callable[[], Any] = record if callable(record) else lambda: record
-    aread = read
+def _readers_of(record: Record, key: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """Return the functions that read a record in sync and in async code."""
     if isinstance(record, (BaseChatStore, AsyncDBChatStore)):
         conversation = open_conversation(record, key)
-        read, aread = (
-            lambda: run_sync(conversation.read()),
-            lambda: run_async(conversation.read()),
-        )
-    elif isinstance(record, BaseMemory):
-        read, aread = record.get_all, record.aget_all
-
-    async def aload() -> list[ConversationEntry]:
-        messages = aread()
-        return read_entries(await messages if isawaitable(messages) else messages, FORMAT)
-
-    return Recall(lambda: read_entries(read(), FORMAT), arecord=aload, **options)
-
-
-async def _read_all(memory: BaseMemory) -> list[ChatMessage]:
-    """Return the record, and the messages that the memory's view holds in another form.
-
-    An agent curates the view of its memory, so a handle may name a shortened form; that form
-    names the handle of the original in turn.
-    """
-    record = await memory.aget_all()
-    known = {(message.role, message.content) for message in record}
-    return [*record, *(one for one in await memory.aget() if (one.role, one.content) not in known)]
+        return conversation.read, conversation.aread
+    if isinstance(record, BaseMemory):
+        return record.get_all, record.aget_all
+    read = record if callable(record) else lambda: record
+    return read, read
