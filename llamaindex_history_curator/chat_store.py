@@ -51,6 +51,12 @@ def open_chat_store(chat_store: Any, database: dict[str, Any]) -> ChatStore:
     return SimpleChatStore() if chat_store is None else chat_store
 
 
+def replaces_in_one_step(store: ChatStore) -> bool:
+    """Whether a store replaces a conversation in one step: others delete first, and add then."""
+    name = getattr(type(store).set_messages, "__qualname__", "")
+    return name in ("SimpleChatStore.set_messages", "PostgresChatStore.set_messages")
+
+
 def hand_out(message: ChatMessage) -> ChatMessage:
     """Return a copy of a stored message, as it was before it was stored."""
     return copy_value(_without_id(message))
@@ -198,13 +204,10 @@ def close_engine(engine: Any) -> Future[None] | None:
 
 def is_in_memory(store: Any) -> bool:
     """Whether a store lives in the memory of this process, and nowhere else."""
-    if not isinstance(store, SQLAlchemyChatStore):
-        return isinstance(store, SimpleChatStore)
-    url = _url_of(store)
-    name = url.database or ""
-    return url.get_backend_name() == "sqlite" and (
-        name in ("", ":memory:") or "mode=memory" in name or url.query.get("mode") == "memory"
-    )
+    if isinstance(store, SQLAlchemyChatStore):
+        url = _url_of(store)
+        return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
+    return isinstance(store, SimpleChatStore)
 
 
 def _url_of(store: SQLAlchemyChatStore) -> URL:
@@ -215,20 +218,15 @@ def _url_of(store: SQLAlchemyChatStore) -> URL:
 def address_of(store: Any) -> dict[str, Any] | None:
     """Return the address of a SQL store, or None where only its owner can open it again.
 
-    A password is never written down, nor an address that leaves out how to connect.
+    A password is never written down.
     """
-    if type(store) is not SQLAlchemyChatStore or is_in_memory(store):
+    if type(store) is not SQLAlchemyChatStore or is_in_memory(store) or _url_of(store).password:
         return None
-    url = make_url(store.async_database_uri)
-    if url.password or _url_of(store) != url:
-        return None
-    if url.get_backend_name() == "sqlite" and not str(url.database).startswith("file:"):
+    url = _url_of(store)
+    if url.get_backend_name() == "sqlite":
         url = url.set(database=os.path.abspath(str(url.database)))
-    return {
-        "table_name": store.table_name,
-        "async_database_uri": url.render_as_string(),
-        "db_schema": store.db_schema,
-    }
+    uri = url.render_as_string()
+    return {"table_name": store.table_name, "async_database_uri": uri, "db_schema": store.db_schema}
 
 
 class MissingStore(BaseChatStore):

@@ -44,15 +44,6 @@ Model = TypeVar("Model", bound=BaseModel)
 Chunk = TypeVar("Chunk")
 
 _TOOLS = "history_curator_tools"
-_INHERITED = (
-    "callback_manager",
-    "completion_to_prompt",
-    "messages_to_prompt",
-    "output_parser",
-    "pydantic_program_mode",
-    "query_wrapper_prompt",
-    "system_prompt",
-)
 
 
 class View(list[ChatMessage]):
@@ -113,7 +104,7 @@ class CuratedLLM(FunctionCallingLLM):
         options = {name: data.pop(name) for name in CURATOR_OPTIONS if name in data}
         given, limit = data.pop("curator", None), data.get("token_limit")
         curator = make_curator(llm, given, limit, **options)
-        inherited = {name: getattr(llm, name) for name in _INHERITED if hasattr(llm, name)}
+        inherited = {name: getattr(llm, name) for name in LLM.model_fields}
         super().__init__(llm=llm, curator=curator, **{**inherited, **data})
         self._adapter = AdapterWriter(curator.profile.name, llm)
 
@@ -260,9 +251,10 @@ class CuratedLLM(FunctionCallingLLM):
             "tool_required": tool_required,
         }
         messages = list(chat_history or ())
+        if isinstance(user_msg, str):
+            user_msg = ChatMessage(role="user", content=user_msg)
         if user_msg is not None:
-            is_text = isinstance(user_msg, str)
-            messages.append(ChatMessage(role="user", content=user_msg) if is_text else user_msg)
+            messages.append(user_msg)
         given = {name: value for name, value in options.items() if value}
         return {"messages": messages, _TOOLS: tools, **given, **kwargs}
 

@@ -14,11 +14,13 @@ from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms import LLM
 from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+from pydantic import model_serializer, model_validator
 
 from history_curator.config import RetentionConfig, SharedOptions, check_options
 from history_curator.curator import Curation, Curator
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.integrations import rebuild_curator
+from history_curator.managers import RelevanceManager
 from history_curator.record.branches import Branches
 from history_curator.record.outbox import WriteBehind
 from history_curator.record.retention import Retention
@@ -32,6 +34,7 @@ from llamaindex_history_curator.chat_store import (
     is_in_memory,
     open_chat_store,
     open_conversation,
+    replaces_in_one_step,
 )
 from llamaindex_history_curator.messages import FORMAT, message_from_dict, message_to_dict
 from llamaindex_history_curator.models import (
@@ -47,8 +50,6 @@ from llamaindex_history_curator.tools_and_events import finish_view, publish, sp
 
 DEFAULT_TOKEN_LIMIT = 30_000
 _DATABASE = ("async_database_uri", "async_engine", "table_name", "db_schema")
-_REPLACE_IN_ONE_STEP = frozenset({"SimpleChatStore.set_messages", "PostgresChatStore.set_messages"})
-"""The other stores delete first and add afterwards, so retention does not rewrite them."""
 logger = logging.getLogger("llamaindex_history_curator")
 _live: WeakValueDictionary[str, CuratedMemory] = WeakValueDictionary()
 
@@ -79,10 +80,12 @@ class CuratedMemory(BaseChatStoreMemory):
     token_limit: int = Field(default=DEFAULT_TOKEN_LIMIT, frozen=True)
     curator: Any = Field(default=None, exclude=True, repr=False, frozen=True)
     mark_cache: bool = Field(default=False, frozen=True)
-    reserve: int = Field(default=0, frozen=True)
+    reserve: int = Field(default=0, ge=0, frozen=True)
     retention: RetentionConfig | None = Field(default=None, frozen=True)
+    rewrite: bool = Field(default=False, frozen=True)
 
     _id: str = PrivateAttr(default_factory=lambda: uuid4().hex)
+    _counter: str | None = PrivateAttr(default=None)
     _view_curator: Curator = PrivateAttr()
     _write: AdapterWriter = PrivateAttr()
     _conversation: WriteBehind[ChatMessage] = PrivateAttr()
@@ -98,33 +101,22 @@ class CuratedMemory(BaseChatStoreMemory):
                 "curator: it has no budget. Fix: give the Curator max_tokens, or pass managers and "
                 "token_limit instead of a curator."
             )
-        if isinstance(data.get("retention"), dict):
-            data["retention"] = RetentionConfig.from_dict(data["retention"])
-        data["chat_store"] = open_chat_store(data.get("chat_store"), {})
+        data["chat_store"] = store = open_chat_store(data.get("chat_store"), {})
         super().__init__(curator=curator, token_limit=curator.max_tokens, **data)
-        if not 0 <= self.reserve < self.token_limit:
-            raise ConfigurationError(
-                f"reserve is {self.reserve}, which leaves nothing of {self.token_limit} tokens. "
-                "Fix: a smaller reserve, or a larger token_limit."
-            )
-        if (
-            self.reserve
-        ):  # off the budget: a reserve of one call would move the cutoff of every view
+        if self.reserve:  # lasting, so off the budget: that of one call would move every cutoff
             curator = rebuild_curator(curator, max_tokens=self.token_limit - self.reserve)
         self._view_curator = curator
         self._write = AdapterWriter(curator.profile.name)
-        store, is_shadow = self.chat_store, curator.mode == "shadow"
         self._conversation = open_conversation(
-            store, self.chat_store_key, self.retention, ids=not is_shadow
+            store, self.chat_store_key, self.retention, ids=curator.mode != "shadow"
         )
-        set_messages = getattr(type(store).set_messages, "__qualname__", "")
         self._retention = Retention(
             FORMAT,
             self.retention,
             store=type(store).__name__,
             in_place=isinstance(store, SQLAlchemyChatStore),
-            rewrites=set_messages in _REPLACE_IN_ONE_STEP,
-            shadow=is_shadow,
+            rewrites=self.rewrite or replaces_in_one_step(store),
+            shadow=curator.mode == "shadow",
         )
         _live[self._id] = self
 
@@ -146,6 +138,7 @@ class CuratedMemory(BaseChatStoreMemory):
         session_id: str | None = None,
         reserve: int = 0,
         retention: RetentionConfig | dict[str, Any] | None = None,
+        rewrite: bool = False,
         mark_cache: bool = False,
         token_flush_size: int | None = None,
         curator: Curator | None = None,
@@ -161,7 +154,8 @@ class CuratedMemory(BaseChatStoreMemory):
         given; `curator` stands for all of them. `chat_history` replaces the stored messages.
 
         `reserve` leaves tokens to what the caller adds, such as retrieved text. `retention` says
-        how much the store keeps of older turns' tool details. `mark_cache` puts a `CachePoint`
+        how much the store keeps of older turns' tool details; `rewrite` applies it also to a store
+        that has to clear a conversation before it writes it anew. `mark_cache` puts a `CachePoint`
         where the cache plan says that it pays, and `token_flush_size` is ``compact_to`` in tokens.
         """
         known = {*cls.from_defaults.__annotations__, *CURATOR_OPTIONS, *_DATABASE}
@@ -185,9 +179,12 @@ class CuratedMemory(BaseChatStoreMemory):
             chat_store_key=session_id or chat_store_key,
             curator=make_curator(llm=llm, curator=curator, token_limit=token_limit, **options),
             retention=retention,
+            rewrite=rewrite,
             mark_cache=mark_cache and (llm is None or takes_cache_points(llm)),
             reserve=reserve,
         )
+        if isinstance(options.get("counter"), str):
+            memory._counter = options["counter"]
         if chat_history is not None:
             memory.set(chat_history)
         return memory
@@ -285,19 +282,14 @@ class CuratedMemory(BaseChatStoreMemory):
             messages = self._retention.context(messages)
         check_options({"reserve": reserve})
         question = asked.content if isinstance(asked, ChatMessage) else asked
-        if question and messages and messages[-1].role.value == "user":
-            question = None if messages[-1].content == question else question
+        if messages and messages[-1].role.value == "user" and messages[-1].content == question:
+            question = None
         if question:
             reserve += curator.counter.count(question) + 4
         if not messages:
             return []
-        options = {
-            "reserve": reserve,
-            "tail": "history",
-            "query": question or None,
-            "key": self.chat_store_key,
-            "format": FORMAT,
-        }
+        options = {"reserve": reserve, "tail": "history", "query": question, "format": FORMAT}
+        options["key"] = self.chat_store_key
         try:
             curation: Curation = yield Call(curator.curate, curator.acurate, (messages,), options)
         except BudgetUnsatisfiableError as error:
@@ -324,22 +316,27 @@ class CuratedMemory(BaseChatStoreMemory):
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Return the settings, and a record held in this process, as JSON values."""
-        curator, store, is_inside = self.curator, self.chat_store, is_in_memory(self.chat_store)
-        found = {name: getattr(curator, name, None) for name in SharedOptions.__annotations__}
-        options = {name: one for name, one in found.items() if isinstance(one, (str, int, float))}
-        options |= {name: getattr(self, name) for name in ("token_limit", "mark_cache", "reserve")}
-        managers = [type(manager).__name__ for manager in curator.managers]
+        curator, store = self.curator, self.chat_store
+        options = {name: getattr(curator, name, None) for name in SharedOptions.__annotations__}
+        options |= {
+            name: getattr(self, name)
+            for name in ("token_limit", "mark_cache", "reserve", "rewrite")
+        }
+        options |= {
+            "provider": curator.profile.name,
+            "counter": self._counter or curator.counter.name,
+        }
+        options["chat_store_key"] = self.chat_store_key
+        options = {name: one for name, one in options.items() if isinstance(one, (str, int, float))}
+        if self.retention is not None:
+            options["retention"] = self.retention.model_dump()
+        own = [manager for manager in curator.managers if not isinstance(manager, RelevanceManager)]
+        is_inside = is_in_memory(store)
         return {
             "class_name": self.class_name(),
             "id": self._id,
-            "options": {
-                **options,
-                "chat_store_key": self.chat_store_key,
-                "provider": curator.profile.name,
-                "counter": curator.counter.name,
-                "retention": None if self.retention is None else self.retention.model_dump(),
-            },
-            "managers": managers[: -1 if curator.retrieve else None],
+            "options": options,
+            "managers": [type(manager).__name__ for manager in own],
             "chat_store": getattr(store, "kind", store.class_name()),
             "address": address_of(store),
             "messages": list(map(message_to_dict, self.get_all())) if is_inside else None,
@@ -360,21 +357,37 @@ class CuratedMemory(BaseChatStoreMemory):
         live = _live.get(data["id"])
         if live is not None and not kwargs:
             return live
-        options = {name: one for name, one in data["options"].items() if one is not None}
-        if kwargs.get("curator") is not None:
-            options = {name: one for name, one in options.items() if name in cls.model_fields}
+        options, messages = dict(data["options"]), data["messages"]
+        if "curator" in kwargs:
+            options = {name: options[name] for name in options if name in cls.model_fields}
             del options["token_limit"]
-        else:
-            _warn_of_losses(data, options, kwargs)
-        restores = "chat_store" not in kwargs and data["messages"] is not None
-        if data["address"] and "chat_store" not in kwargs:
+        elif lost := _find_lost(data, options, kwargs):
+            warnings.warn(
+                f"cannot be restored from JSON: {', '.join(lost)}. Fix: call from_dict with "
+                "managers=, counter= or curator=.",
+                UserWarning,
+                stacklevel=3,
+            )
+        if "chat_store" in kwargs:
+            messages = None
+        elif data["address"]:
             options |= data["address"]
-        elif not restores:
+        elif messages is None:
             options["chat_store"] = MissingStore(kind=data["chat_store"])
         memory = cls.from_defaults(**{**options, **kwargs})
-        if restores:
-            memory._conversation.add(list(map(message_from_dict, data["messages"])))
+        memory._conversation.add(list(map(message_from_dict, messages or ())))
         return memory
+
+    @model_serializer(mode="wrap")
+    def custom_model_dump(self, handler: Any, info: Any) -> dict[str, Any]:
+        """Return `to_dict`, so that pydantic's own dump loses nothing either."""
+        return self.to_dict()
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _restore(cls, data: Any, handler: Any) -> Any:
+        is_saved = isinstance(data, dict) and "options" in data
+        return cls.from_dict(data) if is_saved else handler(data)
 
     def to_string(self) -> str:
         """Return `to_dict` as JSON text."""
@@ -406,20 +419,14 @@ def _take_in(messages: Sequence[Any]) -> list[ChatMessage]:
     return list(map(hand_out, messages))
 
 
-def _warn_of_losses(data: dict[str, Any], options: dict[str, Any], given: dict[str, Any]) -> None:
-    """Warn of what JSON could not hold, and take a counter that cannot be found by name out."""
+def _find_lost(data: dict[str, Any], options: dict[str, Any], given: dict[str, Any]) -> list[str]:
+    """Return the names of what JSON could not hold; a counter without a known name is taken out."""
     lost = [] if "managers" in given else list(data["managers"])
     try:
         get_counter(given.get("counter", options["counter"]))
     except ConfigurationError:
         lost.append(f"counter {options.pop('counter')}")
-    if lost:
-        warnings.warn(
-            f"cannot be restored from JSON: {', '.join(lost)}. Fix: call from_dict with managers=, "
-            "counter= or curator=.",
-            UserWarning,
-            stacklevel=4,
-        )
+    return lost
 
 
 class MemoryBranches(Branches[CuratedMemory]):
@@ -430,6 +437,7 @@ class MemoryBranches(Branches[CuratedMemory]):
     `CuratedMemory.from_defaults`, for every memory.
 
     Examples:
+        >>> from llama_index.core.storage.chat_store import SimpleChatStore
         >>> branches = MemoryBranches("ann", SimpleChatStore(), token_limit=1_000)
         >>> branches.open().put_messages([ChatMessage("hello"), ChatMessage("Oslo?")])
         >>> branches.fork("edited", at=1).put(ChatMessage("Rome?"))

@@ -49,7 +49,6 @@ _NAME_KEYS = ("name", "tool_name")
 _ARGUMENT_KEYS = ("arguments", "args", "input", "tool_kwargs")
 _PART_KINDS = {"audio": "audio", "video": "video", "document": "file"}
 _IMAGE_HEADER_BYTES = 1 << 16
-_OWN_FIELDS = frozenset(("role", "additional_kwargs", "blocks"))
 _TEXTS = frozenset((str,))
 _SHARED = frozenset((str, bytes, int, float, bool, type(None), LlamaRole))
 _BLOCKS: dict[str, type[Any]] = {
@@ -99,12 +98,10 @@ class LlamaIndexFormat:
             )
         calls = read_calls(message) if role is MessageRole.ASSISTANT else ()
         slots = _read_slots(message, calls)
-        parts: tuple[ContentPart, ...] | None = tuple(
-            each for kind, each in slots if kind == "part"
-        )
-        text = join_text(parts)
-        if not parts or (len(parts) == 1 and isinstance(parts[0].raw, TextBlock)):
-            text, parts = (parts[0].text if parts else None), None
+        found = tuple(each for kind, each in slots if kind == "part")
+        is_one_text = len(found) == 1 and isinstance(found[0].raw, TextBlock)
+        parts = None if is_one_text or not found else found
+        text = found[0].text if is_one_text else join_text(found)
         keywords, is_tool = message.additional_kwargs, role is MessageRole.TOOL
         entry = ConversationEntry(
             role,
@@ -133,25 +130,16 @@ class LlamaIndexFormat:
     def key_of(self, message: Any) -> Hashable:
         """Return what a message says, exactly."""
         fields = message.__dict__
-        keywords = fields["additional_kwargs"]
-        key: list[Hashable] = [
-            message.__class__,
-            fields["role"],
-            _freeze_keywords(keywords) if keywords else None,
-        ]
+        key: list[Hashable] = [fields["role"], _freeze(fields["additional_kwargs"])]
         for block in fields["blocks"]:
             kind, inside = block.__class__, block.__dict__
             if kind is TextBlock:
                 key.append(inside["text"])
             elif kind is ToolCallBlock:
-                arguments = inside["tool_kwargs"]
-                frozen = _freeze_keywords(arguments) if arguments.__class__ is dict else arguments
-                key += (kind, inside["tool_call_id"], inside["tool_name"], frozen)
+                arguments = _freeze(inside["tool_kwargs"])
+                key += (kind, inside["tool_call_id"], inside["tool_name"], arguments)
             else:
-                key += (kind, freeze(inside), freeze(block.__pydantic_extra__))
-        if len(fields) > len(_OWN_FIELDS):
-            own = {name: fields[name] for name in fields if name not in _OWN_FIELDS}
-            key.append(freeze(own))
+                key += (kind, freeze(inside))
         return tuple(key)
 
     def snapshot(self, message: Any) -> Any:
@@ -162,8 +150,8 @@ class LlamaIndexFormat:
 FORMAT = LlamaIndexFormat()
 
 
-def _freeze_keywords(given: dict[Any, Any]) -> Hashable:
-    if _TEXTS.issuperset(map(type, given.values())) and _TEXTS.issuperset(map(type, given)):
+def _freeze(given: Any) -> Hashable:
+    if given.__class__ is dict and _TEXTS.issuperset(map(type, given.values())):
         return tuple(given.items())
     return freeze(given)
 
@@ -212,8 +200,8 @@ def citable_text(block: CitableBlock) -> str:
 
 
 def _read_image_size(block: ImageBlock) -> tuple[int | None, int | None]:
-    head = (block.image or b"")[:_IMAGE_HEADER_BYTES]
-    return image_size({"data": str(block.url or head.decode("ascii", "ignore"))})
+    image = block.image[:_IMAGE_HEADER_BYTES] if isinstance(block.image, bytes) else b""
+    return image_size({"data": str(block.url or image.decode("ascii", "ignore"))})
 
 
 def _read_result_id(message: ChatMessage) -> str | None:
@@ -285,8 +273,8 @@ def _write_edited(entry: ConversationEntry) -> ChatMessage:
     ]
     signatures = keywords.get("thought_signatures")
     if isinstance(signatures, list):
-        by_place = dict(enumerate(signatures))
-        keywords["thought_signatures"] = [by_place.get(place) for _, _, place in placed]  # type: ignore[call-overload]
+        by_place: dict[int | None, Any] = dict(enumerate(signatures))
+        keywords["thought_signatures"] = [by_place.get(place) for _, _, place in placed]
     _write_names(entry, source, keywords)
     role = source.role if ROLES.get(source.role) is entry.role else LlamaRole(entry.role.value)
     update = {"role": role, "blocks": blocks, "additional_kwargs": keywords}

@@ -6,11 +6,8 @@ import warnings
 
 import pytest
 from llama_index.core.base.llms.types import (
-    CacheControl,
     CachePoint,
     ChatMessage,
-    TextBlock,
-    ThinkingBlock,
 )
 from llama_index.core.llms import MockLLM
 from llama_index.core.tools import FunctionTool
@@ -19,7 +16,6 @@ from history_curator import ConfigurationError
 from llamaindex_history_curator import (
     CuratedLLM,
     budget_for_llm,
-    mark_cache,
 )
 from tests.llamaindex.factories import assistant, call, result, system, user
 from tests.llamaindex.models import RecordingLLM
@@ -59,39 +55,6 @@ class TestBudget:
 
 
 class TestMark:
-    def test_at_the_end_of_the_prefix_on_a_copy(self) -> None:
-        said = [system(), user("one"), assistant("two"), user("three")]
-        marked = mark_cache(said, 3)
-        assert [_points(message) for message in marked] == [0, 0, 1, 0]
-        assert [_points(message) for message in said] == [0, 0, 0, 0]
-        assert [new is old for new, old in zip(marked, said, strict=True)] == [
-            True,
-            True,
-            False,
-            True,
-        ]
-
-    def test_a_message_that_cannot_carry_it_passes_it_back(self) -> None:
-        thinking = ChatMessage(role="assistant", blocks=[ThinkingBlock(content="hm")])
-        empty = ChatMessage(role="assistant", blocks=[TextBlock(text="")])
-        bare = ChatMessage(role="assistant", additional_kwargs={"tool_calls": []})
-        marked = mark_cache([user("one"), thinking, empty, bare], 4)
-        assert [_points(message) for message in marked] == [1, 0, 0, 0]
-
-    def test_never_more_than_a_provider_takes_and_never_twice(self) -> None:
-        point = CachePoint(cache_control=CacheControl(type="ephemeral"))
-        full = [ChatMessage(role="user", blocks=[TextBlock(text="x"), point]) for _ in range(4)]
-        assert sum(map(_points, mark_cache([*full, user()], 5))) == 4
-        assert sum(map(_points, mark_cache(full[:1], 1))) == 1
-
-    def test_nothing_to_mark(self) -> None:
-        assert mark_cache([], 0) == []
-        assert _points(mark_cache([user()], 0)[0]) == 0
-
-    def test_a_result_cannot_carry_it(self) -> None:
-        marked = mark_cache([user("one"), call("c1"), result("c1")], 3)
-        assert [_points(message) for message in marked] == [0, 1, 0]
-
     def test_where_the_plan_says(self) -> None:
         inner = RecordingLLM(kind="Anthropic")
         llm = CuratedLLM(llm=inner, token_limit=9_000, mark_cache=True)
@@ -103,11 +66,10 @@ class TestMark:
         CuratedLLM(llm=inner, token_limit=900, mark_cache=True).chat([system(), user("one")])
         assert sum(map(_points, inner.sent[0])) == 0
 
-    def test_an_llm_that_does_not_is_left_alone_with_a_warning(self) -> None:
+    def test_an_llm_that_takes_none_gets_none(self) -> None:
         inner = RecordingLLM(kind="OpenAI")
-        with pytest.warns(UserWarning, match=r"OpenAI takes no cache points.*Fix"):
-            llm = CuratedLLM(llm=inner, token_limit=900, mark_cache=True)
-        llm.chat([user("q"), call("c1"), result("c1")])
+        llm = CuratedLLM(llm=inner, token_limit=9_000, mark_cache=True)
+        llm.chat([system("rule " * 1_500), user("q"), call("c1"), result("c1")])
         assert sum(map(_points, inner.sent[0])) == 0
 
 

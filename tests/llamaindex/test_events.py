@@ -136,7 +136,7 @@ class TestOpenTelemetry:
             if event.name == "HistoryCuratedEvent"
         ]
         names = {name for name, _ in found}
-        assert {"CuratedMemory.get", "CuratedMemory.aget", "CuratedLLM.acurate_call"} <= names
+        assert {"CuratedMemory.get", "CuratedMemory.aget", "CuratedLLM.astream_chat"} <= names
         attributes = dict(found[0][1].attributes)
         assert attributes["original_count"] == 63
         assert attributes["max_tokens"] == 600

@@ -8,6 +8,7 @@ import logging
 import pickle
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import CachePoint, ChatMessage, TextBlock
@@ -17,6 +18,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from history_curator import (
     ConfigurationError,
+    ConversionError,
     Curator,
     RetentionConfig,
     SlidingWindowManager,
@@ -199,6 +201,15 @@ class TestRecord:
 
 
 class TestSet:
+    @pytest.mark.parametrize("given", ["text", {"role": "user", "content": "x"}, None])
+    async def test_what_is_no_message_is_refused_when_it_is_put(self, given: Any) -> None:
+        kept = memory()
+        with pytest.raises(ConversionError, match=r"messages\[0\].*ChatMessage.*Fix"):
+            kept.put(given)
+        with pytest.raises(ConversionError, match="Fix"):
+            await kept.aset([given])
+        assert kept.get() == []
+
     async def test_reset_forgets_everything(self) -> None:
         kept = memory(user("1"))
         kept.set([user("2")])
@@ -258,7 +269,7 @@ class TestRetention:
         assert store._async_engine is not None
         await store._async_engine.dispose()
 
-    def test_a_store_that_deletes_and_adds_keeps_everything_unless_asked(
+    def test_a_store_that_deletes_and_adds_keeps_everything(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         for _ in range(2):
@@ -267,10 +278,6 @@ class TestRetention:
         assert kept.get_all()[2].content == "rain " * 50
         assert kept.get()[2].content == '{"name": "look", "status": "success"}'
         assert sum("TwoSteps" in line for line in caplog.messages) == 1
-        asked = memory(chat_store=TwoSteps(), retention=self.TRIMMED, rewrite=True)
-        asked.put_messages(list(self.SAID))
-        assert asked.get_all()[2].content == '{"name": "look", "status": "success"}'
-        assert copy.deepcopy(asked).rewrite
 
 
 class TestConfiguration:
@@ -300,10 +307,13 @@ class TestConfiguration:
             {"curator": Curator()},
             {"curator": Curator(max_tokens=9), "managers": [SlidingWindowManager(2)]},
             {"curator": Curator(max_tokens=9), "recall_tool": True},
-            {"curator": Curator(max_tokens=9), "config": {"max_tokens": 9}},
+            {"curator": Curator(max_tokens=9), "provider": "openai"},
+            {"curator": Curator(max_tokens=9), "counter": "cl100k_base"},
+            {"curator": Curator(max_tokens=9), "token_limit": 5},
             {"chat_store": object()},
+            {"token_limit": 9, "reserve": 9},
+            {"token_limt": 9},
         ],
-        ids=["no-budget", "managers", "options", "both", "store"],
     )
     def test_what_cannot_work_is_refused_with_a_fix(self, options: dict[str, object]) -> None:
         with pytest.raises(ConfigurationError, match="Fix"):
@@ -334,6 +344,12 @@ class TestCopies:
         assert (len(kept.get_all()), len(twin.get_all())) == (1, 2)
         assert twin.curator is kept.curator
 
-    def test_it_can_be_pickled(self) -> None:
-        kept = memory(user("1"), assistant("2"))
-        assert dumped(pickle.loads(pickle.dumps(kept)).get()) == dumped(kept.get())
+    @pytest.mark.parametrize("through", ["json", "pickle", "pydantic"])
+    def test_in_one_process_a_saved_memory_is_the_same_memory(self, through: str) -> None:
+        kept = memory(user("1"), assistant("2"), managers=[SlidingWindowManager(5)])
+        again = {
+            "json": lambda: CuratedMemory.from_string(kept.to_string()),
+            "pickle": lambda: pickle.loads(pickle.dumps(kept)),
+            "pydantic": lambda: CuratedMemory.model_validate(kept.model_dump()),
+        }[through]()
+        assert again is kept

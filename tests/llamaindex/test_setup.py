@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +18,6 @@ from history_curator import (
     Curator,
     RelevanceManager,
     SlidingWindowManager,
-    SummarizingManager,
 )
 from history_curator.entries import ConversationEntry
 from history_curator.managers import CurationContext
@@ -38,25 +34,20 @@ from tests.llamaindex.models import RecordingLLM
 
 Make = Callable[..., Any]
 
-CONFIG = {
-    "managers": [{"sliding_window": {"window_size": 2}}],
-    "max_tokens": 900,
-    "provider": "mistral",
-    "counter": "cl100k_base",
-    "recall_tool": True,
-}
-
 
 def llm_curator(**options: Any) -> Curator:
-    return CuratedLLM(RecordingLLM(), **options)._get_sender().curator
+    curator: Curator = CuratedLLM(RecordingLLM(), **options).curator
+    return curator
 
 
 def function_curator(**options: Any) -> Curator:
-    return CuratedFunctionAgent(llm=RecordingLLM(), tools=[], **options)._curated_llm().curator
+    curator: Curator = CuratedFunctionAgent(llm=RecordingLLM(), tools=[], **options).llm.curator
+    return curator
 
 
 def react_curator(**options: Any) -> Curator:
-    return CuratedReActAgent(llm=RecordingLLM(), tools=[], **options)._curated_llm().curator
+    curator: Curator = CuratedReActAgent(llm=RecordingLLM(), tools=[], **options).llm.curator
+    return curator
 
 
 def memory_curator(**options: Any) -> Curator:
@@ -83,41 +74,26 @@ class Spy:
 
 
 @SOCKETS
-class TestConfig:
-    def test_it_is_honoured(self, make: Make, tmp_path: Path) -> None:
-        path = tmp_path / "curator.json"
-        path.write_text(json.dumps(CONFIG))
-        for config in (CONFIG, path):
-            curator = make(config=config)
-            assert [type(manager) for manager in curator.managers] == [SlidingWindowManager]
-            assert (curator.max_tokens, curator.profile.name) == (900, "mistral")
-            assert (curator.counter.name, curator.recall_tool) == ("cl100k_base", True)
-
-    def test_what_is_given_wins(self, make: Make) -> None:
-        curator = make(config=CONFIG, token_limit=700, provider="openai", counter="o200k_base")
-        assert (curator.max_tokens, curator.profile.name) == (700, "openai")
-        assert curator.counter.name == "o200k_base"
-
-    def test_objects_stand_for_named_options(self, make: Make) -> None:
-        config = {"managers": [{"summarizing": {"summarizer": "@writer"}}], "max_tokens": 900}
-        curator = make(config=config, objects={"writer": lambda text: "short"})
-        assert isinstance(curator.managers[0], SummarizingManager)
-        with pytest.raises(ConfigurationError, match="writer"):
-            make(config=config)
-
-    def test_managers_and_curators_beside_a_config_are_refused(self, make: Make) -> None:
-        with pytest.raises(ConfigurationError, match=r"given together.*managers"):
-            make(config=CONFIG, managers=[SlidingWindowManager(2)])
-        with pytest.raises(ConfigurationError, match=r"given together.*config"):
-            make(config=CONFIG, curator=Curator(max_tokens=9))
-
-
-@SOCKETS
 class TestArguments:
     @pytest.mark.parametrize("name", ["token_limt", "max_tokens"])
     def test_an_unknown_one_is_refused_with_the_closest(self, make: Make, name: str) -> None:
         with pytest.raises(ConfigurationError, match=f"{name}.*did you mean 'token_limit'"):
             make(**{name: 500})
+
+    @pytest.mark.parametrize(
+        "given", [{"managers": [SlidingWindowManager(2)]}, {"provider": "openai"}, {"recap": False}]
+    )
+    def test_a_curator_stands_alone(self, make: Make, given: dict[str, Any]) -> None:
+        with pytest.raises(ConfigurationError, match=f"given together.*{next(iter(given))}"):
+            make(curator=Curator(max_tokens=900), **given)
+
+    def test_options_of_the_curator_are_taken(self, make: Make) -> None:
+        curator = make(token_limit=500, compact_to=0.5, recap=False, preserve_last_n=2)
+        assert (curator.compact_to, curator.recap, curator.preserve_last_n) == (0.5, False, 2)
+
+    def test_a_configuration_comes_as_a_curator(self, make: Make) -> None:
+        curator = Curator.from_config({"max_tokens": 900, "provider": "mistral"})
+        assert make(curator=curator) is curator
 
     def test_one_manager_needs_no_list(self, make: Make) -> None:
         manager = RelevanceManager()
@@ -130,32 +106,21 @@ def test_an_unknown_provider_is_refused_when_made(kind: Make) -> None:
         kind(llm=RecordingLLM(), provider="opnai")
 
 
-async def test_an_agent_gets_the_recall_tool_of_its_config() -> None:
-    agent = CuratedFunctionAgent(llm=RecordingLLM(), config=CONFIG)
-    assert len(await agent.get_tools()) == 1
-    without = CuratedFunctionAgent(llm=RecordingLLM(), config=CONFIG, recall_tool=False)
-    assert await without.get_tools() == []
+@pytest.mark.parametrize("name", ["token_limit", "llm"])
+def test_settings_of_an_llm_and_of_an_agent_cannot_be_exchanged(name: str) -> None:
+    for made in (CuratedLLM(RecordingLLM()), CuratedFunctionAgent(llm=RecordingLLM(), tools=[])):
+        with pytest.raises(ValueError, match=r"frozen|no field"):
+            setattr(made, name, 5)
+
+
+def test_settings_of_a_memory_cannot_be_exchanged() -> None:
+    memory = CuratedMemory.from_defaults(token_limit=500)
+    for name in ("token_limit", "chat_store_key", "chat_store", "curator", "reserve"):
+        with pytest.raises(ValueError, match="frozen"):
+            setattr(memory, name, 5)
 
 
 class TestMemory:
-    @pytest.mark.parametrize(
-        "given", [{"provider": "openai"}, {"counter": "cl100k_base"}, {"token_limit": 5}]
-    )
-    def test_a_curator_stands_alone(self, given: dict[str, Any]) -> None:
-        with pytest.raises(ConfigurationError, match=f"given together.*{next(iter(given))}"):
-            CuratedMemory.from_defaults(curator=Curator(max_tokens=900), **given)
-
-    def test_what_won_over_a_config_survives_anywhere(self) -> None:
-        memory = CuratedMemory.from_defaults(
-            config=CONFIG, provider="openai", counter="o200k_base", recall_tool=False
-        )
-        data = memory.to_dict()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            curator = CuratedMemory.from_dict(data).curator
-        assert (curator.profile.name, curator.counter.name) == ("openai", "o200k_base")
-        assert (curator.recall_tool, len(curator.managers)) == (False, 1)
-
     async def test_the_question_about_to_be_asked_reaches_the_managers(self) -> None:
         spy = Spy()
         memory = CuratedMemory.from_defaults([user("a"), assistant("b")], managers=spy)
@@ -205,11 +170,7 @@ class TestTheModelThatIsAsked:
         return [user("hi"), answer, user("and?")]
 
     @pytest.mark.parametrize("name", ["claude-opus-4-5-20251101", "claude-sonnet-4-5"])
-    @pytest.mark.parametrize("config", [None, {"max_tokens": 900}])
-    def test_loses_thinking_that_another_signed(
-        self, name: str, config: dict[str, Any] | None
-    ) -> None:
-        llm = Named(kind=name)
-        curator = make_curator(llm=llm, provider="anthropic", config=config)
+    def test_loses_thinking_that_another_signed(self, name: str) -> None:
+        curator = make_curator(Named(kind=name), provider="anthropic")
         view = curator.curate(self.signed()).messages
         assert any(isinstance(block, ThinkingBlock) for block in view[1].blocks) == ("opus" in name)

@@ -106,7 +106,6 @@ def in_llamaindex(messages: list[ChatMessage], llm: LLM) -> None:
     branches = llamaindex.MemoryBranches("ann", memory.chat_store)
     assert_type(branches.fork("edited", at=1), llamaindex.CuratedMemory)
     assert_type(llamaindex.budget_for_llm(llm), int)
-    assert_type(llamaindex.mark_cache(messages, 1), list[ChatMessage])
     assert_type(llamaindex.message_to_dict(messages[0]), dict[str, Any])
     assert_type(llamaindex.message_from_dict({}), ChatMessage)
     llamaindex.recall_tool(messages)
