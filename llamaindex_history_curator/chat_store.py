@@ -51,10 +51,11 @@ def open_chat_store(chat_store: Any, database: dict[str, Any]) -> ChatStore:
     return SimpleChatStore() if chat_store is None else chat_store
 
 
-def replaces_in_one_step(store: ChatStore) -> bool:
-    """Whether a store replaces a conversation in one step: others delete first, and add then."""
+def can_edit(store: ChatStore) -> bool:
+    """Whether a store edits or replaces a conversation in one step: others delete it first."""
     name = getattr(type(store).set_messages, "__qualname__", "")
-    return name in ("SimpleChatStore.set_messages", "PostgresChatStore.set_messages")
+    in_one_step = ("SimpleChatStore.set_messages", "PostgresChatStore.set_messages")
+    return isinstance(store, SQLAlchemyChatStore) or name in in_one_step
 
 
 def hand_out(message: ChatMessage) -> ChatMessage:
@@ -93,9 +94,9 @@ def open_conversation(
         calls = _async_store_calls(_with_own_engine(store), key, retention)
     else:
         calls = _sync_store_calls(store, key)
-    stamp = _with_id if ids and not isinstance(store, SimpleChatStore) else None
-    name = f"chat store {store.class_name()}"
-    return WriteBehind(**calls, stamp=stamp, key=_read_id, name=name)
+    if ids and not isinstance(store, SimpleChatStore):
+        calls |= {"stamp": _with_id, "key": _read_id}
+    return WriteBehind(**calls, name=f"chat store {store.class_name()}")
 
 
 def _sync_store_calls(store: BaseChatStore, key: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.llms import LLM
 from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY, BaseChatStoreMemory
-from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from pydantic import model_serializer, model_validator
 
 from history_curator.config import RetentionConfig, SharedOptions, check_options
@@ -30,11 +29,11 @@ from llamaindex_history_curator.chat_store import (
     ChatStore,
     MissingStore,
     address_of,
+    can_edit,
     hand_out,
     is_in_memory,
     open_chat_store,
     open_conversation,
-    replaces_in_one_step,
 )
 from llamaindex_history_curator.messages import FORMAT, message_from_dict, message_to_dict
 from llamaindex_history_curator.models import (
@@ -107,17 +106,13 @@ class CuratedMemory(BaseChatStoreMemory):
             curator = rebuild_curator(curator, max_tokens=self.token_limit - self.reserve)
         self._view_curator = curator
         self._write = AdapterWriter(curator.profile.name)
+        is_shadow = curator.mode == "shadow"
         self._conversation = open_conversation(
-            store, self.chat_store_key, self.retention, ids=curator.mode != "shadow"
+            store, self.chat_store_key, self.retention, ids=not is_shadow
         )
-        self._retention = Retention(
-            FORMAT,
-            self.retention,
-            store=type(store).__name__,
-            in_place=isinstance(store, SQLAlchemyChatStore),
-            rewrites=self.rewrite or replaces_in_one_step(store),
-            shadow=curator.mode == "shadow",
-        )
+        edits_store = self.rewrite or can_edit(store)
+        retention = None if is_shadow else self.retention
+        self._retention = Retention(FORMAT, retention, store=store, edits_store=edits_store)
         _live[self._id] = self
 
     @classmethod
@@ -209,11 +204,11 @@ class CuratedMemory(BaseChatStoreMemory):
 
     def get_all(self) -> list[ChatMessage]:
         """Return the record: everything put and not reset, oldest first."""
-        return list(map(hand_out, self._conversation.read()))
+        return list(map(hand_out, run_sync(self._conversation.read())))
 
     async def aget_all(self) -> list[ChatMessage]:
         """Return the record: everything put and not reset, oldest first."""
-        return list(map(hand_out, await self._conversation.aread()))
+        return list(map(hand_out, await run_async(self._conversation.read())))
 
     def put(self, message: ChatMessage) -> None:
         """Add one message to the record."""
@@ -233,25 +228,19 @@ class CuratedMemory(BaseChatStoreMemory):
 
     def set(self, messages: list[ChatMessage]) -> None:
         """Replace the record."""
-        run_sync(self._set(messages))
+        run_sync(self._conversation.add(_take_in(messages), replace=True))
 
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the record."""
-        await run_async(self._set(messages))
-
-    def _set(self, messages: Sequence[ChatMessage]) -> Steps[None]:
-        conversation, fresh = self._conversation, _take_in(messages)
-        if not (yield Call(conversation.rewrite, conversation.arewrite, (lambda _: fresh,))):
-            yield Call(conversation.clear, conversation.aclear)
-            yield Call(conversation.add, conversation.aadd, (fresh,))
+        await run_async(self._conversation.add(_take_in(messages), replace=True))
 
     def reset(self) -> None:
         """Forget everything."""
-        self._conversation.clear()
+        run_sync(self._conversation.add([], replace=True))
 
     async def areset(self) -> None:
         """Forget everything."""
-        await self._conversation.aclear()
+        await run_async(self._conversation.add([], replace=True))
 
     # The view.
 
@@ -276,8 +265,8 @@ class CuratedMemory(BaseChatStoreMemory):
         return await run_async(self._get(input, initial_token_count))
 
     def _get(self, asked: Any, reserve: int) -> Steps[list[ChatMessage]]:
-        conversation, curator = self._conversation, self._view_curator
-        messages: list[ChatMessage] = yield Call(conversation.read, conversation.aread)
+        curator = self._view_curator
+        messages: list[ChatMessage] = yield from self._conversation.read()
         if curator.mode != "shadow":
             messages = self._retention.context(messages)
         check_options({"reserve": reserve})
@@ -375,7 +364,7 @@ class CuratedMemory(BaseChatStoreMemory):
         elif messages is None:
             options["chat_store"] = MissingStore(kind=data["chat_store"])
         memory = cls.from_defaults(**{**options, **kwargs})
-        memory._conversation.add(list(map(message_from_dict, messages or ())))
+        run_sync(memory._conversation.add(list(map(message_from_dict, messages or ()))))
         return memory
 
     @model_serializer(mode="wrap")

@@ -26,8 +26,9 @@ from history_curator.entries import (
     MessageRole,
     Reasoning,
     ToolCall,
+    decode_value,
+    encode_value,
 )
-from history_curator.entry_json import decode_value, encode_value
 from history_curator.errors import ConversionError, name_value
 from history_curator.formats import (
     MAX_DEPTH,
@@ -36,9 +37,9 @@ from history_curator.formats import (
     image_size,
     join_text,
     parse_object,
-    too_deep,
 )
 from history_curator.formats.blocks import Slots, restore_order
+from history_curator.formats.json_text import too_deep
 
 _ALIASES = {"developer": "system", "chatbot": "assistant", "model": "assistant", "function": "tool"}
 ROLES = {role: MessageRole(_ALIASES.get(role.value, role.value)) for role in LlamaRole}

@@ -271,7 +271,7 @@ def _readers_of(record: Record, key: str) -> tuple[Callable[[], Any], Callable[[
     """Return the functions that read a record in sync and in async code."""
     if isinstance(record, (BaseChatStore, AsyncDBChatStore)):
         conversation = open_conversation(record, key)
-        return conversation.read, conversation.aread
+        return lambda: run_sync(conversation.read()), lambda: run_async(conversation.read())
     if isinstance(record, BaseMemory):
         return record.get_all, record.aget_all
     read = record if callable(record) else lambda: record
