@@ -78,14 +78,14 @@ def print_decisions(report: CurationReport, talk: LabConversation) -> None:
         table.add_column(head, no_wrap=True, justify="right" if head in "#tokens" else "left")
     table.add_column("message, and why", overflow="fold", ratio=1)
     for each in report.decisions:
-        number, text = "+", str((each.change or {}).get("content") or "")
-        if each.index is not None:
-            entry = talk.entries[each.index]
-            calls = " ".join(f"{call.name}({call.arguments})" for call in entry.tool_calls or ())
-            number, text = str(talk.homes[each.index]), f"{entry.content or ''} {calls}"
+        is_recorded = each.index is not None
+        entry = report.record[each.index or 0] if is_recorded else report.view[each.position or 0]
+        number = str(talk.homes[each.index or 0]) if is_recorded else "+"
+        calls = " ".join(f"{call.name}({call.arguments})" for call in entry.tool_calls or ())
         before, after = each.tokens_before, each.tokens_after
         tokens = f"{before:,}" if before == after else f"{before:,}→{after:,}"
-        cell = Text(" ".join(text.split())[: max(20, screen.width - 40)])
+        text = " ".join(f"{entry.content or ''} {calls}".split())
+        cell = Text(text[: max(20, screen.width - 40)])
         if each.action != "kept":
             cell.append(f"\n{each.reason}", "bright_black")
         table.add_row(number, each.role, each.action, tokens, cell)
