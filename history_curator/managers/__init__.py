@@ -62,6 +62,9 @@ __all__ = [
     "start_of_turns",
 ]
 
+ObservableSlidingWindowManager = ObservableManager
+"""`ObservableManager` watches any manager; this is its name where it watches a window."""
+
 _factories: dict[str, Callable[..., Any]] = {
     snake_case(name): globals()[name]
     for name in __all__

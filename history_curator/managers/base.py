@@ -14,7 +14,12 @@ from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConfigurationError, a_type
 from history_curator.events import EventBus, HistoryCurated, action_totals
-from history_curator.formats import entry_to_provider_message, provider_message_to_entry
+from history_curator.formats import (
+    entry_to_provider_message,
+    find_format,
+    provider_message_to_entry,
+    read_entries,
+)
 from history_curator.memo import Memo
 from history_curator.run_steps import Call, Steps, run_async, run_sync
 from history_curator.tokens import TokenCounter, get_counter
@@ -254,23 +259,51 @@ def _kind_of(message: Mapping[str, Any]) -> tuple[Any, Any]:
     return message.get("role"), message.get("tool_call_id")
 
 
-class SteppedManager:
-    """A manager whose `steps` yield its calls, for callers that wait and callers that await."""
+class BuiltInManager:
+    """What every manager here can do: curate entries in a context, or messages of a session.
+
+    A manager defines `select_entries`, or `steps` if it makes calls that an async caller awaits.
+    """
 
     __slots__ = ()
 
-    def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
+    def select_entries(self, entries: Entries, context: CurationContext) -> Entries:
+        """Return the entries to keep, some of them edited copies."""
         raise NotImplementedError
 
-    def curate(self, entries: Entries, *, context: CurationContext) -> Entries:
-        return run_sync(self.steps(entries, context))
+    def steps(self, entries: Entries, context: CurationContext) -> Steps[Entries]:
+        """Return the entries to keep; yield the calls to wait for."""
+        yield from ()
+        return self.select_entries(entries, context)
 
-    async def acurate(self, entries: Entries, *, context: CurationContext) -> Entries:
-        return await run_async(self.steps(entries, context))
+    def curate(
+        self,
+        messages: Sequence[Any],
+        *,
+        context: CurationContext | None = None,
+        session: Any = None,
+    ) -> list[Any]:
+        """Return the messages to keep, of any format, or the entries where entries are given."""
+        return run_sync(self._curate(messages, context or CurationContext(session=session)))
+
+    async def acurate(
+        self,
+        messages: Sequence[Any],
+        *,
+        context: CurationContext | None = None,
+        session: Any = None,
+    ) -> list[Any]:
+        """Return the messages to keep; see `curate`."""
+        return await run_async(self._curate(messages, context or CurationContext(session=session)))
+
+    def _curate(self, messages: Sequence[Any], context: CurationContext) -> Steps[list[Any]]:
+        message_format = find_format(messages)
+        entries = read_entries(messages, message_format)
+        return message_format.write((yield from self.steps(entries, context)))
 
 
 @dataclass(frozen=True, slots=True)
-class ComposedManager(SteppedManager):
+class ComposedManager(BuiltInManager):
     """Applies managers one after the other, each to the entries the one before returned.
 
     Examples:
@@ -293,7 +326,7 @@ class ComposedManager(SteppedManager):
 
 
 @dataclass(frozen=True, slots=True)
-class ObservableManager(SteppedManager):
+class ObservableManager(BuiltInManager):
     """Wraps a manager and publishes `HistoryCurated` on a bus after each curation.
 
     The event describes the wrapped manager alone. A `Curator` with a bus publishes one for the

@@ -14,7 +14,7 @@ from typing import Literal
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
-from history_curator.managers.base import CurationContext, Entries
+from history_curator.managers.base import BuiltInManager, CurationContext, Entries
 from history_curator.managers.search import (
     Bm25Scorer,
     Scorer,
@@ -162,7 +162,7 @@ def _shorten_quotes(text: str, query: str, max_tokens: int, counter: TokenCounte
     return "\n".join([head, *gaps[0], *lines[first:last], *gaps[1]])
 
 
-class RelevanceManager:
+class RelevanceManager(BuiltInManager):
     """Keeps a recent window and gives the rest of the budget to earlier messages that matter.
 
     The entries stay as they are while the history fits. `Curator(retrieve=…)` brings back a few
@@ -196,7 +196,7 @@ class RelevanceManager:
         self.share = share
         self.scorer = scorer or Bm25Scorer()
 
-    def curate(self, entries: Entries, *, context: CurationContext) -> Entries:
+    def select_entries(self, entries: Entries, context: CurationContext) -> Entries:
         if context.max_tokens is None:
             return entries
         retriever = Retriever(

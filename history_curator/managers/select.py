@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from history_curator.entries import ConversationEntry, MessageRole
-from history_curator.managers.base import CurationContext, Entries, check_choice, check_count
+from history_curator.managers.base import (
+    BuiltInManager,
+    CurationContext,
+    Entries,
+    check_choice,
+    check_count,
+)
 from history_curator.memo import Memo
 from history_curator.units import Unit, pair
 from history_curator.window import COMPACT_TO, NO_RULES, View, ViewBuilder, WindowOptions, fit_view
 
 
 @dataclass(frozen=True, slots=True)
-class PassthroughManager:
+class PassthroughManager(BuiltInManager):
     """Returns the entries unchanged.
 
     Examples:
@@ -23,12 +29,12 @@ class PassthroughManager:
         [{'role': 'user', 'content': 'hi'}]
     """
 
-    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
+    def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
         return list(entries)
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingWindowManager:
+class SlidingWindowManager(BuiltInManager):
     """Keeps system entries and the last ``window_size`` other entries.
 
     The newest exchange is kept whole however many calls it has; an older one that only partly fits
@@ -47,7 +53,7 @@ class SlidingWindowManager:
     def __post_init__(self) -> None:
         check_count(self, "window_size", self.window_size)
 
-    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
+    def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
         size = max(self.window_size, context.preserve_last_n or 0)
         if sum(entry.role is not MessageRole.SYSTEM for entry in entries) <= size:
             return list(entries)
@@ -116,7 +122,7 @@ def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class TurnRetentionManager:
+class TurnRetentionManager(BuiltInManager):
     """Keeps the latest turns with all tool details, and of older ones the text alone, or nothing.
 
     A turn is a user entry and everything up to the next one. The turn that is still being answered
@@ -141,7 +147,7 @@ class TurnRetentionManager:
         check_count(self, "preserve_turns", self.preserve_turns)
         check_choice(self, "older", self.older, ("text", "exclude"))
 
-    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
+    def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
         start = start_of_turns(entries, self.preserve_turns)
         if self.older == "text":
             view = keep_words(entries, start)

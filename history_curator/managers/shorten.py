@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import ConfigurationError
-from history_curator.managers.base import CurationContext, Entries, check_choice, check_count
+from history_curator.managers.base import (
+    BuiltInManager,
+    CurationContext,
+    Entries,
+    check_choice,
+    check_count,
+)
 from history_curator.tokens import Keep, shorten, shorten_tokens
 from history_curator.units import pair
 
@@ -27,7 +33,7 @@ def _replace_text(
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResultTruncator:
+class ToolResultTruncator(BuiltInManager):
     """Shortens tool results to a number of characters or tokens, the marker included.
 
     Pinned results, images and everything else of the message stay.
@@ -60,7 +66,7 @@ class ToolResultTruncator:
                 "Fix: use two truncators in a row."
             )
 
-    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
+    def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
         tokens, keep, marker = self.max_tokens, self.keep, self.suffix
         characters = 2_000 if self.max_length is None else self.max_length
         limit = f"{characters:,} characters" if tokens is None else f"{tokens:,} tokens"
@@ -81,7 +87,7 @@ class ToolResultTruncator:
 
 
 @dataclass(frozen=True, slots=True)
-class RoleTruncator:
+class RoleTruncator(BuiltInManager):
     """Shortens text by who said it; None leaves a role alone, and system text is never shortened.
 
     Args:
@@ -109,7 +115,7 @@ class RoleTruncator:
             check_count(self, role, getattr(self, role))
         check_choice(self, "keep", self.keep, ("head", "tail", "both"))
 
-    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
+    def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
         return list(map(self._truncate, entries))
 
     def _truncate(self, entry: ConversationEntry) -> ConversationEntry:
@@ -123,7 +129,7 @@ class RoleTruncator:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResultClearer:
+class ToolResultClearer(BuiltInManager):
     """Replaces all but the newest tool results by a placeholder.
 
     Results no longer than the placeholder, pinned ones and those of excluded tools stay.
@@ -153,7 +159,7 @@ class ToolResultClearer:
         names = [self.exclude_tools] if isinstance(self.exclude_tools, str) else self.exclude_tools
         object.__setattr__(self, "exclude_tools", tuple(names))
 
-    def curate(self, entries: Entries, *, context: CurationContext) -> list[ConversationEntry]:
+    def select_entries(self, entries: Entries, context: CurationContext) -> list[ConversationEntry]:
         answered = [
             (unit.head, slot, result)
             for unit in pair(entries)

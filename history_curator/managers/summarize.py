@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError, a_type
-from history_curator.managers.base import CurationContext, Entries, SteppedManager
+from history_curator.managers.base import BuiltInManager, CurationContext, Entries
 from history_curator.managers.select import fit_window, measure_fit
 from history_curator.quoting import quote_entry, quote_text
 from history_curator.run_steps import Call, Steps
@@ -68,7 +68,7 @@ def keeping_summaries(cache: MutableMapping[str, str] | None) -> Iterator[None]:
         _stored.reset(token)
 
 
-class SummarizingManager(SteppedManager):
+class SummarizingManager(BuiltInManager):
     """Replaces the part before the cutoff by a summary, written by a model of your choice.
 
     The model is called only when the history does not fit. It reads everything before the cutoff,

@@ -15,13 +15,22 @@ from history_curator import (
     HistorySession,
     ObservableManager,
     PassthroughManager,
+    RelevanceManager,
+    RoleTruncator,
     SlidingWindowManager,
     SummarizingManager,
+    ToolResultClearer,
     ToolResultTruncator,
+    TurnRetentionManager,
 )
 from history_curator.entries import ConversationEntry
 from history_curator.errors import ConfigurationError
-from history_curator.managers import CurationContext, Step, apply_managers
+from history_curator.managers import (
+    CurationContext,
+    ObservableSlidingWindowManager,
+    Step,
+    apply_managers,
+)
 from history_curator.record import EventBus, HistoryCurated
 from history_curator.run_steps import run_async, run_sync
 from history_curator.tokens import HeuristicCounter
@@ -91,6 +100,48 @@ def test_a_context_counts_with_its_counter_unless_a_count_is_given() -> None:
     assert given.count_entry(entry) == HeuristicCounter().count_entry(entry)
     assert default.count_entry(entry) == default.counter.count_entry(entry) > 0
     assert CurationContext(count_entry=lambda entry: 7).count_entry(entry) == 7
+
+
+class TestManagersOfMessages:
+    """A manager can be called with messages of any format and a session, without a curator."""
+
+    @pytest.mark.parametrize(
+        "manager",
+        [
+            PassthroughManager(),
+            SlidingWindowManager(4),
+            TurnRetentionManager(1),
+            ToolResultTruncator(10),
+            ToolResultClearer(),
+            RoleTruncator(assistant=10),
+            RelevanceManager(),
+            SummarizingManager(lambda prompt: "short"),
+            ComposedManager((ToolResultTruncator(10), SlidingWindowManager(4))),
+            ObservableSlidingWindowManager(SlidingWindowManager(4), EventBus(), "support"),
+        ],
+        ids=lambda manager: type(manager).__name__,
+    )
+    def test_messages_come_back_as_messages_and_entries_as_entries(self, manager: Any) -> None:
+        session = HistorySession()
+        view = manager.curate(CONVERSATION, session=session)
+        assert view[0] is CONVERSATION[0]
+        assert view[-1] is CONVERSATION[-1]
+        assert manager.curate(entries(CONVERSATION), session=session)[-1].content == "c"
+        assert manager.curate([], session=session) == []
+
+    async def test_the_window_is_what_the_session_is_told_of(self) -> None:
+        bus, events = EventBus(), list[HistoryCurated]()
+        bus.subscribe(HistoryCurated, events.append)
+        session = HistorySession()
+        manager = ObservableSlidingWindowManager(SlidingWindowManager(4), bus, "support")
+        assert manager.curate(CONVERSATION, session=session) == [CONVERSATION[0], *CONVERSATION[2:]]
+        assert await manager.acurate(CONVERSATION, session=session) == [
+            CONVERSATION[0],
+            *CONVERSATION[2:],
+        ]
+        assert [(one.strategy, one.session_id) for one in events] == [
+            ("sliding_window", session.session_id)
+        ] * 2
 
 
 class TestMessageManagers:
