@@ -10,10 +10,9 @@ import pytest
 
 pytest.importorskip("langchain.agents")
 
-import itertools
 
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from pydantic import Field
 
 from history_curator.curator import load_settings
@@ -21,7 +20,7 @@ from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
 from history_curator.managers import ToolResultTruncator
 from history_curator.tokens import count_tokens
 from langchain_history_curator import HistoryCuratorMiddleware
-from tests.langchain.scripted import Refused, ScriptedModel, look, shape, size_of, text_of
+from tests.langchain.scripted import ScriptedModel, look, shape, size_of, text_of
 
 WINDOW = 16_000
 STEPS = 60
@@ -51,16 +50,13 @@ def long_run() -> tuple[ScriptedModel, list[Any]]:
 
 
 class TestLongToolLoop:
-    def test_every_call_fits_and_none_is_refused(self, long_run: Any) -> None:
+    def test_every_call_fits_and_holds_prompt_and_question(self, long_run: Any) -> None:
         model, _ = long_run
         assert len(model.views) == STEPS + 1
         assert max(model.costs) <= WINDOW
-
-    def test_without_curation_the_same_run_is_refused(self) -> None:
-        model = model_of()
-        agent = create_agent(model, [look], system_prompt=PROMPT)
-        with pytest.raises(Refused, match="maximum context length"):
-            agent.invoke(QUESTION, LIMITS)
+        for view in model.views:
+            assert (view[0].type, view[0].text) == ("system", PROMPT)
+            assert any(m.text == "Look things up." for m in view if m.type == "human")
 
     def test_the_state_keeps_the_full_record(self, long_run: Any) -> None:
         _, messages = long_run
@@ -74,25 +70,6 @@ class TestLongToolLoop:
             expected = text_of(int(step), size_of(int(step)) if part == "0" else 40)
             assert result.content == expected
         assert messages[-1].text == f"done after {STEPS}"
-
-    def test_system_prompt_and_question_are_always_there(self, long_run: Any) -> None:
-        model, _ = long_run
-        for view in model.views:
-            assert isinstance(view[0], SystemMessage)
-            assert view[0].text == PROMPT
-            assert any(m.text == "Look things up." for m in view if m.type == "human")
-
-    def test_most_of_a_view_repeats_the_one_before(self, long_run: Any) -> None:
-        model, _ = long_run
-        views = [shape(view) for view in model.views]
-        shares = []
-        for before, now in itertools.pairwise(views):
-            same = next(
-                (k for k, (old, new) in enumerate(zip(before, now, strict=False)) if old != new),
-                len(before),
-            )
-            shares.append(same / len(before))
-        assert sum(shares) / len(shares) > 0.8
 
     async def test_async_gives_the_same_views(self, long_run: Any) -> None:
         model = model_of()

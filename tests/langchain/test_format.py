@@ -20,7 +20,6 @@ from langchain_core.messages import (
 
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.errors import ConversionError
-from history_curator.formats import DictFormat
 from langchain_history_curator.messages import LangChainFormat, without_removed
 from tests.langchain.factories import ai, answer, human, system, tool
 
@@ -66,10 +65,6 @@ class TestUntouchedMessages:
 
 
 class TestReading:
-    def test_arguments_are_json_text(self) -> None:
-        entry = read(ai("a", args={"city": "Zürich", "n": 1}))
-        assert entry.tool_calls == (ToolCall("a", "t", '{"city": "Zürich", "n": 1}'),)
-
     def test_invalid_calls_are_calls_with_malformed_arguments(self) -> None:
         message = AIMessage(
             "", invalid_tool_calls=[{"name": "t", "args": '{"a": ', "id": "x", "error": "bad"}]
@@ -237,23 +232,6 @@ class TestTouchedMessages:
         assert message.tool_calls[0]["id"] == "a"
         assert raw["id"] == "a"
 
-    def test_dropping_a_call_drops_it_everywhere(self) -> None:
-        rows = [
-            {"id": i, "type": "function", "function": {"name": "t", "arguments": "{}"}}
-            for i in "ab"
-        ]
-        message = AIMessage(
-            [{"type": "tool_use", "id": i, "name": "t", "input": {}} for i in "ab"],
-            additional_kwargs={"tool_calls": rows},
-        )
-        entry = read(message)
-        assert entry.tool_calls
-        (written,) = write(entry.evolve(tool_calls=entry.tool_calls[1:]))
-        assert isinstance(written, AIMessage)
-        assert [call["id"] for call in written.tool_calls] == ["b"]
-        assert written.additional_kwargs == {}
-        assert [block["id"] for block in written.content] == ["b"]  # type: ignore[index]
-
     def test_stripping_reasoning_strips_blocks_and_kwargs(self) -> None:
         message = AIMessage(
             [{"type": "thinking", "thinking": "t"}, {"type": "text", "text": "x"}],
@@ -362,18 +340,3 @@ class TestKeysAndSnapshots:
         renamed = read(message).evolve(tool_calls=(replace(call, id="d"),))
         (written,) = write(renamed)
         assert written.invalid_tool_calls[0]["id"] == "d"  # type: ignore[attr-defined]
-
-
-class TestWrittenMessages:
-    def test_an_edit_of_a_written_block_reaches_no_other(self) -> None:
-        entry = read(tool("a", [{"type": "text", "text": "long"}])).evolve(content="short")
-        (spoiled,) = write(entry)
-        spoiled.content[0]["cache_control"] = {"type": "ephemeral"}  # type: ignore[index]
-        assert write(entry)[0].content == [{"type": "text", "text": "short"}]
-
-    def test_an_entry_of_another_format_becomes_a_message(self) -> None:
-        entry = read({"role": "user", "content": "long"}).evolve(content="short")
-        DictFormat().write([entry])
-        (written,) = write(entry)
-        assert isinstance(written, HumanMessage)
-        assert written.content == "short"

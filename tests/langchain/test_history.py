@@ -61,11 +61,19 @@ def sqlite(tmp_path: Path, name: str = "h") -> Any:
         return community.SQLChatMessageHistory(name, connection=f"sqlite:///{tmp_path / 'h.db'}")
 
 
+def curated(
+    store: BaseChatMessageHistory, turns: int, **settings: Any
+) -> CuratedChatMessageHistory:
+    """A history over a store, with so many turns added."""
+    history = CuratedChatMessageHistory(store, **{"max_tokens": 9_000, **settings})
+    for turn in range(turns):
+        history.add_messages(exchange(turn))
+    return history
+
+
 class TestView:
     def test_messages_is_the_view_and_record_is_everything(self) -> None:
-        history = CuratedChatMessageHistory(ListStore(), max_tokens=1_000)
-        for turn in range(30):
-            history.add_messages(exchange(turn))
+        history = curated(ListStore(), 30, max_tokens=1_000)
         assert len(history.record) == 120
         assert count_tokens(history.messages) <= 1_000
         assert refusals([*history.messages, human("next")]) == []
@@ -80,17 +88,13 @@ class TestView:
         assert history.record == []
 
     def test_it_can_be_recalled_from(self) -> None:
-        history = CuratedChatMessageHistory(ListStore(), max_tokens=1_000, recall_tool=True)
-        for turn in range(30):
-            history.add_messages(exchange(turn))
+        history = curated(ListStore(), 30, max_tokens=1_000, recall_tool=True)
         assert "question 3" in recall_tool(history).invoke({"query": "question 3"})
 
 
 class TestStores:
     def test_sqlite_survives_a_restart(self, tmp_path: Path) -> None:
-        first = CuratedChatMessageHistory(sqlite(tmp_path), max_tokens=1_000)
-        for turn in range(20):
-            first.add_messages(exchange(turn))
+        first = curated(sqlite(tmp_path), 20, max_tokens=1_000)
         again = CuratedChatMessageHistory(sqlite(tmp_path), max_tokens=1_000)
         assert shape(again.record) == shape(first.record)
         assert shape(again.messages) == shape(first.messages)
@@ -130,14 +134,8 @@ class TestOutage:
 class TestRetention:
     def test_older_turns_lose_their_tool_details_in_the_store(self) -> None:
         store = ListStore()
-        history = CuratedChatMessageHistory(
-            store,
-            max_tokens=4_000,
-            retention=RetentionConfig(preserve_turns=1, persist_tool_invocations="none"),
-            rewrite=True,
-        )
-        for turn in range(5):
-            history.add_messages(exchange(turn))
+        rules = RetentionConfig(preserve_turns=1, persist_tool_invocations="none")
+        curated(store, 5, retention=rules, rewrite=True)
         assert len([m for m in store.rows if isinstance(m, ToolMessage)]) == 1
         assert [m.text for m in store.rows if m.type == "human"] == [
             f"question {turn}" for turn in range(5)
@@ -145,11 +143,7 @@ class TestRetention:
 
     def test_the_view_prunes_without_touching_the_store(self) -> None:
         store = ListStore()
-        history = CuratedChatMessageHistory(
-            store, max_tokens=9_000, retention={"preserve_turns": 1}
-        )
-        for turn in range(5):
-            history.add_messages(exchange(turn))
+        history = curated(store, 5, retention={"preserve_turns": 1})
         assert len(store.rows) == 20
         assert len([m for m in history.messages if m.type == "tool"]) == 1
 
@@ -211,18 +205,11 @@ class TestRetention:
                 pytest.fail("the thread was cleared")
 
         store = AppendOnly()
-        for _ in range(2):
-            history = CuratedChatMessageHistory(
-                store,
-                max_tokens=9_000,
-                retention={
-                    "preserve_turns": 1,
-                    "persist_tool_invocations": "trimmed",
-                    "prune_tools_for_llm": False,
-                },
-            )
-        for turn in range(3):
-            history.add_messages(exchange(turn))
+        rules = RetentionConfig(
+            preserve_turns=1, persist_tool_invocations="trimmed", prune_tools_for_llm=False
+        )
+        for turns in (0, 3):
+            history = curated(store, turns, retention=rules)
         assert store.rows[2].text == text_of(0, 200)
         assert history.messages[2].text == '{"name": "t", "status": "success"}'
         assert sum("AppendOnly" in line for line in caplog.messages) == 1

@@ -12,15 +12,12 @@ from langchain_core.messages import (
     HumanMessage,
 )
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import RunnableLambda
 
 from history_curator.curator import load_settings
 from history_curator.errors import (
     BudgetUnsatisfiableError,
-    ConfigurationError,
     ConversionError,
 )
-from history_curator.managers import SlidingWindowManager
 from history_curator.tokens import count_tokens
 from langchain_history_curator import EVENT_NAME, HistoryCurator
 from tests.langchain.factories import ai, answer, human, system, tool
@@ -95,16 +92,6 @@ class TestGuarantees:
         once = step.invoke(conversation())
         assert shape(step.invoke(once)) == shape(once)
 
-    def test_one_manager_alone(self) -> None:
-        one = SlidingWindowManager(window_size=4)
-        step = HistoryCurator(managers=one)
-        assert step.managers == (one,)
-        assert len(step.invoke(conversation())) < 10
-        step.managers = SlidingWindowManager(window_size=2)  # type: ignore[assignment]
-        assert len(step.invoke(conversation())) < 10
-        with pytest.raises(ConfigurationError, match="is the class SlidingWindowManager"):
-            HistoryCurator(managers=[SlidingWindowManager])
-
 
 class TestRunnable:
     def chain(self, model: ScriptedModel, budget: int = 1_000) -> Any:
@@ -125,12 +112,6 @@ class TestRunnable:
 
         chain = HistoryCurator(max_tokens=1_000) | FakeListChatModel(responses=["hello"])
         assert [chunk.text for chunk in chain.stream(conversation()) if chunk.text] == list("hello")
-
-    def test_schemas(self) -> None:
-        step = HistoryCurator(max_tokens=1_000)
-        assert "anyOf" in step.get_input_jsonschema()
-        assert step.get_output_jsonschema()["type"] == "array"
-        (step | RunnableLambda(len)).get_graph().to_json()
 
     def test_dumps_and_loads(self) -> None:
         step = HistoryCurator(max_tokens=600, provider="openai", reserve=10, tools=[look])

@@ -9,7 +9,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import ConfigurableField
 
-from history_curator.errors import BudgetUnsatisfiableError, ConfigurationError
+from history_curator.errors import ConfigurationError
 from history_curator.managers import SlidingWindowManager
 from history_curator.tokens import count_tokens
 from langchain_history_curator import (
@@ -47,15 +47,6 @@ class TestOfAStep:
         assert count_tokens(await step.ainvoke(LONG, max_tokens=400)) <= 400
         assert count_tokens(step.batch([LONG], max_tokens=400)[0]) <= 400
         assert step.invoke(LONG) == LONG
-
-    def test_bound_ones_still_know_the_model_behind_them(self) -> None:
-        wire = Wire("anthropic")
-        step = HistoryCurator(max_tokens=5_000, provider="auto").bind(max_tokens=400)
-        chain: Any = step | wire.model
-        chain.invoke(history_of(20))
-        assert chain.first.provider == "anthropic"
-        assert not wire.refused
-        assert count_tokens(wire.last["messages"]) <= 400
 
     def test_by_configuration(self) -> None:
         step = HistoryCurator(max_tokens=5_000).configurable_fields(
@@ -137,10 +128,6 @@ class TestReserve:
                 said += [HumanMessage(f"q{turn} " + "word " * 30), AIMessage("a " * 30)]
                 views[-1].append([message.text for message in step.invoke(said)])
         assert views[0] == views[1]
-
-    def test_a_reserve_that_leaves_nothing_is_refused(self) -> None:
-        with pytest.raises(BudgetUnsatisfiableError):
-            HistoryCurator(max_tokens=100, reserve=100).invoke(LONG)
 
 
 class TestWhatTrimMessagesTook:
