@@ -18,7 +18,7 @@ from history_curator.record.outbox import WriteBehind
 from history_curator.record.prune import prune_connection
 from history_curator.record.retention import Retention
 from history_curator.run_steps import run_async, run_sync
-from langchain_history_curator.messages import FORMAT, from_json, to_json, without_removed
+from langchain_history_curator.messages import FORMAT, from_json, to_json
 from langchain_history_curator.models import budget_arguments, build_curator
 
 
@@ -130,12 +130,12 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
 
     def curate(self) -> Curation:
         """Return the view together with its report."""
-        shown = self._retention.context(without_removed(self.record))
+        shown = self._retention.context(self.record)
         return self.curator.curate(shown, **self._arguments())
 
     async def acurate(self) -> Curation:
         """Return the view together with its report."""
-        shown = self._retention.context(without_removed(await self.aget_record()))
+        shown = self._retention.context(await self.aget_record())
         return await self.curator.acurate(shown, **self._arguments())
 
     def _arguments(self) -> dict[str, Any]:

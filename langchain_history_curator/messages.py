@@ -58,8 +58,7 @@ class LangChainFormat:
 
     An untouched message comes back as the same object. A touched one keeps its id, name, metadata,
     usage and every other content block; its calls are changed wherever it lists them. Dicts (OpenAI
-    or Anthropic style), ``("human", "hi")`` tuples and strings come back as messages. A
-    `RemoveMessage` is an instruction and reads as nothing; `without_removed` carries it out.
+    or Anthropic style), ``("human", "hi")`` tuples and strings come back as messages.
 
     Examples:
         >>> from langchain_core.messages import HumanMessage
@@ -124,17 +123,15 @@ class LangChainFormat:
         """Read a dict, a tuple or a text."""
         if isinstance(message, dict) and "role" in message:
             return _DICTS.read(message, index)
-        converted = None
         with suppress(Exception):  # its text quotes the message, so ours does not chain it
-            converted = _convert(message)
-        if converted is None:
-            raise ConversionError(
-                f"{a_type(message)} is not a message.",
-                index=index,
-                field="role" if isinstance(message, dict) else None,
-                fix="pass BaseMessage objects, dicts with a role, ('human', 'hi'), or just texts.",
-            )
-        return tuple(replace(entry, source=message) for entry in self.read(converted, index))
+            entries = self.read(_convert(message), index)
+            return tuple(replace(entry, source=message) for entry in entries)
+        raise ConversionError(
+            f"{a_type(message)} is not a message.",
+            index=index,
+            field="role" if isinstance(message, dict) else None,
+            fix="pass BaseMessage objects, dicts with a role, ('human', 'hi'), or just texts.",
+        )
 
 
 FORMAT = LangChainFormat()
@@ -164,35 +161,13 @@ def _convert(given: Any) -> BaseMessage:
     """Return the message LangChain makes of a text, a tuple or a stored message."""
     if isinstance(given, dict) and "data" in given and "type" in given:
         return from_json(given)
-    if not isinstance(given, (str, tuple, list, dict)):
-        raise TypeError(given)
     return convert_to_messages([tuple(given) if isinstance(given, list) else given])[0]
-
-
-def without_removed(messages: Iterable[Any]) -> list[Any]:
-    """Carry out every `RemoveMessage` the way langgraph's `add_messages` does.
-
-    An id that is not there was removed before and is passed over.
-    """
-    given = messages if isinstance(messages, list) else list(messages)
-    if RemoveMessage not in set(map(type, given)):
-        return given
-    left: list[Any] = []
-    for message in given:
-        if not isinstance(message, RemoveMessage):
-            left.append(message)
-        elif message.id == "__remove_all__":
-            left.clear()
-        else:
-            left = [other for other in left if getattr(other, "id", None) != message.id]
-    return left
 
 
 def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     """Return copies of messages that every view keeps, such as few-shot examples.
 
-    A pinned message stays whole and in its place, at any budget; a pinned
-    tool call brings its results. The mark is a note for us: no provider is sent it.
+    They stay whole and in place at any budget; a pinned tool call brings its results.
 
     Examples:
         >>> from langchain_core.messages import AIMessage, HumanMessage

@@ -28,7 +28,7 @@ from history_curator.entries import recall_tool_name
 from history_curator.errors import ConfigurationError
 from history_curator.integrations import CuratedModelCall, is_fraction, rules_for
 from history_curator.run_steps import Call, Steps, run_async, run_sync
-from langchain_history_curator.messages import FORMAT, without_removed
+from langchain_history_curator.messages import FORMAT
 from langchain_history_curator.models import (
     asked_models,
     budget_arguments,
@@ -178,7 +178,7 @@ class HistoryCuratorMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, 
         self, request: ModelRequest[Any], handler: Callable[..., Any]
     ) -> Steps[ModelResponse[Any] | ExtendedModelResponse[Any]]:
         limit = limit_for(request.model, self.max_tokens)
-        messages: list[Any] = without_removed(request.messages)
+        messages: list[Any] = request.messages
         if request.system_message is not None:
             messages = [request.system_message, *messages]
         new: dict[str, str] = {}

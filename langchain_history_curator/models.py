@@ -30,7 +30,7 @@ from history_curator.integrations import (
 )
 from history_curator.tokens import TokenCounter, find_family, get_counter
 from history_curator.tokens.models import provider_for
-from langchain_history_curator.messages import FORMAT, without_removed
+from langchain_history_curator.messages import FORMAT
 
 
 class StepOptions(SharedOptions, total=False):
@@ -71,7 +71,7 @@ def messages_of(given: Any) -> list[Any]:
     is_mapping = isinstance(given, Mapping)
     is_dict_message = is_mapping and not {"role", "type"}.isdisjoint(given)
     if isinstance(given, PromptValue):
-        return without_removed(given.to_messages())
+        return given.to_messages()
     if is_mapping and "messages" in given:
         return messages_of(given["messages"])
     if is_pair or is_dict_message or isinstance(given, (str, BaseMessage)):
@@ -79,7 +79,7 @@ def messages_of(given: Any) -> list[Any]:
     if hasattr(given, "messages"):  # before iterating: a pydantic state iterates over its fields
         return messages_of(given.messages)
     if isinstance(given, Iterable) and not is_mapping:
-        return without_removed(given)
+        return list(given)
     held = f" (it has: {', '.join(map(name_value, given))})" if is_mapping else ""
     fix = 'pass a list of messages, a PromptValue, {"messages": [...]} or a string.'
     raise ConversionError(f"{a_type(given)}{held} holds no messages.", fix=fix)
@@ -165,16 +165,10 @@ def schemas_of(tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
 
 
 def _schema_of(tool: Any) -> dict[str, Any]:
-    if isinstance(tool, Mapping) and not (
-        "title" in tool and {"function", "type", "name"}.isdisjoint(tool)
-    ):
-        return dict(tool)
-    if callable(tool) or hasattr(tool, "args_schema") or isinstance(tool, Mapping):
+    try:
         return convert_to_openai_tool(tool)
-    # Objects of a provider's own, such as google.genai's Tool.
-    return (
-        tool.model_dump(exclude_none=True) if hasattr(tool, "model_dump") else {"tool": repr(tool)}
-    )
+    except (TypeError, ValueError):  # of a provider's own, such as google.genai's Tool
+        return dict(tool) if isinstance(tool, Mapping) else {"tool": repr(tool)}
 
 
 _ANSWER_FORMS = ("response_format", "response_json_schema", "response_schema", "output_config")

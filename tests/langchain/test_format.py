@@ -20,7 +20,7 @@ from langchain_core.messages import (
 
 from history_curator.entries import ConversationEntry, MessageRole, ToolCall
 from history_curator.errors import ConversionError
-from langchain_history_curator.messages import LangChainFormat, without_removed
+from langchain_history_curator.messages import LangChainFormat
 from tests.langchain.factories import ai, answer, human, system, tool
 
 wire = LangChainFormat()
@@ -279,12 +279,6 @@ class TestTouchedMessages:
 class TestRemoveMessage:
     def test_is_an_instruction_not_a_message(self) -> None:
         assert wire.read(RemoveMessage(id="x"), 0) == ()
-
-    def test_settle_matches_langgraph(self) -> None:
-        graph = pytest.importorskip("langgraph.graph.message")
-        left = [human("a", id="1"), human("b", id="2"), human("c", id="3")]
-        right = [RemoveMessage(id="2")]
-        assert without_removed([*left, *right]) == graph.add_messages(left, right)
 
 
 class TestKeysAndSnapshots:
