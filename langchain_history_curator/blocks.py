@@ -12,9 +12,6 @@ from history_curator.entries import ContentPart, ConversationEntry, Reasoning, T
 from history_curator.formats import arguments_text, parse_object, read_part, update_text, write_part
 from history_curator.formats.blocks import Slots, restore_order
 
-CallsById = dict[str, list[ToolCall]]
-"""Calls as they now are, by the id they were read with."""
-
 _REASONING = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
 _CALLS = ("tool_use", "tool_call", "function_call", "custom_tool_call", "invalid_tool_call")
 _KINDS: dict[Any, str] = {
@@ -116,49 +113,26 @@ def read_calls(
 # Writing: the fields of a message whose entry has changed.
 
 
-def write_content(content: Any, entry: ConversationEntry, calls: CallsById | None = None) -> Any:
-    """Return the content of a message with the text, parts, reasoning and calls of its entry.
+def write_content(content: Any, entry: ConversationEntry, *, keeps_calls: bool = True) -> Any:
+    """Return the content of a message with the text, parts and reasoning of its entry.
 
-    `calls` are None for a message that makes none; blocks stay in their order.
+    Blocks stay in their order. Calls that have changed leave it: clients send those that a message
+    lists beside its content.
     """
     if isinstance(content, str):
         return list(map(write_part, update_text(entry))) if entry.parts else entry.content or ""
-    if entry.parts is None and not calls and not entry.reasoning:
-        return entry.content or ""
-    waiting = {call_id: list(some) for call_id, some in (calls or {}).items()}
-    slots: Slots = []
-    for block, (kind, item) in zip(content, read_slots(content, 0), strict=True):
-        if kind != "call":
-            slots.append((kind, item))
-        elif calls is None:
-            slots.append(("part", ContentPart("other", raw=block)))
-        elif some := waiting.get(item.id):
-            slots.append((kind, _write_call(block, some.pop(0))))
-    blocks = [item for kind, item in slots if kind == "call"]
-    reasoning = [item for item in entry.reasoning or () if item.raw]
-    return [
-        write_part(item) if kind == "part" else item.raw if kind == "reasoning" else item
-        for kind, item, _ in restore_order(entry, slots, blocks, reasoning)
+    slots = [
+        (kind, block if kind == "call" else item)
+        for block, (kind, item) in zip(content, read_slots(content, 0), strict=True)
+        if keeps_calls or kind != "call"
     ]
-
-
-def _write_call(block: dict[str, Any], call: ToolCall) -> dict[str, Any]:
-    """Return the block of a call as the call now is; everything else in it stays."""
-    changed = {**block, "call_id" if "call_id" in block else "id": call.id, "name": call.name}
-    if _read_call(block).arguments == call.arguments:
-        return changed
-    parsed = parse_object(call.arguments)
-    for field in ("input", "args", "arguments"):
-        if field in block:
-            as_text = isinstance(block[field], str) or parsed is None
-            changed[field] = call.arguments if as_text else parsed
-    changed.pop("partial_json", None)
-    if isinstance(block.get("extras"), dict):  # where they are spelled once more
-        changed["extras"] = {k: v for k, v in block["extras"].items() if k != "arguments"}
-    if changed.get("type") == "invalid_tool_call" and parsed is not None:
-        changed["type"] = "tool_call"
-        changed.pop("error", None)
-    return changed
+    calls: list[Any] = [item for kind, item in slots if kind == "call"]
+    reasoning = [item for item in entry.reasoning or () if item.raw]
+    blocks = [
+        write_part(item) if kind == "part" else item.raw if kind == "reasoning" else item
+        for kind, item, _ in restore_order(entry, slots, calls, reasoning)
+    ]
+    return blocks or entry.content or ""
 
 
 def write_rows(calls: Sequence[ToolCall]) -> dict[str, Any]:

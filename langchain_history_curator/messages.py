@@ -36,7 +36,6 @@ from history_curator.formats import (
 )
 from history_curator.formats.blocks import entry_fields
 from langchain_history_curator.blocks import (
-    CallsById,
     free_items,
     kind_of,
     read_calls,
@@ -186,9 +185,12 @@ def pin(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
 def _read_message(role: MessageRole, message: Any, index: int) -> Entries:
     fields = message.__dict__
     extra, name = fields["additional_kwargs"], fields["name"]
-    rest = _read_content(fields["content"], index)
+    rest: dict[str, Any] = {"content": fields["content"]}
+    if not isinstance(fields["content"], str):
+        rest = entry_fields(read_slots(fields["content"], index))
+    in_blocks = rest.pop("tool_calls", None) or ()
     if role is _ASSISTANT:
-        calls = read_calls(fields, rest.pop("tool_calls", None) or ())
+        calls = read_calls(fields, in_blocks)
         rest["tool_calls"], rest["name"] = calls, name
         rest["content"] = rest["content"] or (None if calls else "")
         if extra and not rest.get("reasoning"):
@@ -200,12 +202,6 @@ def _read_message(role: MessageRole, message: Any, index: int) -> Entries:
         rest["name"] = name
     pinned = bool(extra) and bool(extra.get("pinned"))
     return (ConversationEntry(role, sequence=index, source=message, pinned=pinned, **rest),)
-
-
-def _read_content(content: Any, index: int) -> dict[str, Any]:
-    if isinstance(content, str):
-        return {"content": content}
-    return entry_fields(read_slots(content, index))
 
 
 def _read_human(message: Any, index: int) -> Entries:
@@ -315,29 +311,26 @@ def _rewrite(message: BaseMessage, entry: ConversationEntry) -> BaseMessage:
 def _rewrite_answer(message: AIMessage, entry: ConversationEntry) -> dict[str, Any]:
     """Return the changed fields of an answer: its calls, blocks and reasoning."""
     old, new = entry.root.tool_calls or (), entry.tool_calls or ()
-    by_id: CallsById = {}
-    # By place; where some left, by the ids of those that stay.
-    for before, call in zip(old if len(old) == len(new) else new, new, strict=True):
-        by_id.setdefault(before.id, []).append(call)
-    fields: dict[str, Any] = {"content": write_content(message.content, entry, by_id)}
+    content = write_content(message.content, entry, keeps_calls=new == old)
+    fields: dict[str, Any] = {"content": content}
     extra = message.additional_kwargs
     if new != old:
+        # By place; where some left, those that stay have their ids.
+        pairs = zip(old if len(old) == len(new) else new, new, strict=True)
+        ids = {before.id: after.id for before, after in pairs}
+        fields["additional_kwargs"] = extra = _write_beside(extra, {each.id for each in old}, ids)
         fields |= write_rows(new)
-        fields["additional_kwargs"] = extra = _write_beside(extra, {each.id for each in old}, by_id)
     if len(entry.reasoning or ()) < len(entry.root.reasoning or ()):
-        fields["content"], fields["id"] = free_items(fields["content"]), None
+        fields["content"], fields["id"] = free_items(content), None
         fields["additional_kwargs"] = {key: extra[key] for key in ("pinned",) if key in extra}
     return fields
 
 
-def _write_beside(extra: dict[str, Any], old: set[str], by_id: CallsById) -> dict[str, Any]:
+def _write_beside(extra: dict[str, Any], old: set[str], ids: dict[str, str]) -> dict[str, Any]:
     """Return ``additional_kwargs`` without calls of its own, and its tables by call id for others."""
     changed = {k: v for k, v in extra.items() if k not in ("tool_calls", "function_call")}
     for key, table in changed.items():
         if isinstance(table, dict) and not old.isdisjoint(table):
-            changed[key] = {
-                by_id[name][0].id if name in by_id else name: item
-                for name, item in table.items()
-                if name in by_id or name not in old
-            }
+            left = {name: item for name, item in table.items() if name in ids or name not in old}
+            changed[key] = {ids.get(name, name): item for name, item in left.items()}
     return changed

@@ -36,7 +36,7 @@ from langchain_history_curator.messages import FORMAT
 class StepOptions(SharedOptions, total=False):
     """The options of every step of a chain or of a graph, beside those of its curator."""
 
-    tail: Literal["auto", "request", "history"]
+    tail: Literal["request", "history"] | None
     reserve: int
     name: str | None
 

@@ -71,9 +71,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     managers: Annotated[tuple[Any, ...], BeforeValidator(as_managers)] = ()
     """Applied in order, or one alone; none is the budget alone."""
 
-    tail: Literal["auto", "request", "history"] = "auto"
-    """``request`` when the view is sent as it is, ``history`` when something is appended to it;
-    ``auto`` takes a list that ends on an answer, or an empty one, for a history."""
+    tail: Literal["request", "history"] | None = declare_field("tail")
 
     reserve: int = declare_field("reserve")
 
@@ -178,8 +176,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
         step: Runnable[Any, Any] = self
         if is_model(other):
             found: dict[str, Any] = {"tools": self.tools or bound_tools(other)}
-            if self.tail == "auto":
-                found["tail"] = "request"
+            found["tail"] = self.tail or "request"
             if self.provider == "auto":
                 found["provider"] = provider_of(other)
             step = before = self.model_copy(update=found)
@@ -226,7 +223,7 @@ class HistoryCurator(CuratorFields, RunnableSerializable[CuratorInput, list[Base
     def _arguments(self) -> dict[str, Any]:
         return {
             "tools": schemas_of(self.tools),  # they may be assigned, or come with a copy
-            "tail": None if self.tail == "auto" else self.tail,
+            "tail": self.tail,
             **budget_arguments(self.max_tokens, self.reserve),
             "format": FORMAT,
         }
@@ -245,8 +242,7 @@ def _check(owner: type[HistoryCurator], given: Mapping[str, Any]) -> None:
             f"{owner.__name__}: max_tokens is {given['max_tokens']}, a share of the window of a model "
             "it does not know. Fix: a number of tokens, or for_model(model, max_tokens=0.5)."
         )
-    tail = given.get("tail", "auto")
-    check_options({**given, "tail": None if tail == "auto" else tail})
+    check_options(given)
 
 
 # langgraph.

@@ -222,13 +222,7 @@ class TestTouchedMessages:
         assert written.additional_kwargs == {
             "__gemini_function_call_thought_signatures__": {"z": "sig"}
         }
-        assert written.content[1] == {
-            "type": "tool_use",
-            "id": "z",
-            "name": "t",
-            "input": {},
-            "cache_control": {},
-        }
+        assert written.content == [{"type": "text", "text": "look"}]
         assert message.tool_calls[0]["id"] == "a"
         assert raw["id"] == "a"
 
