@@ -98,7 +98,7 @@ OPTIONS: Mapping[str, Option] = {
     "recap": Option(True, _SWITCH),
     "retrieve": Option(False, _check_retrieve),
     "calibration": Option(None),
-    "cache_bytes": Option(64 * 2**20, _whole_number(0, none=False)),
+    "cache_bytes": Option(256 * 2**20, _whole_number(0, none=False)),
     "reasoning": Option(None, _one_of("strip", "keep", "refuse", None)),
     "recall_tool": Option(False, _check_tool),
     "mode": Option("enforce", _one_of("enforce", "shadow")),

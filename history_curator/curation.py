@@ -1,45 +1,280 @@
-"""One curation: its options, the call at work, and `Curation`, its outcome."""
+"""One curation: the tokens of the call, the call at work, and `Curation`, its outcome.
+
+A usage report belongs to the messages that were sent, not to a conversation: it is found again by
+these messages, in any conversation. So the same messages and the same reports give the same view.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from history_curator.call_budget import Budget
-from history_curator.entries import ConversationEntry
+from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.formats import MessageFormat
 from history_curator.managers.base import Step
-from history_curator.memo import Record
+from history_curator.memo import Memo, Record
 from history_curator.report import CurationReport
 from history_curator.rules import Tail
+from history_curator.tokens import UsageAnchor, available_tokens, read_usage
+from history_curator.tokens.estimate import Request
+from history_curator.window import View, ViewBuilder, WindowOptions
+
+_CACHE_LIFETIME = {"anthropic": 300.0, "bedrock": 300.0}
+_LONGEST_CACHE_LIFETIME = 3600.0
+"""Seconds of idleness after which a provider's cache is cold, where the provider does not say."""
+_REPORTS_LOOKED_FOR = 8
+"""Newest answers among which the last usage report is looked for."""
+_MOST_REQUESTS = 20_000
+"""Requests that are remembered."""
+_LEAST_RATIO, _MOST_RATIO = 0.4, 2.5
+"""A report below this share of our count, or over the limit and above that, is about another request."""
+
+
+class Budget(NamedTuple):
+    """The tokens of one call.
+
+    `max_tokens` is the limit of the whole request, `overhead` the tools and priming, `reserve` what is
+    left free. For messages there are `usual` tokens by the settings and the last usage report,
+    `available` in this call, and `likely` as far as the provider most likely takes them. `anchor` is
+    the last usage report, and `last` the request it was reported for, or one since.
+    """
+
+    max_tokens: int
+    overhead: int
+    reserve: int
+    usual: int
+    available: int
+    likely: int
+    anchor: UsageAnchor | None = None
+    last: Request | None = None
+
+    def request(self, counted: int) -> Request:
+        """Return the request of this call, once its view is counted."""
+        doubted = None if self.last is None else self.last.doubted
+        return Request(counted, self.usual, self.available, self.anchor, doubted)
+
+
+class CallBudgets:
+    """Works out the tokens of each call, and remembers requests for the reports that follow.
+
+    With `rebuilds`, a view that is no longer remembered is built again from its messages.
+    """
+
+    def __init__(
+        self,
+        memo: Memo,
+        provider: str,
+        window_options: Callable[[int | None], WindowOptions],
+        *,
+        start: UsageAnchor | None,
+        learns: bool,
+        rebuilds: bool,
+    ) -> None:
+        self.newest_report = start
+        self._memo = memo
+        self._lifetime = _CACHE_LIFETIME.get(provider, _LONGEST_CACHE_LIFETIME)
+        self._window_options = window_options
+        self._start = start
+        self._learns = learns
+        self._rebuilds = rebuilds
+        self._requests: OrderedDict[int, Request] = OrderedDict()
+        self._has_pauses = False
+
+    def plan(
+        self, record: Record, limit: int, usual_limit: int, overhead: int, reserve: int
+    ) -> Budget:
+        """Return the tokens of a call: `limit` is that of the request, `usual_limit` of the settings."""
+        last = self._find_last_request(record, usual_limit, overhead) if self._learns else None
+        return self._budget_after(last, limit, usual_limit, overhead, reserve)
+
+    def _budget_after(
+        self, last: Request | None, limit: int, usual_limit: int, overhead: int, reserve: int = 0
+    ) -> Budget:
+        """Return the tokens of a call, by what is known of the requests before it."""
+        anchor, most = self._start if last is None else last.anchor, limit - reserve
+        if anchor is None:
+            usual, available = max(0, usual_limit - overhead), most - overhead
+            return Budget(limit, overhead, reserve, usual, available, available, None, last)
+        previous = None if last is None else last.usual
+        usual = available_tokens(usual_limit, overhead, anchor, previous=previous)
+        available, likely = anchor.available_tokens(most), anchor.likely_tokens(most)
+        available, likely = available - overhead, likely - overhead
+        return Budget(limit, overhead, reserve, usual, available, likely, anchor, last)
+
+    def remember(
+        self, record: Record, budget: Budget, view: View, counted: int, *, is_cold: bool
+    ) -> Callable[[Any], None] | None:
+        """Remember the request of a call where reports or pauses matter; return what takes its report."""
+        if not self._learns or not len(record):
+            return None
+        request = budget.request(counted)._replace(is_cold=is_cold)
+        has_usage = any(facts.usage is not None for facts in record.facts[-2:])
+        if is_cold or budget.anchor is not None or has_usage or view.is_smaller:
+            self._keep(record.names[-1], request)
+
+        def observe(reported: Any) -> None:
+            usage = read_usage(reported)
+            if usage is not None:
+                self._take_report(record.names[-1], request, usage.input)
+
+        return observe
+
+    def is_cold(self, idle_seconds: float | None) -> bool:
+        """Return whether the provider's cache has gone cold after so many idle seconds."""
+        return idle_seconds is not None and idle_seconds >= self._lifetime
+
+    def find_cold_units(self, record: Record, *, is_cold: bool) -> set[int]:
+        """Return the units at whose arrival the provider's cache had gone cold.
+
+        Message times tell, or the caller does with `idle`.
+        """
+        units, facts = record.pairing.units, record.facts
+        cold = {len(units) - 1} if is_cold and units else set[int]()
+        for end, name in enumerate(record.names, start=1) if self._has_pauses else ():
+            request = self._requests.get(name)
+            if request is not None and request.is_cold:
+                before = [position for position, unit in enumerate(units) if unit.start < end]
+                cold.update(before[-1:])
+        if not facts or facts[-1].time is None:
+            return cold
+        answered: float | None = None
+        for position, unit in enumerate(units):
+            times = [facts[at].time for at in unit.indexes if at >= 0]
+            known = [each for each in times if each is not None]
+            if unit.kind != "user":
+                answered = times[0]
+            if known and answered is not None and max(known) - answered >= self._lifetime:
+                cold.add(position)
+        return cold
+
+    def _find_last_request(self, record: Record, limit: int, overhead: int) -> Request | None:
+        """Return the newest earlier request of these messages, with what was reported up to it.
+
+        A report on a message is about the view of the messages before it; forgotten views
+        are built again, from the oldest of the newest answers on.
+        """
+        answers: list[tuple[int, Request | None]] = []
+        for index in range(len(record) - 1, 0, -1):
+            entry = record.facts[index].entry
+            if entry.role is MessageRole.ASSISTANT and not (entry.span and entry.span[0]):
+                known = self._requests.get(record.names[index - 1]) if self._requests else None
+                answers.append((index, known))
+                if known is not None or len(answers) >= _REPORTS_LOOKED_FOR:
+                    break
+        answers.reverse()
+        last: Request | None = None
+        ratio: float | None = None
+        for index, known in answers:
+            request, usage = known, record.facts[index].usage
+            if usage is None:
+                last = request or last
+                continue
+            if request is None:
+                if last is None and ratio is None:
+                    ratio = self._find_growth_ratio(record, [index for index, _ in answers])
+                    if ratio is not None:
+                        anchor = UsageAnchor(round(usage.input / ratio), usage.input, ratio)
+                        last = Request(anchor.counted, limit - overhead, limit - overhead, anchor)
+                request = self._rebuild_request(record.first(index), limit, overhead, last)
+                if request is not None and ratio is not None:  # the provider counted all of it
+                    most = round(usage.input / ratio)
+                    request = request._replace(counted=min(request.counted, most))
+            if request is not None and not request.is_reported:
+                name = record.names[index - 1]
+                request = self._read_carried_report(name, request, usage.input, limit)
+            last = request or last
+        return last
+
+    def _find_growth_ratio(self, record: Record, answers: Sequence[int]) -> float | None:
+        """Return by how much reports grew from answer to answer, over what we count in between."""
+        reported = [(at, usage.input) for at in answers if (usage := record.facts[at].usage)]
+        ratios = sorted(
+            (after - before) / sum(map(self._memo.count, record.facts[start:end]))
+            for (start, before), (end, after) in pairwise(reported)
+            if after > before
+        )
+        return ratios[len(ratios) // 2] if ratios else None
+
+    def _rebuild_request(
+        self, record: Record, limit: int, overhead: int, last: Request | None
+    ) -> Request | None:
+        """Return the request that a curator would have built from these messages."""
+        if not self._rebuilds or not len(record):
+            return None
+        builder = ViewBuilder(record, self._memo, self._window_options(limit), "request")
+        budget = self._budget_after(last, limit, limit, overhead)
+        try:
+            view = builder.build(budget.usual, budget.available, budget.likely)
+        except BudgetUnsatisfiableError:
+            return None
+        return budget.request(view.tokens + overhead)
+
+    def _keep(self, name: int, request: Request) -> Request:
+        """Remember the request built from these messages; a report for it stays."""
+        known = self._requests.get(name)
+        if known is not None and known.is_reported and not request.is_reported:
+            request = request._replace(anchor=known.anchor, doubted=known.doubted, is_reported=True)
+        if known is not None and known.is_cold:
+            request = request._replace(is_cold=True)
+        self._requests[name] = request
+        self._requests.move_to_end(name)
+        self._has_pauses |= request.is_cold
+        while len(self._requests) > _MOST_REQUESTS:
+            self._requests.popitem(last=False)
+        return request
+
+    def _take_report(self, name: int, request: Request, reported: int) -> Request:
+        """Remember what the provider counted for a request, and return the request with it."""
+        anchor, counted = request.anchor, request.counted
+        if reported < _LEAST_RATIO * counted:  # it is about something else
+            return self._keep(name, request._replace(is_reported=True))
+        if anchor is None:  # what is over the limit is more likely a ratio than a hidden prompt
+            ratio = reported / max(1, counted) if reported > request.usual else 1.0
+            anchor = UsageAnchor(counted, reported, ratio)
+        self.newest_report = anchor.after(counted, reported)
+        request = request._replace(anchor=self.newest_report, doubted=None, is_reported=True)
+        return self._keep(name, request)
+
+    def _read_carried_report(
+        self, name: int, request: Request, reported: int, limit: int
+    ) -> Request:
+        """Take in a report that a message carries: it may be about another agent's request.
+
+        A report within the limit that is a surprise is believed once the next one goes on from it.
+        """
+        anchor, counted, doubted = request.anchor, request.counted, request.doubted
+        most = max(limit, _MOST_RATIO * counted)
+        if not _LEAST_RATIO * counted <= reported <= most:
+            return self._keep(name, request._replace(is_reported=True))
+        if anchor is None or reported > limit or anchor.explains(counted, reported):
+            return self._take_report(name, request, reported)
+        if doubted is not None and doubted.explains(counted, reported):
+            return self._take_report(name, request._replace(anchor=doubted), reported)
+        doubted = UsageAnchor(counted, reported, anchor.ratio)
+        return self._keep(name, request._replace(doubted=doubted, is_reported=True))
 
 
 class CallOptions(NamedTuple):
     """The arguments of `Curator.curate` beside the messages."""
 
-    tools: Sequence[Mapping[str, Any]] | None
-    reserve: int
-    tail: Tail | None
-    session: Any
-    max_tokens: int | None
-    format: MessageFormat | None
-    query: str | None
-    key: Hashable
-    idle: float | None
+    tools: Sequence[Mapping[str, Any]] | None = None
+    reserve: int = 0
+    tail: Tail | None = None
+    session: Any = None
+    max_tokens: int | None = None
+    format: MessageFormat | None = None
+    query: str | None = None
+    key: Hashable = None
+    idle: float | None = None
 
 
 @dataclass
 class Call:
-    """One call at work.
-
-    Attributes:
-        given: the messages as they are read and written.
-        record: all of them; `curated` is what the managers left of it.
-        budget: the tokens of the call; None without a budget.
-        overhead: tokens of tools and priming.
-        compactions: managers whose view does not go on from the request before.
-    """
+    """One call at work: `record` is all that was given, `curated` what the managers left of it."""
 
     options: CallOptions
     format: MessageFormat
@@ -82,13 +317,12 @@ class Curation:
         report: CurationReport = self._report[0]
         return report
 
-    def observe(self, usage: Any, *, model: str | None = None) -> None:
+    def observe(self, usage: Any) -> None:
         """Take the provider's usage report for this view; the next one is counted from there.
 
         Args:
             usage: the report, or the answer that carries it: of OpenAI, Anthropic, Gemini, Bedrock,
                 LangChain or LlamaIndex. None, or an answer without usage, teaches nothing.
-            model: who answered; for callers that know it.
 
         Examples:
             >>> from history_curator import Curator

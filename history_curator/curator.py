@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from history_curator.call_budget import CallBudgets
 from history_curator.config import CuratorConfig, check_options
-from history_curator.curation import Call, CallOptions, Curation
+from history_curator.curation import Call, CallBudgets, CallOptions, Curation
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.events import EventBus, HistoryCurated
@@ -244,7 +243,9 @@ class Curator:
 
     def _start_call(self, messages: Sequence[Any], options: CallOptions) -> Call:
         """Read the messages and work out the budget."""
-        check_options(options._asdict())
+        given = options.reserve, options.tail, options.max_tokens, options.key, options.idle
+        if given != (0, None, None, None, None):
+            check_options(options._asdict())
         format = options.format or find_format(messages, self.profile.name)
         given = group_response_items(messages if type(messages) is list else list(messages), format)
         record = self._memo.read(given, format)
@@ -274,7 +275,7 @@ class Curator:
             call.tail,
             edited=call.curated is not call.record,
             previous=None if call.budget is None else call.budget.last,
-            cold_units=partial(self._budgets.find_cold_units, call.curated, is_cold=is_cold),
+            cold_units=self._budgets.find_cold_units(call.curated, is_cold=is_cold),
             query=call.options.query,
         )
         view = self._fit(builder, call)

@@ -7,10 +7,10 @@ remembered, but for the last few lists that were read, which saves time only.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from copy import copy
 from dataclasses import replace
-from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -20,13 +20,13 @@ from history_curator.formats import MessageFormat, freeze
 from history_curator.tokens import TokenCounter, Usage, entry_time, read_usage
 from history_curator.units import Pairing
 
-MEMO_BYTES = 64 * 2**20
-"""How much a memo holds, about, where nothing else is said."""
+MEMO_BYTES = 256 * 2**20
+"""How much a memo holds at most, about, where nothing else is said."""
 _BYTES_PER_ENTRY = 2_000
 _LARGEST = 16_384
 """Characters that one entry counts for at most in the cheap size of a record."""
-_LISTS = 4
-"""How many lists of messages are recognised as a whole."""
+_LISTS, _STATES = 4, 8
+"""How many lists of messages are recognised as a whole, and how many states of the window in each."""
 
 
 class EntryFacts:
@@ -34,10 +34,8 @@ class EntryFacts:
 
     Attributes:
         entry: the entry, read from a private copy of its message.
-        key: the content of its message.
+        key: the content of its message; of the second entry of a message and the next, its place.
         weight: its cheap size in characters, capped so that no giant outweighs the rest.
-        size_bytes: what it takes in memory, about.
-        usage: the usage report that the message carries.
         is_plain: whether its message is a dict of texts, which is equal to nothing else.
         time: when the message was written, in seconds since 1970, where it says so.
         tokens: its tokens; -1 until somebody asks.
@@ -57,9 +55,9 @@ class EntryFacts:
         self.entry = entry
         self.key = key
         self.weight = 0 if entry.role is MessageRole.SYSTEM else _weigh(entry)
-        self.size_bytes = _BYTES_PER_ENTRY + 4 * size_bytes  # renderings and identifiers included
+        self.size_bytes = _BYTES_PER_ENTRY + 2 * size_bytes  # renderings and identifiers included
         is_dict = entry.source.__class__ is dict
-        self.is_plain = is_dict and _is_plain(entry.source)
+        self.is_plain = is_dict and not (entry.span and entry.span[0]) and _is_plain(entry.source)
         # A dict that says when it was written has metadata.
         has_time = not is_dict or entry.metadata or entry.created_at is not None
         self.time = entry_time(entry) if has_time else None
@@ -79,6 +77,7 @@ class Record:
         facts: what is known of each entry.
         pairing: its units.
         offsets: cheap size, in characters, of everything recorded before each unit.
+        checkpoints: states of the window after some of the units, by its options.
     """
 
     def __init__(
@@ -96,10 +95,18 @@ class Record:
         self._entries = entries
         self._bound: dict[int, ConversationEntry] = {}
         self._named_by: Record | None = None
-        self._earlier_names: Sequence[int] = () if earlier is None else earlier.known_names
-        past = None if earlier is None else earlier.pairing
-        self.pairing = Pairing([each.entry for each in facts], past)
-        self.offsets = [] if earlier is None else earlier.offsets.copy()
+        recorded = [each.entry for each in facts]
+        if earlier is None:
+            self.pairing = Pairing(recorded)
+            self.offsets: list[int] = []
+            self.checkpoints: dict[Hashable, Any] = {}
+            self._names: list[int] = []
+        else:
+            self.pairing = Pairing(recorded, earlier.pairing)
+            self.offsets = earlier.offsets.copy()
+            same, known = self.pairing.first_changed, list(earlier.checkpoints.items())
+            self.checkpoints = {key: state for key, state in known[-_STATES:] if state.end <= same}
+            self._names = earlier._names[: len(earlier)]
         self._extend_offsets()
 
     def __len__(self) -> int:
@@ -115,23 +122,24 @@ class Record:
             start = unit.start
             offsets.append(total)
 
-    @cached_property
+    @property
     def names(self) -> list[int]:
         """A number for the first entries up to each one, from what their messages say."""
         if self._named_by is not None:
             return self._named_by.names
-        names = list(self._earlier_names)
-        name = names[-1] if names else 0
-        for facts in self.facts[len(names) :]:
+        known = len(self._names)
+        name, names = self._names[-1] if known else 0, []
+        for facts in self.facts[known:]:
             name = hash((name, facts.key))
             names.append(name)
-        return names
+        self._names[known:] = names
+        return self._names
 
-    @property
-    def known_names(self) -> Sequence[int]:
-        """The names, as far as they are worked out already."""
-        known: Sequence[int] = self.__dict__.get("names", self._earlier_names)
-        return known
+    def without_messages(self) -> Record:
+        """Return the record without the messages that were given, to be remembered."""
+        record = copy(self)
+        record._messages, record._bound = (), {}
+        return record
 
     def entry_at(self, index: int) -> ConversationEntry:
         """Return the entry at a position, bound to the message it was read from."""
@@ -168,73 +176,59 @@ class Record:
 
 
 class KnownList(NamedTuple):
-    """A list of messages read lately: private copies of its plain beginning, and its record."""
+    """A list of messages read lately: private copies of its plain beginning, and the facts."""
 
     format: MessageFormat
     copies: list[Any]
+    rows: list[tuple[EntryFacts, ...]]
     record: Record
 
 
 class Memo:
     """Remembers facts about messages, as many as fit a number of bytes.
 
-    Facts that were not used lately are forgotten first. The counter still knows their tokens.
-
-    Args:
-        counter: counts the tokens.
-        max_bytes: how much to hold, about.
+    The oldest facts are forgotten first. The counter still knows their tokens.
     """
 
     def __init__(self, counter: TokenCounter, max_bytes: int = MEMO_BYTES) -> None:
         self.counter = counter
         self.max_bytes = max_bytes
-        self._recent: dict[str, dict[Hashable, Any]] = defaultdict(dict)
-        self._older: dict[str, dict[Hashable, Any]] = defaultdict(dict)
-        self._recent_bytes = 0
+        self._known: OrderedDict[Hashable, tuple[EntryFacts, ...]] = OrderedDict()
+        self._bytes = 0
         self._lists: list[KnownList] = []
         self._numbers: dict[Hashable, int] = {}
 
     def read(self, messages: Sequence[Any], format: MessageFormat) -> Record:
-        """Return the record of a conversation.
-
-        Raises:
-            ConversionError: naming the message, the field and the fix.
-        """
+        """Return the record of a conversation."""
         if format.name == "entries":
             for place, message in enumerate(messages):
                 format.read(message, place)
             return self.read_entries(messages)
         known = self._find_list(messages, format)
         copies = [] if known is None else known.copies.copy()
-        places: list[int] = []
-        facts: list[EntryFacts] = []
-        earlier: Record | None = None
-        if known is not None:
-            places, facts, earlier = [*known.record.places], known.record.facts.copy(), known.record
-            if places and places[-1] >= len(copies):  # only its beginning was plain
-                end = places.index(len(copies))
-                places, facts, earlier = places[:end], facts[:end], None
-        for place in range(len(copies), len(messages)):
-            found = self._read_message(messages[place], format, place)
-            facts += found
-            places += [place] * len(found)
-            if len(copies) == place and found and found[0].is_plain:
-                copies.append(found[0].entry.source)
+        rows = [] if known is None else known.rows[: len(copies)]
+        for place in range(len(rows), len(messages)):
+            row = self._read_message(messages[place], format, place)
+            if len(copies) == place and row and row[0].is_plain:
+                copies.append(row[0].entry.source)
+            rows.append(row)
+        lists = [each for each in self._lists if each.rows == rows[: len(each.rows)]]
+        past = max(lists, key=lambda each: len(each.rows), default=None)
+        start, earlier = (0, None) if past is None else (len(past.rows), past.record)
+        facts = [] if earlier is None else earlier.facts.copy()
+        places = [] if earlier is None else list(earlier.places)
+        for place, row in enumerate(rows[start:], start):
+            facts += row
+            places += [place] * len(row)
         record = Record(facts, messages=messages, places=places, earlier=earlier)
-        if copies:
-            kept = [each for each in self._lists if each is not known][1 - _LISTS :]
-            self._lists = [*kept, KnownList(format, copies, record)]
+        newest = KnownList(format, copies, rows, record.without_messages())
+        self._lists = [newest, *[each for each in self._lists if each is not past][: _LISTS - 1]]
         return record
 
     def read_entries(
         self, entries: Sequence[ConversationEntry], known: Record | None = None
     ) -> Record:
-        """Return the record of entries as they are, such as a manager returned them.
-
-        Args:
-            entries: the entries.
-            known: the record that most of them come from.
-        """
+        """Return the record of entries as they are, such as managers left them of a known record."""
         pairs = () if known is None else zip(map(id, known.entries()), known.facts, strict=True)
         facts_of, facts = dict(pairs), []
         for entry in entries:
@@ -267,7 +261,7 @@ class Memo:
 
         Only a shortcut: the messages are compared with private copies, by content.
         """
-        for known in reversed(self._lists) if type(messages) is list else ():
+        for known in self._lists if type(messages) is list else ():
             count = len(known.copies)
             if known.format is not format or not 0 < count <= len(messages):
                 continue
@@ -282,52 +276,40 @@ class Memo:
         self, message: Any, format: MessageFormat, place: int
     ) -> tuple[EntryFacts, ...]:
         try:
-            key = format.key_of(message)
-            found: tuple[EntryFacts, ...] | None = self._find(format.name, key)
+            key = (format.name, format.key_of(message))
+            found = self._known.get(key)
             private = format.snapshot(message) if found is None else None
         except (ConversionError, TypeError, ValueError, RecursionError):
             format.read(message, place)  # where it cannot be read, this says so better
             raise
         if found is None:
             entries = format.read(private, place)
-            found = self._remember(entries, key, format.name)
+            found = self._remember(entries, key)
             if any(entry.role is MessageRole.ASSISTANT for entry in entries):
                 found[0].usage = read_usage(message)
         return found
 
     def _facts_of_entry(self, entry: ConversationEntry, source: Any) -> EntryFacts:
         key = _key_of_entry(entry)
-        found: tuple[EntryFacts, ...] | None = self._find("entries", key)
+        found = self._known.get(key)
         if found is None:
             plain = replace(
                 entry, original=None, source=source, action=None, reason=None, sequence=0
             )
-            found = self._remember((plain,), key, "entries")
+            found = self._remember((plain,), key)
         return found[0]
 
-    def _find(self, table: str, key: Hashable) -> Any:
-        """Return what is known of a key, which makes it recent."""
-        found = self._recent[table].get(key)
-        if found is None:
-            found = self._older[table].get(key)
-            if found is not None:
-                self._keep(table, key, found)
-        return found
-
     def _remember(
-        self, entries: Sequence[ConversationEntry], key: Hashable, table: str
+        self, entries: Sequence[ConversationEntry], key: Hashable
     ) -> tuple[EntryFacts, ...]:
         size = _size_of(key) // max(1, len(entries))
-        found = tuple([EntryFacts(entry, key, size) for entry in entries])
-        self._keep(table, key, found)
+        found = tuple([EntryFacts(each, at or key, size) for at, each in enumerate(entries)])
+        self._known[key] = found
+        self._bytes += sum([each.size_bytes for each in found])
+        while self._bytes > self.max_bytes and len(self._known) > 1:
+            _, oldest = self._known.popitem(last=False)
+            self._bytes -= sum([each.size_bytes for each in oldest])
         return found
-
-    def _keep(self, table: str, key: Hashable, found: tuple[EntryFacts, ...]) -> None:
-        self._recent_bytes += sum([each.size_bytes for each in found])
-        if self._recent_bytes > self.max_bytes:
-            self._older, self._recent = self._recent, defaultdict(dict)
-            self._recent_bytes = 0
-        self._recent[table][key] = found
 
 
 _get_fields = attrgetter(
@@ -349,13 +331,13 @@ def _key_of_entry(entry: ConversationEntry) -> Hashable:
 
 def _is_plain(value: Any, depth: int = 6) -> bool:
     """Whether a value is made of dicts, lists, texts and None alone."""
-    if value is None or value.__class__ is str:
-        return True
-    if not depth:
-        return False
-    if value.__class__ is dict:
-        return all(_is_plain(each, depth - 1) for each in value.values())
-    return value.__class__ is list and all(_is_plain(each, depth - 1) for each in value)
+    kind = value.__class__
+    if kind is not dict and kind is not list:
+        return kind is str or value is None
+    for each in value.values() if kind is dict else value:
+        if each.__class__ is not str and not _is_plain(each, depth - 1):
+            return False
+    return depth > 0
 
 
 def _weigh(entry: ConversationEntry) -> int:

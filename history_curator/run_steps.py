@@ -1,7 +1,6 @@
 """Run one generator body as sync or as async code.
 
-The body yields each call it has to wait for, in both forms; a runner makes the call and sends the
-result back. So every step is written once.
+The body yields each call it has to wait for; a runner makes it and sends the result back.
 """
 
 from __future__ import annotations
@@ -15,17 +14,10 @@ R = TypeVar("R")
 
 
 class Call(NamedTuple):
-    """One call to wait for, in its sync and its async form; both take the same arguments.
-
-    Attributes:
-        sync: called by `run_sync`.
-        asynchronous: called and awaited by `run_async`; a plain function will do.
-        args: positional arguments of either.
-        kwargs: named arguments of either.
-    """
+    """One call to wait for, in its sync and its async form; both take the same arguments."""
 
     sync: Callable[..., Any]
-    asynchronous: Callable[..., Any]
+    asynchronous: Callable[..., Any]  # a plain function will do
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = MappingProxyType({})
 
@@ -44,22 +36,19 @@ def run_sync(steps: Steps[R]) -> R:
         >>> run_sync(steps())
         5
     """
-    result: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            call = steps.send(result) if error is None else steps.throw(error)
-        except StopIteration as stop:
-            return cast("R", stop.value)
-        result = error = None
-        try:
-            result = call.sync(*call.args, **call.kwargs)
-        except BaseException as caught:  # noqa: BLE001 - it belongs to the body
-            error = caught
+    try:
+        _run(steps, awaits=False).send(None)
+    except StopIteration as stop:
+        return cast("R", stop.value)
+    raise AssertionError("a sync call was awaited")
 
 
 async def run_async(steps: Steps[R]) -> R:
     """Run a body to its end in async code, awaiting its calls."""
+    return await _run(steps, awaits=True)
+
+
+async def _run(steps: Steps[R], *, awaits: bool) -> R:
     result: Any = None
     error: BaseException | None = None
     while True:
@@ -69,8 +58,9 @@ async def run_async(steps: Steps[R]) -> R:
             return cast("R", stop.value)
         result = error = None
         try:
-            result = call.asynchronous(*call.args, **call.kwargs)
-            if isawaitable(result):
+            function = call.asynchronous if awaits else call.sync
+            result = function(*call.args, **call.kwargs)
+            if awaits and isawaitable(result):
                 result = await result
         except BaseException as caught:  # noqa: BLE001 - it belongs to the body
             error = caught

@@ -25,7 +25,6 @@ class Unit:
     """A user entry, an answer, or an exchange.
 
     Attributes:
-        kind: ``user``, ``assistant`` (no calls) or ``exchange``.
         head: the entry that opens the unit.
         start: position of the head in the record.
         indexes: positions in the record of the head and of each call's result; -1 for a missing one.
@@ -79,9 +78,7 @@ def placeholder(call_id: str, tool_name: str | None) -> ConversationEntry:
 class Pairing:
     """Entries grouped into units. A late result joins its call, wherever it stands.
 
-    Args:
-        entries: the record.
-        earlier: the pairing of the beginning of these very entries, to go on from.
+    It goes on from an earlier pairing of the beginning of these very entries.
 
     Attributes:
         units: every unit, in order of their heads.
@@ -93,12 +90,7 @@ class Pairing:
         orphans: positions of results that match no call, with the reason.
         replaced: positions of results that a later one for the same call took the place of.
         late_results: positions of results that joined or changed an older unit.
-
-    Examples:
-        >>> from history_curator.entries import ConversationEntry as E, MessageRole as R, ToolCall
-        >>> asked = E(R.ASSISTANT, tool_calls=(ToolCall("c1", "look"),))
-        >>> [unit.kind for unit in Pairing([E(R.USER, "hi"), asked]).units]
-        ['user', 'exchange']
+        first_changed: position in `units` up to which they are those of the earlier pairing.
     """
 
     def __init__(
@@ -117,13 +109,13 @@ class Pairing:
             self.late_results: list[int] = []
             self._exchanges: dict[str, int] = {}  # the latest one that carries a call id
             self._latest = -1  # the exchange that a result without an id answers
-            self._shared_units = start = 0  # units of an earlier pairing, which stay as they are
+            start = 0
         else:
             for name, value in vars(earlier).items():
                 if isinstance(value, (list, set, dict)) and name != "_entries":
                     setattr(self, name, value.copy())
             self._latest, start = earlier._latest, len(earlier._entries)
-            self._shared_units = len(self.units)
+        self.first_changed = self._shared_units = len(self.units)
         for index in range(start, len(entries)):
             self._add(entries[index], index)
 
@@ -146,6 +138,7 @@ class Pairing:
             self.system.append((index, entry))
             return
         if position is not None:
+            self.first_changed = min(self.first_changed, position)
             if entry.pinned and position not in self.pinned:
                 insort(self.pinned, position)
             if entry.barrier:

@@ -61,7 +61,7 @@ class View(list[ChatMessage]):
 
     def observe(self, answer: Any) -> None:
         """Take the reported usage: a `ChatResponse`, or the usage of any provider."""
-        self.curation.observe(answer, model=self._model)
+        self.curation.observe(answer)
 
 
 class CuratedLLM(FunctionCallingLLM):

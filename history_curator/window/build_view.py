@@ -7,18 +7,16 @@ and the next one does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from operator import is_
 from typing import Any, NamedTuple
 
 from history_curator.entries import ConversationEntry
 from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile, Tail
 from history_curator.tokens.estimate import Request
-from history_curator.units import Pairing, Unit
 from history_curator.window.cutoff import COMPACT_TO, Cutoff, UnitSizes, WindowState, find_cutoff
 from history_curator.window.fallback import shrink_newest
 from history_curator.window.recap import Recap
@@ -57,10 +55,8 @@ class View(NamedTuple):
     """A view that fits and conforms.
 
     Attributes:
-        entries: what is sent.
-        fitted: the same before the provider's rules looked at it as a whole.
-        tokens: the exact count of `entries`, without tools, reserve and priming.
-        window: the units that are shown.
+        fitted: the entries before the provider's rules looked at them as a whole.
+        tokens: the exact count of the entries, without tools, reserve and priming.
         is_smaller: whether it is shorter than the usual budget leaves it.
         is_shrunk: whether its newest unit was shrunk to fit, or had to go.
         stable_entries: how many leading entries the next view repeats, unless it compacts.
@@ -84,15 +80,9 @@ class View(NamedTuple):
 class ViewBuilder:
     """Builds the views of one record.
 
-    Args:
-        record: the conversation.
-        memo: what is known of its messages.
-        options: how views are built.
-        tail: whether the view is about to be sent.
-        edited: whether managers edited or left out something.
-        previous: the request before, where usage reports say what was available then.
-        cold_units: tells the units before which the provider's cache went cold.
-        query: the user's question, where it is not recorded yet.
+    `edited` says that managers edited or left out something, `previous` is the request before where
+    usage reports say what was available then, before `cold_units` the provider's cache went cold, and
+    `query` is the user's question where it is not recorded yet.
     """
 
     def __init__(
@@ -104,7 +94,7 @@ class ViewBuilder:
         *,
         edited: bool = False,
         previous: Request | None = None,
-        cold_units: Callable[[Pairing], Collection[int]] | None = None,
+        cold_units: Collection[int] = (),
         query: str | None = None,
     ) -> None:
         self.record = record
@@ -124,29 +114,18 @@ class ViewBuilder:
 
     def build_unlimited(self) -> View:
         """Return the view without a budget: everything, as the provider takes it."""
-        pairing, record = self.pairing, self.record
-        start = pairing.hard_starts[-1] if pairing.hard_starts else 0  # nothing before it is sent
-        groups = [(unit.start, self._bind_unit(unit)) for unit in pairing.units[start:]]
-        groups += [(index, [record.entry_at(index)]) for index, _ in pairing.system]
-        groups.sort(key=lambda group: group[0])
-        entries = flat = list(chain.from_iterable([group for _, group in groups]))
-        if len(record) or self.edited:
-            entries = self.profile.repair(flat, self.tail, edited=self.edited)
-        sizes = {id(record.entry_at(at)): self._count_at(at) for at in range(len(record))}
-        view = View(entries, flat, self._count_shown(entries, sizes))
+        if not len(self.record) and not self.edited:  # an empty history stays empty
+            return View([])
+        start = max(self.pairing.hard_starts, default=0)  # nothing before it is sent
+        shown = WindowState(len(self.pairing.units), Cutoff(start))
+        view = self.conform(self.pieces(shown), shown.cutoff)
         return view._replace(stable_entries=self._count_stable(view))
 
     def build(self, usual: int, limit: int, likely_limit: int = 0) -> View:
-        """Return the view that fits.
+        """Return the view that fits, or raise an error with the numbers of the messages alone.
 
-        Args:
-            usual: tokens for all messages by the settings. The cutoff is chosen for these.
-            limit: tokens for all messages this time. Where they are fewer, this one view is shorter.
-            likely_limit: tokens that most likely fit, where only a prediction says what does.
-
-        Raises:
-            BudgetUnsatisfiableError: when what must stay does not fit. Its numbers are those of the
-                messages alone.
+        The cutoff is chosen for the `usual` tokens of the settings. Where the `limit` of this call is
+        lower, this one view is shorter. `likely_limit` most likely fits, by a prediction.
         """
         if not len(self.record) and not self.edited:  # an empty history stays empty
             return View([])
@@ -214,7 +193,8 @@ class ViewBuilder:
         if found is None:
             options = self.options
             assert options.budget is not None
-            found = find_cutoff(self._sizes, available, options.compact_to, options.budget)
+            name = self.renderer.number, options.recap, options.compact_to, options.preserve_last_n
+            found = find_cutoff(self._sizes, available, options.compact_to, options.budget, name)
             self._states[available] = found
         return found
 
@@ -323,7 +303,7 @@ class ViewBuilder:
         if changing:
             found = (at for at, entry in enumerate(entries) if id(entry.root) in changing)
             end = next(found, end)
-        repaired = not _is_same(entries, view.fitted)
+        repaired = count_common(entries, view.fitted) < max(len(entries), len(view.fitted))
         if self.profile.strips and (self.edited or repaired) and pairing.units:
             thinking = (at for at, entry in enumerate(entries) if entry.reasoning)
             end = min(end, next(thinking, len(entries)))
@@ -340,15 +320,12 @@ class ViewBuilder:
         units = self.pairing.units
         stop = units[end].start if end < len(units) else len(self.record)
         start = units[cutoff].start if cutoff < len(units) else stop
-        late = [index for index in self.late_system if index < stop]
-        front = [self._show_system(index) for index in late if index < start]
-        waiting = [index for index in late if index > start][::-1]
-        out = [self.heading, *front, *kept]
-        for unit, piece in zip(units[cutoff:end], shown, strict=True):
-            while waiting and waiting[-1] < unit.start:
-                out.append(self._show_system(waiting.pop()))
-            out.append(piece)
-        return [*out, *map(self._show_system, reversed(waiting))]
+        late = [(index, self._show_system(index)) for index in self.late_system if index < stop]
+        front = [piece for index, piece in late if index < start]
+        placed = [(unit.start, piece) for unit, piece in zip(units[cutoff:end], shown, strict=True)]
+        placed += [each for each in late if each[0] > start]
+        placed.sort(key=lambda each: each[0])
+        return [self.heading, *front, *kept, *[piece for _, piece in placed]]
 
     def _show_unit(self, position: int, cutoff: Cutoff) -> Rendering:
         unit, renderer = self.pairing.units[position], self.renderer
@@ -365,7 +342,7 @@ class ViewBuilder:
             self.renderer,
             self.late_system,
             self.recap,
-            cold=() if self._cold_units is None else self._cold_units(self.pairing),
+            cold=self._cold_units,
             preserve_last_n=self.options.preserve_last_n,
         )
 
@@ -381,14 +358,6 @@ class ViewBuilder:
         """Return the tokens of entries; ``sizes`` has those of known ones, by identity."""
         count = self.memo.counter.count_entry
         return sum([sizes[id(each)] if id(each) in sizes else count(each) for each in entries])
-
-    def _bind_unit(self, unit: Unit) -> Sequence[ConversationEntry]:
-        """Return the entries of a unit, bound to their messages."""
-        return self.renderer.bind(Rendering(unit.entries, (), 0), unit).entries
-
-
-def _is_same(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> bool:
-    return one is other or (len(one) == len(other) and all(map(is_, one, other)))
 
 
 def count_common(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> int:

@@ -14,8 +14,7 @@ or not. Everything here is arithmetic on integers.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
-from itertools import accumulate
+from collections.abc import Collection, Hashable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,15 +85,7 @@ class WindowState(NamedTuple):
 
 
 class UnitSizes:
-    """The tokens of the units of a record, each worked out on first use.
-
-    Args:
-        renderer: renders units.
-        late_system: positions in the record of system entries that keep their place among units.
-        recap: sizes the recap; None for no recap.
-        cold: units before whose arrival the provider's cache went cold.
-        preserve_last_n: so many newest entries always stay.
-    """
+    """The tokens of the units of a record, each worked out on first use."""
 
     def __init__(
         self,
@@ -107,6 +98,7 @@ class UnitSizes:
     ) -> None:
         self.pairing: Pairing = renderer.record.pairing
         self.offsets = renderer.record.offsets
+        self.checkpoints = renderer.record.checkpoints
         self.cold = cold
         self.preserve_last_n = preserve_last_n
         self.strips_reasoning = renderer.profile.strips
@@ -115,6 +107,7 @@ class UnitSizes:
         self._late_system = late_system
         self._full = [-1] * len(self.offsets)
         self._without_reasoning = self._full.copy()
+        self._pinned: tuple[list[int], list[int]] = [0], [0]  # of so many pinned units: bare, full
 
     def full(self, position: int) -> int:
         """Return the tokens of a unit as it is first shown."""
@@ -140,6 +133,17 @@ class UnitSizes:
         size = self.full(position)
         return size + self.late_system(position - 1, position) if self._late_system else size
 
+    def count_pinned(self, first: int, last: int, reasoning_from: int) -> int:
+        """Return the tokens of the pinned units from one up to another, counted among them."""
+        pins = self.pairing.pinned
+        middle = max(first, min(last, bisect_left(pins, reasoning_from)))
+        counts = (self.without_reasoning, middle), (self.full, last)
+        for totals, (count, end) in zip(self._pinned, counts, strict=True):
+            while len(totals) <= end:
+                totals.append(totals[-1] + count(pins[len(totals) - 1]))
+        bare, full = self._pinned
+        return bare[middle] - bare[first] + full[last] - full[middle]
+
     def late_system(self, first: int, last: int) -> int:
         """Return the tokens of system entries that keep their place, from one unit up to another."""
         units, system = self.pairing.units, self._late_system
@@ -162,27 +166,30 @@ class UnitSizes:
 
 
 def find_cutoff(
-    sizes: UnitSizes, available: int, compact_to: float, budget: int
+    sizes: UnitSizes, available: int, compact_to: float, budget: int, options: Hashable = None
 ) -> tuple[WindowState, WindowState]:
     """Return the state of the view now, and its state for the request before this one.
 
-    Args:
-        sizes: what the units cost.
-        available: tokens for everything but the system entries in front.
-        compact_to: share of them that a compaction leaves filled.
-        budget: the budget, for the distance of restart points.
+    It begins at the latest restart point or checkpoint before that request. `available` are the tokens
+    for everything but the system entries in front, of which a compaction leaves the share `compact_to`
+    filled; the `budget` sets the distance of restart points. `options` stands for all that the sizes
+    depend on.
     """
     units, answer = sizes.pairing.units, sizes.pairing.newest_answer
     if not units:
         return WindowState(), WindowState()
     distance = RESTART_BUDGETS * budget * 4
-    state = _restart_before(sizes, answer, distance)
+    checkpoints = sizes.checkpoints if not sizes.cold else {}
+    restart = _restart_before(sizes, answer, distance)
+    state: WindowState = checkpoints.get((options, available), restart)
+    if state.end < restart.end:
+        state = restart
     previous = WindowState()
     restarts = _restart_points(sizes, state.end, distance)
     special = {*restarts, *sizes.pairing.hard_starts, *sizes.cold}
     for position in range(state.end, len(units)):
         if position == answer:
-            previous = state
+            checkpoints[options, available] = previous = state
         size = sizes.arrival(position)
         if position not in special and state.tokens + size <= available:
             _, cutoff, tokens, first, total = state
@@ -262,7 +269,7 @@ def _compact(  # noqa: PLR0917
     """
     pairing = sizes.pairing
     users, barrier = pairing.users, pairing.barrier_before(position)
-    pinned = [unit for unit in pairing.pinned if barrier <= unit < position]
+    pinned, first_pin = pairing.pinned, bisect_left(pairing.pinned, barrier)
     floor, preserved = max(floor, barrier), _first_preserved(sizes, position)
     reasoning_from = _start_of_running_turn(pairing, position) if sizes.strips_reasoning else 0
     fixed = sizes.late_system(0, position - 1) + newest
@@ -270,7 +277,6 @@ def _compact(  # noqa: PLR0917
     def size_of(unit: int) -> int:
         return sizes.without_reasoning(unit) if unit < reasoning_from else sizes.full(unit)
 
-    pinned_tokens = [0, *accumulate(map(size_of, pinned))]
     fronts: dict[tuple[int, bool, bool], int] = {}
 
     def size_in_front(cutoff: int) -> int:
@@ -280,7 +286,8 @@ def _compact(  # noqa: PLR0917
         if size is None:
             questions = _kept_questions(sizes, cutoff, position, barrier, available)
             size = fronts[key] = sum([size_of(unit) for unit in questions if unit not in pinned])
-        return size + pinned_tokens[bisect_left(pinned, cutoff)] if pinned else size
+        last_pin = bisect_left(pinned, cutoff)
+        return size + sizes.count_pinned(first_pin, last_pin, reasoning_from) if pinned else size
 
     def size_recap(cutoff: int) -> int:  # none where what must stay does not even fit
         fits = sizes.recap is not None and size_in_front(cutoff) + fixed <= available
@@ -301,7 +308,7 @@ def _compact(  # noqa: PLR0917
             cutoff, tail, front = cutoff - 1, tail + size, earlier_front
         recap = size_recap(cutoff)
     questions = _kept_questions(sizes, cutoff, position, barrier, available)
-    kept_units = sorted({*pinned[: bisect_left(pinned, cutoff)], *questions})
+    kept_units = sorted({*pinned[first_pin : bisect_left(pinned, cutoff)], *questions})
     if len(kept_units) == cutoff - barrier:
         recap = 0  # everything stayed
     found = Cutoff(cutoff, tuple(kept_units), recap, position, reasoning_from)

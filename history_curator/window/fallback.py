@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 
 
 def shrink_newest(builder: ViewBuilder, likely_limit: int) -> View:
-    """Return the view with its newest unit shrunk.
-
-    Args:
-        builder: what could not find a view that fits.
-        likely_limit: tokens that most likely fit, where only a prediction says what does.
-
-    Raises:
-        BudgetUnsatisfiableError: when what must stay does not fit.
-    """
+    """Return the view with its newest unit shrunk, where no other fits; or raise an error."""
     units, renderer, limit = builder.pairing.units, builder.renderer, builder.limit
     if not units:
         raise build_error(builder)

@@ -30,11 +30,9 @@ class Rendering(NamedTuple):
     """Entries that are shown together, most often those of a unit.
 
     Attributes:
-        entries: what is shown.
-        sizes: the tokens of each.
+        sizes: the tokens of each entry.
         tokens: the tokens of all.
         is_untouched: whether it is the unit as it was recorded.
-        has_reasoning: whether any entry carries reasoning.
     """
 
     entries: Sequence[ConversationEntry]
@@ -45,15 +43,7 @@ class Rendering(NamedTuple):
 
 
 class Renderer:
-    """Renders the units of one record. A rendering is remembered with the unit's first entry.
-
-    Args:
-        record: what is known of each entry.
-        memo: counts the tokens.
-        profile: whose rules hold in each unit by itself.
-        budget: the budget that tool results are capped for; None for no cap.
-        recall_tool: whether placeholders name a handle; a text is the recall tool's name.
-    """
+    """Renders the units of one record. A rendering is remembered with the unit's first entry."""
 
     def __init__(
         self,
@@ -69,7 +59,7 @@ class Renderer:
         self.profile = profile
         self.recall_tool = recall_tool
         self.cap = None if budget is None else max(LEAST_CAP, int(budget * CAP_SHARE))
-        self._number = memo.number((self.cap, profile, recall_tool))
+        self.number = memo.number((budget, profile, recall_tool))
         self._bound: dict[tuple[int, int], tuple[Rendering, Rendering]] = {}
 
     def render_full(self, unit: Unit) -> Rendering:
@@ -138,7 +128,7 @@ class Renderer:
 
     def _remember(self, kind: str, unit: Unit, render: Callable[[Unit], Rendering]) -> Rendering:
         facts = self.record.facts
-        key: tuple[object, ...] = (kind, self._number)
+        key: tuple[object, ...] = (kind, self.number)
         if unit.results:
             key += tuple([None if at < 0 else facts[at] for at in unit.indexes[1:]])
         known = facts[unit.start].renderings
