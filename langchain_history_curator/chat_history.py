@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
-from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.chat_history import BaseChatMessageHistory, InMemoryChatMessageHistory
 from langchain_core.messages import BaseMessage, SystemMessage
 from typing_extensions import Unpack
 
@@ -34,7 +34,8 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
     is set. With ``mode="shadow"`` messages are stored as they are and `messages` is the whole record.
 
     Args:
-        store: any `BaseChatMessageHistory`: in memory, SQLite, Postgres, Redis.
+        store: any `BaseChatMessageHistory`: in memory, SQLite, Postgres, Redis. None is the empty
+            history of a missing database: the conversation is kept in memory.
         managers: applied in order; none is the budget alone.
         max_tokens: the budget of the view.
         reserve: tokens to leave free for the system prompt and the question that are appended.
@@ -55,7 +56,7 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
 
     def __init__(
         self,
-        store: BaseChatMessageHistory,
+        store: BaseChatMessageHistory | None,
         *managers: Any,
         max_tokens: int | None = None,
         reserve: int = 0,
@@ -67,37 +68,37 @@ class CuratedChatMessageHistory(BaseChatMessageHistory):
         check_options({"max_tokens": max_tokens, "reserve": reserve})
         if retention is not None and not isinstance(retention, RetentionConfig):
             retention = RetentionConfig.from_dict(retention)
-        self.store = store
+        self.store = opened = InMemoryChatMessageHistory() if store is None else store
         self.max_tokens = max_tokens
         self.reserve = reserve
         self.retention = retention
         self.curator = build_curator(type(self).__name__, managers, options, name=name)
         is_shadow = self.curator.mode == "shadow"
-        editors = {} if retention is None else _row_editors(store, retention)
+        editors = {} if retention is None else _row_editors(opened, retention)
         self._retention = Retention(
             FORMAT,
             None if is_shadow else retention,
-            store=store,
+            store=opened,
             edits_store=bool(editors) or rewrite,
         )
         # langchain-redis stores content, kind and ``additional_kwargs`` of a message alone.
-        is_redis = any(cls.__module__.startswith("langchain_redis") for cls in type(store).__mro__)
+        is_redis = any(cls.__module__.startswith("langchain_redis") for cls in type(opened).__mro__)
         pack, unpack = (_pack, _unpack) if is_redis else (list, list)
 
         async def aload() -> list[BaseMessage]:
-            return unpack(await store.aget_messages())
+            return unpack(await opened.aget_messages())
 
-        calls: dict[str, Any] = {"clear": store.clear, **editors}
-        if getattr(store, "async_mode", True):  # else its async methods only raise
-            calls["aload"], calls["aclear"] = aload, store.aclear
-            calls["aappend"] = lambda messages: store.aadd_messages(pack(messages))
+        calls: dict[str, Any] = {"clear": opened.clear, **editors}
+        if getattr(opened, "async_mode", True):  # else its async methods only raise
+            calls["aload"], calls["aclear"] = aload, opened.aclear
+            calls["aappend"] = lambda messages: opened.aadd_messages(pack(messages))
         self._outbox: WriteBehind[BaseMessage] = WriteBehind(
-            lambda: unpack(store.messages),
-            lambda messages: store.add_messages(pack(messages)),
+            lambda: unpack(opened.messages),
+            lambda messages: opened.add_messages(pack(messages)),
             **calls,
             stamp=(lambda message: message) if is_shadow else _with_id,
             key=attrgetter("id"),
-            name=f"{name} ({type(store).__name__})",
+            name=f"{name} ({type(opened).__name__})",
         )
 
     @property

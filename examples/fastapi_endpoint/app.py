@@ -27,6 +27,7 @@ from history_curator import (
     sanitize_history,
 )
 from history_curator.boundary import SanitizedHistory
+from history_curator.record import list_tools_used
 from langchain_history_curator import CuratedChatMessageHistory, HistoryCurator
 
 LIMITS = HistoryLimits.from_env(base=HistoryLimits.stateless())
@@ -133,7 +134,7 @@ async def events(thread: str, prompt: str) -> AsyncIterator[str]:
         if not answer.tool_calls:
             break
         results = list(run_tools(answer))
-        used += [{"name": str(one.name), "status": one.status} for one in results]
+        used += list_tools_used(results)
         await history.aadd_messages(results)
     yield event("done", {"tools_used": used})
 

@@ -12,6 +12,9 @@ from history_curator.boundary.sanitize import (
 from history_curator.boundary.validate import (
     HistoryWarning,
     ValidatedHistory,
+    calculate_history_size,
+    truncate_conversation_history,
+    validate_conversation_history,
     validate_history,
 )
 
@@ -21,7 +24,10 @@ __all__ = [
     "HistoryWarning",
     "SanitizedHistory",
     "ValidatedHistory",
+    "calculate_history_size",
     "format_history",
     "sanitize_history",
+    "truncate_conversation_history",
+    "validate_conversation_history",
     "validate_history",
 ]

@@ -21,7 +21,6 @@ _WARNINGS: dict[str, tuple[Severity, str]] = {
     "attachments": ("medium", "Send what matters as text"),
     "empty_content": ("low", "Leave empty messages out"),
     "invalid_timestamp": ("low", "Send ISO 8601 timestamps, such as 2025-10-29T13:30:00Z"),
-    "large_payload": ("low", "Send less of the history"),
     "long_message": ("medium", "Keep messages of this role shorter"),
     "malformed_history": ("high", "Send a list of messages"),
     "malformed_messages": ("medium", "Send a role and text in each"),
@@ -154,6 +153,20 @@ def validate_history(
         findings.warn("all_filtered", field, message)
     records = _fit_total(findings, records)
     return ValidatedHistory(tuple(records), tuple(findings.warnings), now)
+
+
+def validate_conversation_history(
+    conversation_history: Any, warnings: list[HistoryWarning]
+) -> list[dict[str, Any]] | None:
+    """Return the messages of `validate_history`, and add its warnings to a list."""
+    history = validate_history(conversation_history)
+    warnings += history.warnings
+    return history.messages
+
+
+def truncate_conversation_history(messages: Any) -> dict[str, Any]:
+    """Return messages as a task stores them, the user's words first."""
+    return validate_history(messages, HistoryLimits.user_first()).to_task_context()
 
 
 class Findings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from history_curator.events import ConversationRecorded, EventBus, HistoryCurated
+from history_curator.record.retention import build_context, list_tools_used, load_messages
 from history_curator.record.runner import ConversationRunner, RunResult
 from history_curator.record.session import (
     HistorySession,
@@ -18,7 +19,10 @@ __all__ = [
     "HistoryCurated",
     "HistorySession",
     "RunResult",
+    "build_context",
     "get_evaluation_history",
+    "list_tools_used",
+    "load_messages",
     "select_all",
     "select_where",
 ]

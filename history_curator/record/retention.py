@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +17,9 @@ from history_curator.run_steps import Steps
 from history_curator.units import pair
 
 logger = logging.getLogger("history_curator.retention")
+
+TOOLS_USED = "tools_used"
+"""A key under which applications keep the tool details of an answer in the answer itself."""
 
 
 def apply_retention(
@@ -35,7 +38,7 @@ def apply_retention(
     if mode == "trimmed":
         stored = _trim(entries, start)
     elif mode == "none":
-        stored = keep_words(entries, start)
+        stored = _keep_words(entries, start)
     _log(f"persist, {mode}", entries, stored, len(entries) - start)
     return stored
 
@@ -54,9 +57,50 @@ def build_context(messages: Sequence[Any], preserve_turns: int | RetentionConfig
     entries = read_entries(messages, message_format)
     loaded = _load_latest(entries, config.max_loaded_messages)
     start = find_preserved(loaded, config)
-    context = keep_words(loaded, start) if config.prune_tools_for_llm else loaded
+    context = _keep_words(loaded, start) if config.prune_tools_for_llm else loaded
     _log("load", entries, context, len(loaded) - start)
     return message_format.write(context)
+
+
+def load_messages(
+    thread_id: Any,
+    limit: int | None = None,
+    *,
+    service: Callable[[Any], Sequence[Any]] | None = None,
+) -> list[Any]:
+    """Return the latest messages of a stored conversation, oldest first, for `build_context`.
+
+    `service` returns the messages of a thread. Where there is none, or it fails, the history is
+    empty: a missing database does not stop the conversation. No result is loaded without its call.
+    """
+    try:
+        messages = [] if service is None else list(service(thread_id))
+    except Exception as error:  # noqa: BLE001 - whatever the driver raises
+        text = "the history of a thread cannot be read (%s): the conversation starts empty"
+        logger.warning(text, type(error).__name__)
+        messages = []
+    message_format = find_format(messages)
+    loaded = _load_latest(read_entries(messages, message_format), limit)
+    return message_format.write(loaded)
+
+
+def list_tools_used(messages: Sequence[Any]) -> list[dict[str, str]]:
+    """Return ``{name, status}`` of every tool result: what a ``done`` event may tell a client.
+
+    Examples:
+        >>> call = {"id": "c1", "function": {"name": "look_up", "arguments": '{"key": "secret"}'}}
+        >>> messages = [{"role": "assistant", "tool_calls": [call]}]
+        >>> messages += [{"role": "tool", "tool_call_id": "c1", "content": "secret"}]
+        >>> list_tools_used(messages)
+        [{'name': 'look_up', 'status': 'success'}]
+    """
+    entries = read_entries(messages)
+    names = _name_results(entries)
+    return [
+        _outcome_of(entry, names.get(index))
+        for index, entry in enumerate(entries)
+        if entry.role is MessageRole.TOOL
+    ]
 
 
 def find_preserved(entries: Sequence[ConversationEntry], config: RetentionConfig) -> int:
@@ -136,21 +180,48 @@ def _load_latest(
     return [entries[index] for index in sorted(loaded)]
 
 
+def _keep_words(entries: Sequence[ConversationEntry], start: int) -> list[ConversationEntry]:
+    """Return everything, older turns without calls and results and without ``tools_used``."""
+    words = list(entries)
+    for index in find_reducible(entries, start):
+        words[index] = _drop_tools_used(words[index])
+    return keep_words(words, start)
+
+
 def _trim(entries: Sequence[ConversationEntry], start: int) -> list[ConversationEntry]:
     """Return everything, calls and results of older turns reduced to names and outcomes."""
-    tool_names = {
-        index: call.name
-        for unit in pair(entries)
-        for index, call in zip(unit.indexes[1:], unit.head.tool_calls or (), strict=True)
-    }
+    names = _name_results(entries)
     trimmed = list(entries)
     for index in find_reducible(entries, start):
         entry = entries[index]
         if entry.role is MessageRole.TOOL:
-            trimmed[index] = _trim_result(entry, entry.tool_name or tool_names.get(index))
+            trimmed[index] = _trim_result(entry, names.get(index))
         elif entry.tool_calls:
             trimmed[index] = _trim_calls(entry)
+        else:
+            trimmed[index] = _drop_tools_used(entry)
     return trimmed
+
+
+def _drop_tools_used(entry: ConversationEntry) -> ConversationEntry:
+    if TOOLS_USED not in (entry.metadata or {}):
+        return entry
+    metadata = {key: value for key, value in (entry.metadata or {}).items() if key != TOOLS_USED}
+    return entry.evolve(metadata=metadata, action="cleared", reason="tools of an older turn")
+
+
+def _name_results(entries: Sequence[ConversationEntry]) -> dict[int, str]:
+    """Return the tool of each result that answers a call, by its position."""
+    return {
+        index: call.name
+        for unit in pair(entries)
+        for index, call in zip(unit.indexes[1:], unit.head.tool_calls or (), strict=True)
+    }
+
+
+def _outcome_of(result: ConversationEntry, tool_name: str | None) -> dict[str, str]:
+    name = result.tool_name or tool_name or "tool"
+    return {"name": name, "status": result.status or "success"}
 
 
 def _trim_calls(entry: ConversationEntry) -> ConversationEntry:
@@ -166,9 +237,8 @@ def _trim_result(entry: ConversationEntry, tool_name: str | None) -> Conversatio
     # Trimmed before, also where the store lost the status since.
     if text.startswith('{"name": ') and (parse_object(text) or {}).keys() == {"name", "status"}:
         return entry
-    outcome = {"name": tool_name or "tool", "status": entry.status or "success"}
     return entry.evolve(
-        content=json.dumps(outcome, ensure_ascii=False),
+        content=json.dumps(_outcome_of(entry, tool_name), ensure_ascii=False),
         parts=None,
         truncated=True,
         original_length=len(text),

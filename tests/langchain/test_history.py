@@ -131,6 +131,14 @@ class TestOutage:
         assert not history.degraded
 
 
+def test_a_missing_database_is_an_empty_history() -> None:
+    history = CuratedChatMessageHistory(None, max_tokens=1_000)
+    assert history.messages == []
+    history.add_user_message("hello")
+    assert [message.text for message in history.messages] == ["hello"]
+    assert CuratedChatMessageHistory(None).record == []
+
+
 class TestRetention:
     def test_older_turns_lose_their_tool_details_in_the_store(self) -> None:
         store = ListStore()

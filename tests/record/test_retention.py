@@ -6,15 +6,19 @@ import copy
 import json
 import logging
 from operator import is_
+from typing import Any
 
 import pytest
 
 from history_curator.config import RetentionConfig
 from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
+from history_curator.formats import read_entries
 from history_curator.record.retention import (
     apply_retention,
     build_context,
     find_preserved,
+    list_tools_used,
+    load_messages,
 )
 
 PAYLOAD = "row " * 200
@@ -87,6 +91,50 @@ class TestContext:
     def test_pruning_for_the_model_can_be_off(self) -> None:
         entries = turns(4)
         assert build_context(entries, config(prune_tools_for_llm=False)) == entries
+
+    def test_messages_come_back_in_their_format_without_the_details_of_older_turns(self) -> None:
+        used = [{"name": "look", "status": "success", "output": PAYLOAD}]
+        messages = [
+            message
+            for number in range(4)
+            for message in (
+                {"role": "user", "content": f"question {number}"},
+                {"role": "assistant", "content": f"answer {number}", "tools_used": used},
+            )
+        ]
+        context = build_context(messages, preserve_turns=2)
+        assert context[4:] == messages[4:]
+        assert [message.get("tools_used") for message in context[:4]] == [None] * 4
+        for mode in ("trimmed", "none"):
+            stored = apply_retention(read_entries(messages), config(mode))
+            assert ["tools_used" in (entry.metadata or {}) for entry in stored[1::2]] == [
+                *(False, False),
+                *(True, True),
+            ]
+
+
+class TestLoadMessages:
+    MESSAGES = [{"role": "user", "content": str(number)} for number in range(5)]  # noqa: RUF012
+
+    def test_the_latest_messages_are_returned_oldest_first(self) -> None:
+        loaded = load_messages("ann", 2, service={"ann": self.MESSAGES}.__getitem__)
+        assert [message["content"] for message in loaded] == ["3", "4"]
+        assert load_messages("ann", service=lambda thread: self.MESSAGES) == self.MESSAGES
+
+    def test_a_missing_database_is_an_empty_history(self, caplog: pytest.LogCaptureFixture) -> None:
+        assert load_messages("ann", 20) == []
+        assert load_messages("ann", 20, service=dict[str, Any]().__getitem__) == []
+        assert "cannot be read (KeyError)" in caplog.text
+
+    def test_no_result_is_loaded_without_its_call(self) -> None:
+        loaded = load_messages("ann", 2, service=lambda thread: turns(1))
+        assert [entry.content for entry in loaded] == ["answer 0"]
+
+
+def test_a_done_event_names_tools_and_outcomes_only() -> None:
+    entries = [user("q"), call("c1"), result("c1", "error"), answer("a")]
+    assert list_tools_used(entries) == [{"name": "search", "status": "error"}]
+    assert list_tools_used([]) == []
 
 
 class TestModes:
