@@ -55,7 +55,7 @@ _TAKE_OBJECTS = frozenset(("anthropic", "bedrock", "gemini"))
 _FIXES = {
     "max_tokens": "did you mean 'token_limit'?",
     "image_token_size_estimate": "leave it out; images are counted by their size.",
-    "audio_token_size_estimate": "pass counter=TiktokenCounter(media={'audio': …}).",
+    "audio_token_size_estimate": "leave it out: sound is counted by its size.",
     "summarize_prompt": "pass managers=[SummarizingManager(…)].",
     "count_initial_tokens": "leave it out; they always count.",
     "memory_blocks": "put fixed texts into the system message, and pass "

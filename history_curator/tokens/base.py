@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from history_curator.entries import ContentPart, ConversationEntry, Reasoning
 from history_curator.errors import ConfigurationError
 from history_curator.tokens.models import (
+    DEFAULT_IMAGE,
     MEDIA_TOKENS,
     ImageFormula,
     count_media,
     image_detail,
-    tiles,
 )
 from history_curator.tokens.truncate import MAX_CHARS, split_for_tokenizer
 
@@ -76,8 +76,7 @@ class MessageCounter:
         *,
         factor: float = 1.0,
         tool_factor: float = 1.0,
-        image: ImageFormula | None = None,
-        media: Mapping[str, int] | None = None,
+        image: ImageFormula = DEFAULT_IMAGE,
     ) -> None:
         for field, value in (("factor", factor), ("tool_factor", tool_factor)):
             if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
@@ -87,8 +86,7 @@ class MessageCounter:
                 )
         self._name = name
         self.factor, self.tool_factor = float(factor), float(tool_factor)
-        self._image: ImageFormula = image or tiles(85, 170)
-        self._media = dict(media or {})
+        self._image = image
         # Two generations: a lookup is one dict access, eviction drops the older half at once.
         self._recent: dict[str | bytes, int] = {}
         self._older: dict[str | bytes, int] = {}
@@ -177,7 +175,7 @@ class MessageCounter:
             return self._image(part.width, part.height, detail=image_detail(raw))
         if part.kind == "other":
             return self.count(to_text(raw))
-        return count_media(part.kind, raw, self.count, self._media)
+        return count_media(part.kind, raw, self.count)
 
     def _count_once(self, text: str) -> int:
         key = _digest(text)
@@ -210,16 +208,6 @@ class MessageCounter:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
-
-
-def describe_media(image: ImageFormula | None, media: Mapping[str, int] | None) -> list[str]:
-    """Return the parts of a counter's name that tell how it counts media."""
-    parts = [f"media={sorted(media.items())}"] if media else []
-    if image is not None:
-        name = getattr(image, "__qualname__", "<")
-        # A lambda or an instance has no name that tells it from another.
-        parts.insert(0, f"image={image!r}" if "<" in name else f"image={image.__module__}.{name}")
-    return parts
 
 
 def to_text(raw: Any) -> str:

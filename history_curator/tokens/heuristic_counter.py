@@ -6,15 +6,13 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
 from functools import lru_cache, partial
 from itertools import pairwise
 from string import ascii_lowercase
 from typing import Any
 from unicodedata import normalize
 
-from history_curator.tokens.base import MessageCounter, describe_media
-from history_curator.tokens.models import ImageFormula
+from history_curator.tokens.base import MessageCounter
 
 # The shape of a modern pre-tokenizer: words (the space before them is part of them), groups of three
 # digits, punctuation with the newlines after it, whitespace, control characters, other scripts.
@@ -63,8 +61,6 @@ class HeuristicCounter(MessageCounter):
 
     Args:
         factor: multiplies every count.
-        image: tokens of an image by its size.
-        media: tokens of a kind of media that gives none: ``{"audio": 800}``.
 
     Examples:
         >>> HeuristicCounter().count("hello world")
@@ -73,22 +69,15 @@ class HeuristicCounter(MessageCounter):
 
     exact = False
 
-    def __init__(
-        self,
-        *,
-        factor: float = 1.0,
-        image: ImageFormula | None = None,
-        media: Mapping[str, int] | None = None,
-    ) -> None:
-        names = ["heuristic", *([f"×{factor:g}"] if factor != 1.0 else ())]
-        self._options: dict[str, Any] = {"factor": factor, "image": image, "media": media}
-        super().__init__(" ".join(names + describe_media(image, media)), **self._options)
+    def __init__(self, *, factor: float = 1.0) -> None:
+        name = "heuristic" if factor == 1.0 else f"heuristic ×{factor:g}"
+        super().__init__(name, factor=factor)
 
     def _count_text(self, text: str) -> int:
         return estimate_tokens(text)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(HeuristicCounter, **self._options), ()
+        return partial(HeuristicCounter, factor=self.factor), ()
 
 
 def estimate_tokens(text: str) -> int:

@@ -69,6 +69,9 @@ def _count_squares(width: float, height: float, side: int) -> int:
     return math.ceil(round(width, 6) / side) * math.ceil(round(height, 6) / side)
 
 
+DEFAULT_IMAGE: ImageFormula = tiles(85, 170)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFamily:
     """Models that count alike: those whose own name begins with the pattern.
@@ -82,7 +85,7 @@ class ModelFamily:
     encoding: str
     factor: float = 1.0
     tool_factor: float = 1.0
-    image: ImageFormula = tiles(85, 170)
+    image: ImageFormula = DEFAULT_IMAGE
 
 
 _O200K = "o200k_base"
@@ -158,11 +161,11 @@ _TYPES = ("type", "source_type", "media_type", "mime_type", "mimeType", "documen
 _HOLDERS = ("source", "file", "document", "inlineData", "inline_data", "input_audio", "audio")
 
 
-def count_media(kind: str, raw: Any, count: Callable[[str], int], given: Mapping[str, int]) -> int:
+def count_media(kind: str, raw: Any, count: Callable[[str], int]) -> int:
     """Return the tokens of a block that is neither text nor an image.
 
     The text of a document counts as text. Pages of a PDF, sound and film are guessed from their
-    data, high rather than low, unless `given` names the tokens of such a block.
+    data, high rather than low.
     """
     fields = list(_text_fields(raw))
     total = sum(count(str(value)) for name, value in fields if name in _TEXTS)
@@ -171,15 +174,13 @@ def count_media(kind: str, raw: Any, count: Callable[[str], int], given: Mapping
     data = next((value for name, value in fields if name in _DATA), None)
     if data is None:
         has_text = any(name in ("text", "content") for name, _ in fields)
-        return total + (0 if has_text else given.get(kind, MEDIA_TOKENS[kind]))
+        return total + (0 if has_text else MEDIA_TOKENS[kind])
     if isinstance(data, str) and data.startswith("data:") and "," in data:
         head, data = data.split(",", 1)
         described = f"{head[5:].lower()} {described}"
     if kind == "file" and ("text" in described.split() or _TEXT_TYPE.search(described)):
         decoded = _decode(data)
         return total + count(str(data) if decoded is None else decoded.decode("utf-8", "replace"))
-    if kind in given:
-        return total + given[kind]
     size = len(data) * 3 // 4 if isinstance(data, str) else len(data)
     if "pdf" in described:
         pages = len(_PDF_PAGES.findall(_decode(data) or b"")) or -(-size // _PDF_PAGE_BYTES)

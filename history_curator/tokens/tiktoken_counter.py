@@ -7,16 +7,16 @@ import os
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
 from history_curator.errors import ConfigurationError
-from history_curator.tokens.base import MessageCounter, describe_media
+from history_curator.tokens.base import MessageCounter
 from history_curator.tokens.heuristic_counter import estimate_tokens
-from history_curator.tokens.models import FAMILIES, ImageFormula, ModelFamily, find_family
+from history_curator.tokens.models import FAMILIES, ModelFamily, find_family
 
 Encode = Callable[[str], "list[int]"]
 
@@ -45,8 +45,6 @@ class TiktokenCounter(MessageCounter):
         encoding: an encoding such as ``"o200k_base"`` or a model such as ``"gpt-4o"``.
         factor: multiplies every count; by default the one of the model's family.
         tool_factor: multiplies tool schemas and calls further.
-        image: tokens of an image by its size; by default the formula of the model's family.
-        media: tokens of a kind of media that gives none: ``{"audio": 800}``.
 
     Examples:
         >>> counter = TiktokenCounter("o200k_base")
@@ -60,8 +58,6 @@ class TiktokenCounter(MessageCounter):
         *,
         factor: float | None = None,
         tool_factor: float | None = None,
-        image: ImageFormula | None = None,
-        media: Mapping[str, int] | None = None,
     ) -> None:
         is_encoding = encoding in ENCODINGS
         family = ModelFamily(encoding, "", encoding) if is_encoding else find_family(encoding)
@@ -76,20 +72,14 @@ class TiktokenCounter(MessageCounter):
         self.model = None if is_encoding else encoding
         factor = family.factor if factor is None else factor
         tool_factor = family.tool_factor if tool_factor is None else tool_factor
-        options: dict[str, Any] = {
-            "factor": factor,
-            "tool_factor": tool_factor,
-            "image": image,
-            "media": media,
-        }
-        self._rebuild = partial(TiktokenCounter, encoding, **options)
+        self._rebuild = partial(TiktokenCounter, encoding, factor=factor, tool_factor=tool_factor)
         names = [encoding if is_encoding else f"{self.encoding}:{family.name}"]
         if factor != family.factor:
             names.append(f"×{factor:g}")
         if tool_factor != family.tool_factor:
             names.append(f"tools×{tool_factor:g}")
-        options["image"] = image or family.image
-        super().__init__(" ".join(names + describe_media(image, media)), **options)
+        name, image = " ".join(names), family.image
+        super().__init__(name, factor=factor, tool_factor=tool_factor, image=image)
 
     @property
     def exact(self) -> bool:

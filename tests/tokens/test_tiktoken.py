@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history_curator.errors import ConfigurationError
-from history_curator.tokens import HeuristicCounter, TiktokenCounter, claude, gemini, get_counter
+from history_curator.tokens import TiktokenCounter, get_counter
 from history_curator.tokens import tiktoken_counter as encodings
 from history_curator.tokens.tiktoken_counter import Encode, load_encoding
 from history_curator.tokens.truncate import MAX_CHARS, split_for_tokenizer
@@ -151,16 +151,10 @@ class TestIdentity:
         assert (copy.name, copy.model) == (counter.name, counter.model)
         assert copy.count("hello there") == counter.count("hello there")
 
-    def test_an_image_formula_is_part_of_the_name(self) -> None:
-        one, other = (lambda *size, detail=None, most=most: most for most in (1, 2))
-        assert TiktokenCounter("o200k_base", image=claude).name.endswith(".claude")
-        names = {HeuristicCounter(image=each).name for each in (claude, gemini, one, other)}
-        assert len(names) == 4
-
     def test_counters_that_count_differently_are_named_differently(self) -> None:
         options: list[dict[str, object]] = [
-            {}, {"factor": 1.2}, {"tool_factor": 1.2}, {"media": {"audio": 5}},
-            {"encoding": "gpt-4o"}, {"encoding": "cl100k_base"},
+            {}, {"factor": 1.2}, {"tool_factor": 1.2}, {"encoding": "gpt-4o"},
+            {"encoding": "cl100k_base"},
         ]  # fmt: skip
         names = {TiktokenCounter(**each).name for each in options}  # type: ignore[arg-type]
         assert len(names) == len(options)
