@@ -308,9 +308,11 @@ def _find_controls(blocks: Any, name: str) -> list[Any]:
     return [block[name] for block in blocks if isinstance(block, Mapping) and block.get(name)]
 
 
-def _mark_last(blocks: Any, ttl: float) -> list[Any] | None:
+def _mark_last(given: Any, ttl: float) -> list[Any] | None:
     """Return Anthropic's blocks with the last one that can carry a mark marked; None without one."""
-    blocks = [{"type": "text", "text": blocks}] if isinstance(blocks, str) else list(blocks or ())
+    blocks: list[Any] = (
+        [{"type": "text", "text": given}] if isinstance(given, str) else list(given or ())
+    )
     for index, block in reversed(list(enumerate(blocks))):
         kind = block.get("type") if isinstance(block, Mapping) else "thinking"
         is_blank = kind == "text" and not str(block.get("text") or "").strip()

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from history_curator.entries import ContentPart, ConversationEntry, Reasoning
+from history_curator.entries import ContentPart, ConversationEntry
 from history_curator.errors import ConfigurationError
+from history_curator.tokens.estimate import read_usage
 from history_curator.tokens.models import (
     DEFAULT_IMAGE,
     MEDIA_TOKENS,
@@ -22,6 +23,8 @@ from history_curator.tokens.truncate import MAX_CHARS, split_for_tokenizer
 _MESSAGE, _NAME, _CALL = 4, 1, 3
 # The longest id a provider documents; the framing of a call covers it.
 _LONG_ID = 64
+# Characters of encrypted thinking a token, as measured against what providers reported, rounded down.
+_OPENAI_CHARS, _CLAUDE_CHARS = 12, 5
 _COUNTED_FIELDS = frozenset(("refusal", "annotations", "audio"))
 
 Count = Callable[[str], int]
@@ -128,8 +131,8 @@ class MessageCounter:
         total += calls * self.tool_factor
         if entry.tool_call_id is not None and len(entry.tool_call_id) > _LONG_ID:
             total += count(entry.tool_call_id)
-        for block in entry.reasoning or ():
-            total += self._count_reasoning(block)
+        if entry.reasoning:
+            total += self._count_reasoning(entry)
         if entry.source.__class__ is dict and not _COUNTED_FIELDS.isdisjoint(entry.source):
             total += self._count_other_fields(entry)
         return math.ceil(total * self.factor) + sum(map(self._count_part, entry.parts or ()))
@@ -140,15 +143,23 @@ class MessageCounter:
             return 0
         return math.ceil(count_schemas(tools, self._count_once) * self.factor * self.tool_factor)
 
-    def _count_reasoning(self, block: Reasoning) -> int:
-        if block.text or not block.encrypted:
-            return self._count_once(block.text or "")
-        raw = block.raw
-        if isinstance(raw, Mapping):
-            names = ("encrypted_content", "data", "signature")
-            raw = next((raw[name] for name in names if isinstance(raw.get(name), str)), raw)
-        # Opaque base64: four characters carry three bytes, about three quarters of a token.
-        return len(to_text(raw)) * 3 // 16
+    def _count_reasoning(self, entry: ConversationEntry) -> float:
+        """Return the tokens of thinking: its text, or what the provider reported, or by its size."""
+        readable, opaque = 0, 0.0
+        for block in entry.reasoning or ():
+            raw = block.raw if isinstance(block.raw, Mapping) else {"data": block.raw}
+            if isinstance(raw.get("encrypted_content"), str):
+                opaque += len(raw["encrypted_content"]) / _OPENAI_CHARS
+            elif block.text or not block.encrypted:
+                readable += self._count_once(block.text or "")
+            else:
+                opaque += (
+                    len(to_text(raw.get("data") or raw.get("signature") or raw)) / _CLAUDE_CHARS
+                )
+        usage = read_usage(entry.root.source) if opaque else None
+        if usage is not None and usage.reasoning:
+            opaque = usage.reasoning / self.factor
+        return readable + math.ceil(opaque)
 
     def _count_other_fields(self, entry: ConversationEntry) -> int:
         source, texts = entry.source, []

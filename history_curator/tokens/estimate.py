@@ -34,6 +34,8 @@ _OUTPUT = ("output_tokens", "completion_tokens", "outputTokens", "candidatesToke
            "candidates_token_count")  # fmt: skip
 _THOUGHTS = ("thoughtsTokenCount", "thoughts_token_count")
 _DETAILS = ("input_token_details", "input_tokens_details", "prompt_tokens_details")
+_OUTPUT_DETAILS = ("output_token_details", "output_tokens_details", "completion_tokens_details")
+_REASONING = ("reasoning_tokens", "reasoning")
 _READ_DETAIL = ("cached_tokens", "cache_read", "priority_cache_read", "flex_cache_read")
 _WRITE_DETAIL = ("cache_write_tokens", "cache_creation", "priority_cache_creation",
                  "flex_cache_creation")  # fmt: skip
@@ -58,6 +60,7 @@ class Usage:
         cache_write: how much of it was written to the cache.
         output: the answer, thinking included.
         cache_write_1h: how much of `cache_write` was written for an hour.
+        reasoning: how much of the answer was thinking, where the provider says so.
     """
 
     input: int
@@ -65,6 +68,7 @@ class Usage:
     cache_write: int = 0
     output: int = 0
     cache_write_1h: int = 0
+    reasoning: int = 0
 
     @property
     def uncached(self) -> int:
@@ -107,25 +111,31 @@ def _find_usage(holder: Any, depth: int) -> Usage | None:
 
 
 def _read_fields(given: Any, prompt: int) -> Usage:
-    output = (_read_number(given, _OUTPUT) or 0) + (_read_number(given, _THOUGHTS) or 0)
-    details = next(filter(None, (_read_field(given, name) for name in _DETAILS)), None)
+    thoughts = _read_number(given, _THOUGHTS) or 0
+    reasoning = thoughts or _read_number(_find_details(given, _OUTPUT_DETAILS), _REASONING) or 0
+    output = (_read_number(given, _OUTPUT) or 0) + thoughts
+    details = _find_details(given, _DETAILS)
     long = _read_number(details, _ONE_HOUR) or 0
     read = _read_number(details, _READ_DETAIL) or 0
     write = (_read_number(details, _FIVE_MINUTES) or 0) + long
     write = write or _read_number(details, _WRITE_DETAIL) or 0
     if read or write:
-        return Usage(prompt, read, write, output, long)
+        return Usage(prompt, read, write, output, long, reasoning)
     read = _read_number(given, _READ_BESIDE) or 0
     write = _read_number(given, _WRITE_BESIDE) or 0
     if not (read or write):
-        return Usage(prompt, _read_number(given, _READ_WITHIN) or 0, 0, output)
+        return Usage(prompt, _read_number(given, _READ_WITHIN) or 0, 0, output, 0, reasoning)
     total = _read_number(given, ("total_tokens",))
     if total is None or total != prompt + output:  # some routers add them up themselves
         prompt += read + write
     for each in _read_field(given, "cacheDetails") or ():  # Bedrock
         long += _read_number(each, ("inputTokens",)) or 0 if _read_field(each, "ttl") == "1h" else 0
     long = _read_number(_read_field(given, "cache_creation"), _ONE_HOUR) or long
-    return Usage(prompt, read, write, output, long)
+    return Usage(prompt, read, write, output, long, reasoning)
+
+
+def _find_details(given: Any, names: tuple[str, ...]) -> Any:
+    return next(filter(None, (_read_field(given, name) for name in names)), None)
 
 
 def _read_field(holder: Any, name: str) -> Any:

@@ -53,11 +53,27 @@ class TestEntries:
     ) -> None:
         assert counter.count_entry(entry) == framing + sum(map(counter.count, texts))
 
-    def test_encrypted_reasoning_costs_by_its_size(self, counter: TiktokenCounter) -> None:
+    @pytest.mark.parametrize(
+        ("raw", "source", "tokens"),
+        [
+            ({"data": "x" * 1_600}, None, 320),
+            ({"encrypted_content": "x" * 18_480}, None, 1_540),
+            ({"encrypted_content": "x" * 18_480, "summary": []}, {"reasoning": 1_499}, 1_499),
+        ],
+    )
+    def test_encrypted_reasoning_costs_what_was_reported_or_by_its_size(
+        self, counter: TiktokenCounter, raw: dict[str, object], source: object, tokens: int
+    ) -> None:
+        if source:
+            source = {"usage": {"input_tokens": 9, "output_tokens_details": source}}
+        sealed = (
+            Reasoning("a summary", raw=raw, encrypted=True)
+            if source
+            else Reasoning(raw=raw, encrypted=True)
+        )
+        entry = ConversationEntry(ASSISTANT, "yes", reasoning=(sealed,), source=source)
         bare = counter.count_entry(ConversationEntry(ASSISTANT, "yes"))
-        sealed = Reasoning(raw={"data": "x" * 1_600}, encrypted=True)
-        entry = ConversationEntry(ASSISTANT, "yes", reasoning=(sealed,))
-        assert counter.count_entry(entry) == bare + 300
+        assert counter.count_entry(entry) == bare + tokens
 
     def test_media_is_priced_by_size_or_estimate(self) -> None:
         counter = TiktokenCounter("o200k_base")

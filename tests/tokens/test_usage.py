@@ -19,7 +19,7 @@ FORMS: dict[str, tuple[dict[str, Any], Usage]] = {
         {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 64,
          "cache_write_tokens": 0}, "output_tokens": 7, "output_tokens_details":
          {"reasoning_tokens": 3}, "total_tokens": 107},
-        Usage(100, 64, 0, 7),
+        Usage(100, 64, 0, 7, 0, 3),
     ),
     "anthropic": (
         {"input_tokens": 3, "cache_read_input_tokens": 90, "cache_creation_input_tokens":
@@ -39,7 +39,7 @@ FORMS: dict[str, tuple[dict[str, Any], Usage]] = {
     "gemini json": (
         {"promptTokenCount": 50, "cachedContentTokenCount": 20, "candidatesTokenCount": 4,
          "thoughtsTokenCount": 6},
-        Usage(50, 20, 0, 10),
+        Usage(50, 20, 0, 10, 0, 6),
     ),
     "gemini python": (
         {"prompt_token_count": 50, "cached_content_token_count": None,
@@ -54,8 +54,9 @@ FORMS: dict[str, tuple[dict[str, Any], Usage]] = {
     ),
     "langchain": (
         {"input_tokens": 100, "output_tokens": 2, "total_tokens": 102,
-         "input_token_details": {"cache_read": 50, "cache_creation": 20}},
-        Usage(100, 50, 20, 2),
+         "input_token_details": {"cache_read": 50, "cache_creation": 20},
+         "output_token_details": {"reasoning": 1}},
+        Usage(100, 50, 20, 2, 0, 1),
     ),
     "langchain with lifetimes": (
         {"input_tokens": 100, "output_tokens": 2, "total_tokens": 102,
@@ -161,7 +162,7 @@ class TestClients:
             thoughts_token_count=2,
         )
 
-        assert read_usage(SimpleNamespace(usage_metadata=given)) == Usage(10, 4, 0, 5)
+        assert read_usage(SimpleNamespace(usage_metadata=given)) == Usage(10, 4, 0, 5, 0, 2)
 
     def test_langchain(self):
         messages = pytest.importorskip("langchain_core.messages")
