@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
@@ -220,7 +221,9 @@ def _parse_file(path: Path) -> Any:
     module, function, distribution = _PARSERS[path.suffix.lower()]
     try:
         text = path.read_text(encoding="utf-8")
-        return getattr(importlib.import_module(module), function)(text)
+        parse = getattr(importlib.import_module(module), function)
+        with ThreadPoolExecutor(1) as pool:  # the caller may be deep in its stack
+            return pool.submit(parse, text).result()
     except ImportError as error:
         fix = f"pip install {distribution}, or use JSON"
         raise ConfigurationError(f"{path}: needs {distribution}. Fix: {fix}.") from error

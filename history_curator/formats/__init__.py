@@ -20,6 +20,7 @@ from history_curator.formats.base import (
     count_untouched,
     freeze,
     type_of,
+    unreadable,
 )
 from history_curator.formats.bedrock import BEDROCK_BLOCKS, BedrockFormat
 from history_curator.formats.blocks import (
@@ -220,7 +221,11 @@ def format_of(messages: Sequence[Any], provider: str | None = None) -> str:
     is one that has another format. Callers that know better say so, with `Curator.curate(format=)`.
     """
     untyped = False
-    for found in map(_format_of_message, messages):
+    for index, message in enumerate(messages):
+        try:
+            found = _format_of_message(message)
+        except Exception as error:
+            raise unreadable(error, index) from error
         if found == "untyped":
             untyped = True
         elif found is not None:

@@ -48,6 +48,8 @@ _FIVE_MINUTES, _ONE_HOUR = ("ephemeral_5m_input_tokens",), ("ephemeral_1h_input_
 _HOLDERS = ("usage_metadata", "usageMetadata", "usage", "token_usage", "response_metadata",
             "llm_output", "raw", "message", "additional_kwargs")  # fmt: skip
 _DEPTH = 3
+_IMPOSSIBLE = 10**15
+"""No prompt has so many tokens: a number like this is passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ def _read_field(holder: Any, name: str) -> Any:
 def _read_number(holder: Any, names: tuple[str, ...]) -> int | None:
     for name in names:
         value = _read_field(holder, name)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _IMPOSSIBLE:
             return value
     return None
 
@@ -293,7 +295,7 @@ def parse_time(value: Any) -> float | None:
         return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).timestamp()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    if not 0 < value < float("inf"):
+    if not 0 < value < 1e20:
         return None
     # As seconds, numbers above 1e11 would lie beyond the year 5000.
     return value / 1e9 if value > 1e17 else value / 1e3 if value > 1e11 else float(value)

@@ -244,6 +244,22 @@ class TestErrors:
         with pytest.raises(ConfigurationError):
             Curator.from_config(write_file(tmp_path, name, text))
 
+    @pytest.mark.parametrize("suffix", ["yaml", "json", "toml"])
+    def test_a_file_reads_alike_from_a_deep_stack(self, tmp_path: Path, suffix: str) -> None:
+        nested = "[" * 150 + "]" * 150
+        text = f"managers = {nested}" if suffix == "toml" else f'{{"managers": {nested}}}'
+        path = write_file(tmp_path, f"deep.{suffix}", text)
+
+        def load(depth: int) -> str:
+            if depth:
+                return load(depth - 1)
+            try:
+                return repr(CuratorConfig.from_file(path))
+            except ConfigurationError as error:
+                return str(error)
+
+        assert load(0) == load(600)
+
     def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match=r"none\.yaml: cannot be read"):
             CuratorConfig.from_file(tmp_path / "none.yaml")

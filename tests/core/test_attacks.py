@@ -413,3 +413,22 @@ def test_a_buffer_used_both_ways_on_one_loop_says_so() -> None:
 
     asyncio.run(main())
     assert rows == ["a"]
+
+
+@pytest.mark.parametrize("method", ["get", "items", "keys", "values", "__getitem__", "__iter__"])
+@pytest.mark.parametrize("place", ["message", "block", "call"])
+def test_an_exception_of_a_dict_subclass_is_an_error_of_ours(method: str, place: str) -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("boom")
+
+    odd: Any = type("Odd", (dict,), {method: fail})
+    messages = {
+        "message": [odd(role="user", content="hi")],
+        "block": [{"role": "user", "content": [odd(type="text", text="hi")]}],
+        "call": [user("hi"), {**call("c1"), "tool_calls": [odd(call("c1")["tool_calls"][0])]}],
+    }[place]
+    for use in (Curator(max_tokens=1_000).curate, count_tokens, check_conversation):
+        try:
+            use(messages)
+        except HistoryCuratorError as error:
+            assert "RuntimeError" in str(error)

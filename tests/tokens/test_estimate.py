@@ -187,6 +187,7 @@ class TestTimes:
             (None, None),
             (-5, None),
             (float("inf"), None),
+            (10**400, None),
             (float("nan"), None),
         ],
     )

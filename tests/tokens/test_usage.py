@@ -125,6 +125,7 @@ class TestForms:
             {"usage": {"input_tokens": None, "output_tokens": 3}},
             {"usage": {"input_tokens": -4}},
             {"usage": {"input_tokens": True}},
+            {"usage": {"input_tokens": 10**400}},
             {"usage": {"input_tokens": 0, "output_tokens": 0}},
         ],
     )
