@@ -208,7 +208,7 @@ class CallBudgets:
         builder = ViewBuilder(record, self._memo, self._window_options(limit), "request")
         budget = self._budget_after(last, limit, limit, overhead)
         try:
-            view = builder.build(budget.usual, budget.available, budget.likely)
+            view = builder.fit(budget.usual, budget.available, budget.likely)
         except BudgetUnsatisfiableError:
             return None
         return budget.request(view.tokens + overhead)

@@ -22,7 +22,7 @@ from history_curator.report import CurationReport
 from history_curator.rules import ProviderProfile, Tail, get_profile
 from history_curator.run_steps import Steps, run_async, run_sync
 from history_curator.tokens import TokenCounter, UsageAnchor, get_counter
-from history_curator.window import COMPACT_TO, STEP, View, ViewBuilder, WindowOptions, fit_view
+from history_curator.window import COMPACT_TO, STEP, View, ViewBuilder, WindowOptions
 
 __all__ = ["Curation", "Curator"]
 
@@ -342,7 +342,7 @@ class Curator:
         if budget is None:
             return builder.build_unlimited()
         try:
-            return fit_view(builder, budget.usual, budget.available, budget.likely)
+            return builder.fit(budget.usual, budget.available, budget.likely)
         except BudgetUnsatisfiableError as error:
             overhead = budget.overhead + budget.reserve
             needed, limit = error.needed + overhead, budget.max_tokens

@@ -22,10 +22,10 @@ from history_curator.formats.blocks import (
 from history_curator.formats.json_text import parse_object
 from history_curator.formats.openai_chat import (
     KNOWN_KEYS,
+    PlainMessages,
     build_entry,
     is_sent,
     read_message,
-    read_plain,
     read_role,
     write_message,
 )
@@ -49,7 +49,7 @@ _CALL: Mapping[str, Any] = {"anthropic": {}}
 """The `extra` of a call that has nothing beside it: whose call it is."""
 
 
-class DictFormat(BlockFormat):
+class DictFormat(PlainMessages, BlockFormat):
     """Messages as dicts, as the OpenAI and Anthropic clients take them.
 
     Each message is written in the style it was read in, and a result in the style of its call. At
@@ -62,11 +62,6 @@ class DictFormat(BlockFormat):
     """
 
     name = "dicts"
-
-    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
-        """Return the entries of one dict."""
-        plain = read_plain(message, index)
-        return super().read(message, index) if plain is None else (plain,)
 
     def read_message(self, message: Any, reading: Reading) -> tuple[ConversationEntry, ...]:
         """Read a dict; one without blocks is of Chat Completions."""
@@ -113,8 +108,8 @@ class DictFormat(BlockFormat):
             **{**fields, "span": fields["span"] or (0, 1)},
         )
 
-    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
-        """Return dicts; untouched ones are the same objects."""
+    def write_mixed(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+        """Return dicts, each in the style of its own; untouched ones are the same objects."""
         out: list[Any] = []
         read = (each for each in entries if each.tool_calls and each.source is not None)
         first = next(read, None)

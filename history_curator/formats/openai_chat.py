@@ -7,7 +7,7 @@ from typing import Any
 
 from history_curator.entries import ConversationEntry, MessageRole, Reasoning, ToolCall
 from history_curator.errors import name_value
-from history_curator.formats.base import Reading, as_mapping
+from history_curator.formats.base import MappingFormat, Reading, as_mapping
 from history_curator.formats.blocks import read_thinking, update_text, write_part
 from history_curator.formats.json_text import free_input
 
@@ -47,6 +47,28 @@ KNOWN_KEYS = _PLAIN_KEYS | {"function_call"} | _OTHER_FIELDS.keys()
 _ASSISTANT, _TOOL = MessageRole.ASSISTANT, MessageRole.TOOL
 _PLAIN_ROLES = {role.value: role for role in MessageRole}
 _CALL_KEYS = frozenset(("id", "type", "function"))
+
+
+class PlainMessages(MappingFormat):
+    """Chat Completions as they mostly are: texts and calls, not edited."""
+
+    def read(self, message: Any, index: int) -> tuple[ConversationEntry, ...]:
+        """Return the entries of one dict."""
+        plain = read_plain(message, index)
+        return super().read(message, index) if plain is None else (plain,)
+
+    def write(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+        """Return dicts; untouched ones are the same objects."""
+        for entry in entries:
+            if entry.original is not None or entry.span is not None or entry.source is None:
+                return self.write_mixed(entries)
+            if entry.tool_calls and any(call.extra is not None for call in entry.tool_calls):
+                return self.write_mixed(entries)
+        return [entry.source for entry in entries]
+
+    def write_mixed(self, entries: Sequence[ConversationEntry]) -> list[Any]:
+        """Return dicts where some were edited, or are in blocks."""
+        raise NotImplementedError
 
 
 def read_plain(message: Any, index: int) -> ConversationEntry | None:

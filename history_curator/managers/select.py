@@ -16,7 +16,7 @@ from history_curator.managers.base import (
 )
 from history_curator.memo import Memo
 from history_curator.units import Unit, pair
-from history_curator.window import COMPACT_TO, NO_RULES, View, ViewBuilder, WindowOptions, fit_view
+from history_curator.window import COMPACT_TO, NO_RULES, View, ViewBuilder, WindowOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def fit_window(
     )
     record = memo.read_entries(entries)
     builder = ViewBuilder(record, memo, options, context.tail, query=context.query)
-    return fit_view(builder, max_tokens, max_tokens)
+    return builder.build(max_tokens, max_tokens)
 
 
 def measure_fit(entries: Entries, context: CurationContext) -> tuple[bool, bool]:

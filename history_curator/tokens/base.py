@@ -194,7 +194,8 @@ class MessageCounter:
         if tokens is None:
             tokens = self._older.get(key)
             if tokens is None:
-                tokens = sum(self._tokenise(piece) for piece, _ in split_for_tokenizer(text))
+                pieces = split_for_tokenizer(text) if len(text) > MAX_CHARS else ((text, True),)
+                tokens = sum(self._tokenise(piece) for piece, _ in pieces)
             self._remember(key, tokens)
         return tokens
 

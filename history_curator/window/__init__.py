@@ -1,6 +1,6 @@
 """The window: which part of a conversation is shown, and how it fits and conforms."""
 
-from history_curator.window.block import Block, fit_view
+from history_curator.window.block import Block
 from history_curator.window.build_view import NO_RULES, STEP, View, ViewBuilder, WindowOptions
 from history_curator.window.cutoff import COMPACT_TO
 
@@ -12,5 +12,4 @@ __all__ = [
     "View",
     "ViewBuilder",
     "WindowOptions",
-    "fit_view",
 ]

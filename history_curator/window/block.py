@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.units import Pairing
-from history_curator.window.build_view import View, ViewBuilder, count_common
+
+if TYPE_CHECKING:
+    from history_curator.window.build_view import View, ViewBuilder
 
 
 class Block(NamedTuple):
@@ -17,32 +20,13 @@ class Block(NamedTuple):
     reason: str
 
 
-def fit_view(builder: ViewBuilder, usual: int, limit: int, likely_limit: int = 0) -> View:
-    """Return the view that fits, with a block where the retriever finds something.
-
-    The tokens of the block are set aside whether there is one or not, so everything before it is
-    repeated on the next call. The arguments are those of `ViewBuilder.build`.
-    """
-    retriever, budget = builder.options.retriever, builder.options.budget
-    aside = 0 if retriever is None or budget is None else retriever.tokens(builder.pairing, budget)
-    view = builder.build(usual - aside, limit, likely_limit)
-    if retriever is None or not view.cutoff:
-        return view
-    if not aside:  # once a tool is called, nothing is set aside any more
-        return view._replace(compacted=view.compacted or _is_first_exchange(builder.pairing))
-    if view.is_shrunk:
-        return builder.build(usual, limit, likely_limit)
-    block = retriever.find(builder, view, limit, aside)
-    return view if block is None else _add_block(builder, view, block, limit)
-
-
-def _is_first_exchange(pairing: Pairing) -> bool:
+def is_first_exchange(pairing: Pairing) -> bool:
     """Whether the request before this one was made when no tool had been called yet."""
     exchanges = (at for at, unit in enumerate(pairing.units) if unit.kind == "exchange")
     return next(exchanges, -1) >= pairing.newest_answer
 
 
-def _add_block(builder: ViewBuilder, view: View, block: Block, limit: int) -> View:
+def add_block(builder: ViewBuilder, view: View, block: Block, limit: int) -> View:
     """Return a view with a block of ours, before a recorded entry or at the end, where it fits."""
     record, flat = builder.record, list(view.fitted)
     root = record.entry_at(block.before).root if block.before < len(record) else None
@@ -67,3 +51,10 @@ def _add_block(builder: ViewBuilder, view: View, block: Block, limit: int) -> Vi
         return view
     stable = min(view.stable_entries, count_common(entries, view.entries))
     return view._replace(entries=entries, fitted=flat, tokens=tokens, stable_entries=stable)
+
+
+def count_common(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> int:
+    """Return how many leading entries two views share."""
+    pairs = enumerate(zip(one, other, strict=False))
+    changed = (count for count, (mine, yours) in pairs if mine is not yours)
+    return next(changed, min(len(one), len(other)))

@@ -17,6 +17,7 @@ from history_curator.entries import ConversationEntry
 from history_curator.memo import Memo, Record
 from history_curator.rules import ProviderProfile, Tail
 from history_curator.tokens.estimate import Request
+from history_curator.window.block import add_block, count_common, is_first_exchange
 from history_curator.window.cutoff import COMPACT_TO, Cutoff, UnitSizes, WindowState, find_cutoff
 from history_curator.window.fallback import shrink_newest
 from history_curator.window.recap import Recap
@@ -121,6 +122,24 @@ class ViewBuilder:
         view = self.conform(self.pieces(shown), shown.cutoff)
         return view._replace(stable_entries=self._count_stable(view))
 
+    def fit(self, usual: int, limit: int, likely_limit: int = 0) -> View:
+        """Return the view that fits, with a block where the retriever finds something.
+
+        The tokens of the block are set aside whether there is one or not, so everything before it is
+        repeated on the next call. The arguments are those of `build`.
+        """
+        retriever, budget = self.options.retriever, self.options.budget
+        aside = 0 if retriever is None else retriever.tokens(self.pairing, budget)
+        view = self.build(usual - aside, limit, likely_limit)
+        if retriever is None or not view.cutoff:
+            return view
+        if not aside:  # once a tool is called, nothing is set aside any more
+            return view._replace(compacted=view.compacted or is_first_exchange(self.pairing))
+        if view.is_shrunk:
+            return self.build(usual, limit, likely_limit)
+        block = retriever.find(self, view, limit, aside)
+        return view if block is None else add_block(self, view, block, limit)
+
     def build(self, usual: int, limit: int, likely_limit: int = 0) -> View:
         """Return the view that fits, or raise an error with the numbers of the messages alone.
 
@@ -187,6 +206,10 @@ class ViewBuilder:
             recall_tool=options.recall_tool,
         )
 
+    def size_recap(self, cutoff: int, available: int) -> int:
+        """Return the tokens to set aside for the recap of the units before a cutoff."""
+        return 0 if self.recap is None else self.recap.size(cutoff, available)
+
     def state(self, available: int) -> tuple[WindowState, WindowState]:
         """Return what the units come to in so many tokens: now, and for the request before."""
         found = self._states.get(available)
@@ -207,7 +230,7 @@ class ViewBuilder:
         """Return what is shown: system entries, kept questions, recap, and units in order."""
         cutoff = state.cutoff
         kept = [self._show_unit(at, cutoff) for at in cutoff.kept_units]
-        if self.recap is not None and cutoff.recap_tokens:
+        if cutoff.recap_tokens and self.recap is not None:
             note = self.recap.write(cutoff)
             if note is not None:
                 kept.append(self.renderer.render_entries((note,)))
@@ -303,7 +326,9 @@ class ViewBuilder:
         if changing:
             found = (at for at, entry in enumerate(entries) if id(entry.root) in changing)
             end = next(found, end)
-        repaired = count_common(entries, view.fitted) < max(len(entries), len(view.fitted))
+        repaired = entries is not view.fitted and (
+            count_common(entries, view.fitted) < max(len(entries), len(view.fitted))
+        )
         if self.profile.strips and (self.edited or repaired) and pairing.units:
             thinking = (at for at, entry in enumerate(entries) if entry.reasoning)
             end = min(end, next(thinking, len(entries)))
@@ -341,7 +366,7 @@ class ViewBuilder:
         return UnitSizes(
             self.renderer,
             self.late_system,
-            self.recap,
+            self.size_recap,
             cold=self._cold_units,
             preserve_last_n=self.options.preserve_last_n,
         )
@@ -358,10 +383,3 @@ class ViewBuilder:
         """Return the tokens of entries; ``sizes`` has those of known ones, by identity."""
         count = self.memo.counter.count_entry
         return sum([sizes[id(each)] if id(each) in sizes else count(each) for each in entries])
-
-
-def count_common(one: Sequence[ConversationEntry], other: Sequence[ConversationEntry]) -> int:
-    """Return how many leading entries two views share."""
-    pairs = enumerate(zip(one, other, strict=False))
-    changed = (count for count, (mine, yours) in pairs if mine is not yours)
-    return next(changed, min(len(one), len(other)))

@@ -14,15 +14,12 @@ or not. Everything here is arithmetic on integers.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from history_curator.units import Pairing
 from history_curator.window.rendering import Renderer
-
-if TYPE_CHECKING:
-    from history_curator.window.recap import Recap
 
 COMPACT_TO = 0.70
 """How full a compaction leaves the view."""
@@ -91,7 +88,7 @@ class UnitSizes:
         self,
         renderer: Renderer,
         late_system: Sequence[int],
-        recap: Recap | None,
+        size_recap: Callable[[int, int], int],
         *,
         cold: Collection[int] = (),
         preserve_last_n: int = 0,
@@ -102,7 +99,7 @@ class UnitSizes:
         self.cold = cold
         self.preserve_last_n = preserve_last_n
         self.strips_reasoning = renderer.profile.strips
-        self.recap = recap
+        self.size_recap = size_recap
         self._renderer = renderer
         self._late_system = late_system
         self._full = [-1] * len(self.offsets)
@@ -290,8 +287,8 @@ def _compact(  # noqa: PLR0917
         return size + sizes.count_pinned(first_pin, last_pin, reasoning_from) if pinned else size
 
     def size_recap(cutoff: int) -> int:  # none where what must stay does not even fit
-        fits = sizes.recap is not None and size_in_front(cutoff) + fixed <= available
-        return sizes.recap.size(cutoff, available) if sizes.recap is not None and fits else 0
+        fits = size_in_front(cutoff) + fixed <= available
+        return sizes.size_recap(cutoff, available) if fits else 0
 
     target = _leave_space_for_one_more(newest, available, target)
     cutoff, tail, recap = position, 0, size_recap(position)
