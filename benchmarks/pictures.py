@@ -3,26 +3,22 @@
     python -m benchmarks.pictures
 
 Writes ``docs/pictures/session.svg`` (one session, call by call), ``docs/pictures/views.svg`` (what
-each call shows of the record), ``docs/generated/front.md`` (the table) and the lines between the
-``front`` marks of the README. Without the recorded sessions only the second picture is drawn.
+each call shows of the record), ``docs/generated/front.md`` (the tables, see `benchmarks.front`) and
+the lines between the ``front`` marks of the README.
 """
 
 from __future__ import annotations
 
-import datetime as dt
+import argparse
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import floor, log10
 from typing import Any
 
+from benchmarks import front
 from benchmarks.data import GENERATED, ROOT, load
-from history_curator import __version__
-from history_curator.lab import (
-    SessionPage,
-    replay,
-    sample_conversation,
-)
+from history_curator.lab import SessionPage, sample_conversation
 
 INK, SOFT, LINE = "#171b22", "#586172", "#d9dee6"
 CACHED, NEW, NOTE, GONE, COMPACTED = "#3a6fb0", "#d08a2d", "#7647b8", "#e8ebf0", "#b3324a"
@@ -155,59 +151,39 @@ def pages(messages: Sequence[Any], budget: int) -> dict[str, Any]:
     return {**first.data, "policies": first.data["policies"] + second.data["policies"]}
 
 
-def table(sessions: Sequence[Any], budgets: Sequence[int]) -> tuple[str, str]:
-    """Return the table of the front page, and the sentence under it."""
-    names = {"curator": "**Curator**", "trim_messages": "`trim_messages`",
-             "clear-tool-uses": "clearing tool uses", "no curation": "everything, as it is"}  # fmt: skip
-    lines = ["| budget | policy | cost | cached | edits in view | missed | invalid | over | refused |",
-             "|---|---|---:|---:|---:|---:|---:|---:|---:|"]  # fmt: skip
-    about = ""
-    for budget in budgets:
-        results = replay(sessions, list(names), max_tokens=budget, progress=False)
-        for name, label in names.items():
-            each = results[name]
-            edits = "–" if each.edits_share is None else f"{each.edits_share:.0%}"
-            lines.append(
-                f"| {budget:,} | {label} | {each.cost:.1f} | {each.cached_share:.0%} | {edits} | "
-                f"{each.missed:.1%} | {each.invalid:,} | {each.over_budget:,} | {each.failed:,} |"
-            )
-        about = results.notes()[0]
-    note = (
-        f"Measured {dt.datetime.now(tz=dt.timezone.utc).date()} with version "
-        f"{__version__} by `python -m benchmarks.pictures`: {about}. "
-        "*Cost* is in millions of input tokens at full price, by Anthropic's rules for the "
-        "prompt cache; *cached* is the share of sent tokens that repeats the start of the "
-        "request before; *edits in view* is the share of edit calls whose old lines are all in "
-        "the view; *missed* is the share of what later calls used that the view no longer held; "
-        "*invalid* requests break a rule every provider shares, *over* are requests over the "
-        "budget, *refused* are calls without a view because the latest question alone is larger "
-        "than the budget. The recorded sessions contain empty messages and misplaced tool results; a "
-        "policy that forwards those unrepaired sends invalid requests. A policy can look cheap because "
-        "its requests are missing the user's question, so do not read the cost alone."
-    )
-    return "\n".join(lines), note
-
-
-def main() -> None:
-    """Draw the pictures and write the table."""
-    pictures = ROOT / "docs" / "pictures"
-    pictures.mkdir(exist_ok=True)
-    demo = pages(sample_conversation(), 12_000)
-    (pictures / "views.svg").write_text(draw_views(demo), encoding="utf-8")
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Draw the pictures and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--every", type=int, default=1, help="take one session of so many")
+    parser.add_argument("--only", choices=("pictures", "tables"), help="the other stays as it is")
+    options = parser.parse_args(arguments)
     sessions = load("coding_sessions")
-    long = [row for row in sessions if 250 < len(row["messages"]) < 400]
-    chosen = max(long, key=lambda row: row["stats"]["tokens_o200k"])
-    drawn = draw_session(pages(chosen["messages"], BUDGET), "A recorded coding session")
-    (pictures / "session.svg").write_text(drawn, encoding="utf-8")
-    rows, note = table(sessions, (8_000, 32_000))
-    (GENERATED / "front.md").write_text(f"{rows}\n\n{note}\n", encoding="utf-8")
+    if options.only != "tables":
+        long = [row for row in sessions if 250 < len(row["messages"]) < 400]
+        chosen = max(long, key=lambda row: row["stats"]["tokens_o200k"])
+        drawn = draw_session(pages(chosen["messages"], BUDGET), "A recorded coding session")
+        folder = ROOT / "docs" / "pictures"
+        (folder / "session.svg").write_text(drawn, encoding="utf-8")
+        demo = pages(sample_conversation(), 12_000)
+        (folder / "views.svg").write_text(draw_views(demo), encoding="utf-8")
+    if options.only != "pictures":
+        write_tables(front.repair(sessions[:: options.every]))
+
+
+def write_tables(sessions: Sequence[dict[str, Any]]) -> None:
+    """Write the table of the README, and both budgets for the page of benchmarks."""
+    texts = []
+    for budget in (BUDGET, 8_000):
+        results = front.measure(sessions, budget)
+        texts.append("\n".join([*front.table(results), "", front.describe(results, budget)]))
+        print(texts[-1], flush=True)
+    (GENERATED / "front.md").write_text("\n\n".join(texts) + "\n", encoding="utf-8")
     readme = ROOT / "README.md"
-    block = f"<!-- front -->\n{rows}\n\n{note}\n<!-- /front -->"
+    more = "[All numbers and the method](docs/benchmarks.md)."
+    block = f"<!-- front -->\n{texts[0]} {more}\n<!-- /front -->"
     found = readme.read_text(encoding="utf-8")
-    readme.write_text(
-        re.sub(r"<!-- front -->.*?<!-- /front -->", lambda _: block, found, flags=re.DOTALL),
-        encoding="utf-8",
-    )
+    found = re.sub(r"<!-- front -->.*?<!-- /front -->", lambda _: block, found, flags=re.DOTALL)
+    readme.write_text(found, encoding="utf-8")
 
 
 if __name__ == "__main__":

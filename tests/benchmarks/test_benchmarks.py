@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import costs, evidence, walk
+from benchmarks import costs, evidence, front, walk
 from benchmarks.chats import generated_chat
 from benchmarks.data import DATA, agent_conversation
 from history_curator import check_conversation
+from history_curator.lab import replay, sample_conversation
 
 
 class TestTheGeneratedConversation:
@@ -41,6 +42,24 @@ class TestCosts:
 
     def test_conversations_in_turn_are_served_by_one_curator(self) -> None:
         assert costs.time_in_turn("`Curator`", count=2) > 0
+
+
+class TestFront:
+    def test_every_alternative_has_a_row_and_the_faults_are_its_own(self) -> None:
+        for module in ("langchain", "llama_index.core"):
+            pytest.importorskip(module, reason=f"{module} is absent")
+        blank = {"role": "user", "content": ""}
+        session = {"id": "s", "messages": [blank, *sample_conversation()]}
+        assert check_conversation(session["messages"], tail="history")
+        policies = {name: make(12_000) for name, (_, make) in front.POLICIES.items()}
+        results = replay(
+            front.repair([session]), policies, max_tokens=12_000, executor="serial", progress=False
+        )
+        lines = front.table(results)
+        assert len(lines) == 2 + len(front.POLICIES)
+        assert {len(line.split(" | ")) for line in lines[2:]} == {1 + len(front.COLUMNS)}
+        assert results["no curation"].invalid == results["curator"].invalid == 0
+        assert results["curator"].sound
 
 
 class TestEvidence:
