@@ -14,7 +14,7 @@ from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.events import EventBus, HistoryCurated
 from history_curator.formats import MessageFormat, find_format, group_response_items, ungroup_items
-from history_curator.managers import apply_managers, build_managers
+from history_curator.managers import apply_managers, build_managers, snake_case
 from history_curator.managers.base import CurationContext, HistoryManager, Step, check_managers
 from history_curator.managers.relevance import build_retriever
 from history_curator.memo import MEMO_BYTES, Memo, Record
@@ -368,7 +368,8 @@ class Curator:
             max_tokens=None if call.budget is None else call.budget.max_tokens,
             overhead=call.overhead + call.options.reserve * (call.budget is not None),
             provider=self.profile.name,
-            strategy="+".join(type(each).__name__ for each in self.managers) or "budget",
+            strategy="+".join(snake_case(type(each).__name__) for each in self.managers)
+            or "budget",
             stable_entries=view.stable_entries,
             cut=view.cutoff,
             compacted=view.compacted or bool(call.compactions),

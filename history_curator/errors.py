@@ -73,15 +73,19 @@ class HistoryValidationError(HistoryCuratorError, ValueError):
     """A conversation history handed in at the boundary breaks a critical rule.
 
     `field` is the path of the culprit, such as ``"conversation_history[3].role"``, `message` says
-    what is wrong and what is expected, and `value` describes the offending value.
+    what is wrong and what is expected, `value` describes the offending value, and `error_type` is
+    ``type_error``, ``missing_field`` or ``invalid_value``.
     """
 
-    def __init__(self, field: str, message: str, value: object = None) -> None:
-        self.field, self.message, self.value = field, message, value
+    def __init__(
+        self, field: str, message: str, value: object = None, error_type: str = "invalid_value"
+    ) -> None:
+        self.field, self.message, self.value, self.error_type = field, message, value, error_type
         super().__init__(f"{field}: {message}" + ("" if value is None else f" (got {value!r})"))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (HistoryValidationError, (self.field, self.message, self.value))
+        args = (self.field, self.message, self.value, self.error_type)
+        return (HistoryValidationError, args)
 
 
 class BudgetUnsatisfiableError(HistoryCuratorError):

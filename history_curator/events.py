@@ -33,10 +33,12 @@ class ConversationRecorded:
 
 @dataclass(frozen=True, slots=True)
 class HistoryCurated:
-    """A history was curated, by the curator named `prompt_name` with the managers in `strategy`.
+    """A history was curated, by the curator named `prompt_name`.
 
-    `tokens` is the cost of the view, `tokens_before` that of the whole record where it was
-    counted; `actions` says how many entries were kept, dropped, truncated, cleared, …
+    `strategy` are the managers that ran, by their names in configurations, such as
+    ``sliding_window``; ``budget`` without any. `tokens` is the cost of the view, `tokens_before`
+    that of the whole record where it was counted; `actions` says how many entries were kept,
+    dropped, truncated, cleared, …
     """
 
     prompt_name: str

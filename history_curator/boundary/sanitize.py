@@ -90,7 +90,7 @@ def sanitize_history(
         given = next((given[name] for name in HISTORY_FIELDS if name in given), None)
         if not isinstance(prompt, str) or not prompt.strip():
             problem = "Must be text that is not empty"
-            raise HistoryValidationError("prompt", problem, type(prompt).__name__)
+            raise HistoryValidationError("prompt", problem, type(prompt).__name__, "type_error")
     findings = Findings(limits, "history")
     found, dropped = _find_messages(findings, given)
     asked: list[Found] = []
@@ -209,7 +209,7 @@ def format_history(
         return ""
     if not isinstance(messages, (list, tuple)):
         problem = "Must be a list of message dictionaries"
-        raise HistoryValidationError("history", problem, type(messages).__name__)
+        raise HistoryValidationError("history", problem, type(messages).__name__, "type_error")
     parts = [TITLE, *(_format_message(number, one) for number, one in enumerate(messages, 1))]
     return "\n\n".join([*parts, f"📊 History metadata: {_summarise(messages)}\n"])
 
@@ -217,7 +217,8 @@ def format_history(
 def _format_message(number: int, message: Any) -> str:
     if not isinstance(message, Mapping):
         problem = "Each message must be a dictionary"
-        raise HistoryValidationError(f"history[{number - 1}]", problem, type(message).__name__)
+        where, name = f"history[{number - 1}]", type(message).__name__
+        raise HistoryValidationError(where, problem, name, "type_error")
     role = str(message.get("role", "unknown"))
     flag = " [TRUNCATED]" if message.get("truncated") else ""
     text, _ = read_text(message.get("content"))

@@ -139,7 +139,7 @@ def validate_history(
         return ValidatedHistory((), (), now)
     if not isinstance(history, list):
         problem = "Must be a list of message dictionaries"
-        raise HistoryValidationError(field, problem, type(history).__name__)
+        raise HistoryValidationError(field, problem, type(history).__name__, "type_error")
     if findings.limits.max_payload_bytes is not None:
         count_bytes(history, findings.limits, field)
     first = findings.find_first(len(history))
@@ -198,21 +198,22 @@ class Findings:
         where = f"{self.field}[{index}]"
         if not isinstance(given, Mapping):
             problem = "Each message must be a dictionary"
-            raise HistoryValidationError(where, problem, type(given).__name__)
+            raise HistoryValidationError(where, problem, type(given).__name__, "type_error")
         missing = [f"'{name}'" for name in ("role", "content") if name not in given]
         if missing:
             problem = f"Message at index {index} missing required field {' and '.join(missing)}"
             known = [name_value(key).strip("'") for key in given]
-            raise HistoryValidationError(where, problem, known)
+            raise HistoryValidationError(where, problem, known, "missing_field")
         role = given["role"].strip().lower() if isinstance(given["role"], str) else ""
         if role not in self.limits.roles:
-            known_roles = "|".join(self.limits.roles)
-            problem = f"Role must be one of {known_roles}, got {name_value(given['role'])}"
-            raise HistoryValidationError(f"{where}.role", problem)
+            problem = f"Role must be one of {'|'.join(self.limits.roles)}"
+            value = name_value(given["role"]).strip("'")  # no prose: it may be confidential
+            raise HistoryValidationError(f"{where}.role", problem, value)
         text, left_out = read_text(given["content"])
         if text is None:
             problem, kind = "Content must be text or a list of content blocks", given["content"]
-            raise HistoryValidationError(f"{where}.content", problem, type(kind).__name__)
+            name = type(kind).__name__
+            raise HistoryValidationError(f"{where}.content", problem, name, "type_error")
         attachments = given.get("attachments") or ()
         left_out += len(attachments) if isinstance(attachments, list) else bool(attachments)
         if left_out:

@@ -95,7 +95,7 @@ class TestInForce:
         ]
 
     def test_roles(self) -> None:
-        with pytest.raises(HistoryValidationError, match=r"user\|assistant, got 'orchestrator'"):
+        with pytest.raises(HistoryValidationError, match=r"user\|assistant \(got 'orchestrator'\)"):
             validate_history(
                 [said("orchestrator", "x")], HistoryLimits(roles=("user", "assistant"))
             )

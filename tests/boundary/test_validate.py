@@ -201,7 +201,7 @@ class TestErrors:
             ({"timestamp": TIME}, "", "'role' and 'content'"),
             (said("user", {"text": "a"}), ".content", "must be text"),
             *[
-                (said(role, "hello"), ".role", r"one of user\|assistant\|orchestrator, got")
+                (said(role, "hello"), ".role", r"one of user\|assistant\|orchestrator \(got")
                 for role in ("system", "tool", "", "users", None, 3)
             ],
         ],
@@ -210,6 +210,8 @@ class TestErrors:
         with pytest.raises(HistoryValidationError, match=problem) as caught:
             validate([*dialogue(3), message])
         assert caught.value.field == f"conversation_history[3]{field}"
+        kind = {".role": "invalid_value", ".content": "type_error"}.get(field, "missing_field")
+        assert caught.value.error_type == ("type_error" if message == "b" else kind)
 
     def test_the_index_is_the_callers_and_the_field_can_be_named(self) -> None:
         with pytest.raises(HistoryValidationError, match=r"^chat\[59\]\.role"):

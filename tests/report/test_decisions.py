@@ -40,7 +40,9 @@ def test_a_decision_names_its_manager(
 
 def test_a_manager_is_named_for_its_own_drops() -> None:
     messages = [user("a"), assistant("b"), user("c"), assistant("d"), user("e")]
-    decisions = report_of(messages, SlidingWindowManager(2)).decisions
+    report = report_of(messages, SlidingWindowManager(2))
+    assert report.strategy == "sliding_window"
+    decisions = report.decisions
     assert {each.manager for each in decisions if each.action == "dropped"} == {
         "SlidingWindowManager"
     }
