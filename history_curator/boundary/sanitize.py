@@ -178,13 +178,10 @@ TITLE = """💬 CONVERSATION HISTORY (Leading to This Task):
 The orchestrator had the following conversation before creating this task.
 This provides context for WHY this task exists and WHAT the user wants."""
 _EMOJI = {"user": "👤", "assistant": "🤖", "orchestrator": "🎯"}
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)
+_TURNS = r"\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_CONTROL = re.compile(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{_TURNS}]")
 """Characters that hide text or turn it around; line breaks are handled line by line."""
-_NOT_IN_LABEL = re.compile(
-    r"[\[\](){}<>:\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+"
-)
+_NOT_IN_LABEL = re.compile(rf"[\[\](){{}}<>:\x00-\x1f\x7f-\x9f{_TURNS}]+")
 
 
 def format_history(

@@ -11,8 +11,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from history_curator.boundary.limits import HistoryLimits
-from history_curator.entries import ConversationEntry, MessageRole
+from history_curator.entries import ConversationEntry
 from history_curator.errors import HistoryValidationError, name_value
+from history_curator.formats import read_entries
 
 Severity = Literal["low", "medium", "high"]
 
@@ -37,11 +38,10 @@ JSON_OVERHEAD = 10
 
 @dataclass(frozen=True, slots=True)
 class HistoryWarning:
-    """One thing that was put right in a history: where, how bad, and how to avoid it.
+    """One thing that was put right in a history, and how to avoid it.
 
-    `field` is a path such as ``"conversation_history[3].timestamp"``, by the caller's positions.
-    `severity` is ``high`` when messages were left out, ``medium`` when text was, else ``low``;
-    `code` is the kind of warning, for programs.
+    `field` is a path such as ``"conversation_history[3].timestamp"``. `severity` is ``high`` when
+    messages were left out, ``medium`` when text was, else ``low``; `code` is for programs.
     """
 
     field: str
@@ -75,17 +75,11 @@ class ValidatedHistory:
     @property
     def entries(self) -> list[ConversationEntry]:
         """The messages as entries; an orchestrator is an assistant of that name."""
-        return [
-            ConversationEntry(
-                role=MessageRole.USER if one["role"] == "user" else MessageRole.ASSISTANT,
-                content=one["content"],
-                sequence=position,
-                created_at=parse_timestamp(one["timestamp"]),
-                name="orchestrator" if one["role"] == "orchestrator" else None,
-                truncated=one["truncated"],
-            )
-            for position, one in enumerate(self.records)
-        ]
+        messages = self.messages or []
+        for message in messages:
+            if message["role"] == "orchestrator":
+                message.update(role="assistant", name="orchestrator")
+        return read_entries(messages)
 
     @property
     def truncated_count(self) -> int:
@@ -118,13 +112,12 @@ def validate_history(
 
     A `HistoryValidationError` says that it is not a list, a message is not a dict, a required field
     is missing, a role unknown, content neither text nor a list of blocks, or a message over its
-    hard limit. Everything else is put right with a warning: attachments and blocks that are not
-    text are left out. Older messages beyond `max_messages` are not looked at. The given history is
-    never changed; every message returned is new.
+    hard limit. Everything else is put right with a warning. Older messages beyond `max_messages`
+    are not looked at. The given history is never changed; every message returned is new.
 
     Args:
         history: a list of ``{role, content, timestamp}`` dicts, or None.
-        limits: what to hold it to; `HistoryLimits.assistant_first()` by default.
+        limits: `HistoryLimits.assistant_first()` by default.
         field: the parameter's name in errors and warnings.
         now: the time given to messages without one.
 
@@ -142,11 +135,8 @@ def validate_history(
         raise HistoryValidationError(field, problem, type(history).__name__, "type_error")
     if findings.limits.max_payload_bytes is not None:
         count_bytes(history, findings.limits, field)
-    first = findings.find_first(len(history))
-    checked = [
-        _check_message(findings, index, history[index], now.isoformat())
-        for index in range(first, len(history))
-    ]
+    kept = range(findings.find_first(len(history)), len(history))
+    checked = [findings.check_message(index, history[index], now.isoformat()) for index in kept]
     records = [message for message in checked if message is not None]
     if history and not records:
         message = "All messages were filtered out due to validation issues. History is omitted."
@@ -199,62 +189,60 @@ class Findings:
         if not isinstance(given, Mapping):
             problem = "Each message must be a dictionary"
             raise HistoryValidationError(where, problem, type(given).__name__, "type_error")
-        missing = [f"'{name}'" for name in ("role", "content") if name not in given]
+        missing = " and ".join(f"'{name}'" for name in ("role", "content") if name not in given)
         if missing:
-            problem = f"Message at index {index} missing required field {' and '.join(missing)}"
+            problem = f"Message at index {index} missing required field {missing}"
             known = [name_value(key).strip("'") for key in given]
             raise HistoryValidationError(where, problem, known, "missing_field")
-        role = given["role"].strip().lower() if isinstance(given["role"], str) else ""
-        if role not in self.limits.roles:
+        role, content = given["role"], given["content"]
+        name = role.strip().lower() if isinstance(role, str) else ""
+        if name not in self.limits.roles:
             problem = f"Role must be one of {'|'.join(self.limits.roles)}"
-            value = name_value(given["role"]).strip("'")  # no prose: it may be confidential
+            value = name_value(role).strip("'")  # no prose: it may be confidential
             raise HistoryValidationError(f"{where}.role", problem, value)
-        text, left_out = read_text(given["content"])
+        text, left_out = read_text(content)
         if text is None:
-            problem, kind = "Content must be text or a list of content blocks", given["content"]
-            name = type(kind).__name__
-            raise HistoryValidationError(f"{where}.content", problem, name, "type_error")
+            problem, kind = "Content must be text or a list of content blocks", type(content)
+            raise HistoryValidationError(f"{where}.content", problem, kind.__name__, "type_error")
         attachments = given.get("attachments") or ()
         left_out += len(attachments) if isinstance(attachments, list) else bool(attachments)
         if left_out:
             self.warn("attachments", where, f"attachments left out: {left_out}")
-        return role, text
+        return name, text
 
+    def check_message(self, index: int, given: Any, now: str) -> dict[str, Any] | None:
+        """Return a message as it may be used, or None when it is empty."""
+        limits, where = self.limits, f"{self.field}[{index}]"
+        role, text = self.read_message(index, given)
+        text = text.strip() if limits.strip_content else text
+        if not text.strip():
+            message = "Empty message content - message will be skipped"
+            self.warn("empty_content", f"{where}.content", message)
+            return None
+        hard, speaker = limits.hard_limit(role), role.capitalize()
+        if hard is not None and len(text) > hard:
+            problem = f"{speaker} message exceeds hard limit of {hard} characters"
+            raise HistoryValidationError(f"{where}.content", problem, f"{len(text)} characters")
+        content = limits.shorten(role, text)
+        if content is not text:
+            message = f"{speaker} message truncated from {len(text)} to {len(content)} characters"
+            self.warn("long_message", f"{where}.content", message)
+        timestamp = self._read_timestamp(f"{where}.timestamp", given.get("timestamp"), now)
+        fate = {"truncated": content is not text, "original_length": len(text)}
+        return {"role": role, "content": content, "timestamp": timestamp, **fate}
 
-def _check_message(findings: Findings, index: int, given: Any, now: str) -> dict[str, Any] | None:
-    """Return a message as it may be used, or None when it is empty."""
-    limits, where = findings.limits, f"{findings.field}[{index}]"
-    role, text = findings.read_message(index, given)
-    text = text.strip() if limits.strip_content else text
-    if not text.strip():
-        message = "Empty message content - message will be skipped"
-        findings.warn("empty_content", f"{where}.content", message)
-        return None
-    hard, speaker = limits.hard_limit(role), role.capitalize()
-    if hard is not None and len(text) > hard:
-        problem = f"{speaker} message exceeds hard limit of {hard} characters"
-        raise HistoryValidationError(f"{where}.content", problem, f"{len(text)} characters")
-    content = limits.shorten(role, text)
-    if content is not text:
-        message = f"{speaker} message truncated from {len(text)} to {len(content)} characters"
-        findings.warn("long_message", f"{where}.content", message)
-    timestamp = given.get("timestamp")
-    if isinstance(timestamp, datetime):
-        timestamp = timestamp.isoformat()
-    if parse_timestamp(timestamp) is None:
-        code, problem = "missing_timestamp", f"Missing timestamp - added current time: {now}"
-        if timestamp not in (None, ""):
-            bad = f"Invalid timestamp format {name_value(timestamp)}"
-            code, problem = "invalid_timestamp", f"{bad} - replaced with current time"
-        findings.warn(code, f"{where}.timestamp", problem)
-        timestamp = now
-    return {
-        "role": role,
-        "content": content,
-        "timestamp": timestamp,
-        "truncated": content is not text,
-        "original_length": len(text),
-    }
+    def _read_timestamp(self, where: str, given: Any, now: str) -> str:
+        if isinstance(given, datetime):
+            return given.isoformat()
+        if parse_timestamp(given) is not None:
+            return str(given)
+        if given in (None, ""):
+            message = f"Missing timestamp - added current time: {now}"
+            self.warn("missing_timestamp", where, message)
+        else:
+            message = f"Invalid timestamp format {name_value(given)} - replaced with current time"
+            self.warn("invalid_timestamp", where, message)
+        return now
 
 
 def _fit_total(findings: Findings, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -293,4 +293,3 @@ def test_an_orchestrator_is_an_assistant_entry_of_that_name() -> None:
         "orchestrator",
         "plan",
     )
-    assert entry.created_at == datetime.fromisoformat(TIME)
