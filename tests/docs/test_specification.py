@@ -1,0 +1,44 @@
+"""Every row of the page on the specification is shown by its line of code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.docs.test_code_blocks import FENCE, ROOT
+
+PAGE = ROOT / "docs" / "specification.md"
+SHOWN = re.compile(r"^\|.*\| `([^`]*)` \|$", re.MULTILINE)
+DOCUMENTS = (
+    "Validation rules",
+    "History schema",
+    "History manager",
+    "Stateless history",
+    "Pruning plan",
+)
+
+
+def test_each_row_of_the_specification_is_shown_by_its_line() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "documentation"}
+    failed, shown = [], 0
+    for part in re.split(r"^## ", text, flags=re.MULTILINE):
+        for block in FENCE.finditer(part):
+            exec(block.group(1), names)
+        for line in SHOWN.findall(part):
+            shown += 1
+            if not eval(line.replace("\\|", "|"), names):
+                failed.append(line)
+    assert failed == []
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "Shown by" not in line]
+    assert shown == len(rows) > 100
+
+
+def test_the_page_has_a_part_for_each_document() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == list(DOCUMENTS)
+
+
+def test_the_page_is_in_the_site() -> None:
+    assert "specification.md" in (Path(ROOT) / "mkdocs.yml").read_text(encoding="utf-8")
