@@ -261,6 +261,7 @@ def session(
 def count(files: Files, *, counter: Counter = None, as_json: AsJson = False) -> None:
     """Count tokens as the budget does."""
     counting = get_counter(counter)
+    is_exact = getattr(counting, "exact", True)  # else the vocabulary is not on this machine
     rows = [
         (each.id, len(each.messages), count_tokens(each.messages, counting, tools=each.tools))
         for each in _load(files)[0]
@@ -268,12 +269,14 @@ def count(files: Files, *, counter: Counter = None, as_json: AsJson = False) -> 
     if as_json:
         for talk, messages, tokens in rows:
             row = {"id": talk, "messages": messages, "tokens": tokens, "counter": counting.name}
-            sys.stdout.write(json.dumps(row) + "\n")
+            sys.stdout.write(json.dumps({**row, "is_estimate": not is_exact}) + "\n")
     else:
         if len(rows) > 1:
             rows.append(("total", sum(row[1] for row in rows), sum(row[2] for row in rows)))
         cells = [(talk, f"{messages:,}", f"{tokens:,}") for talk, messages, tokens in rows]
-        heads = ("conversation", "messages", f"tokens ({counting.name})")
+        name = counting.name.removesuffix(" estimated")
+        tokens = "tokens" if is_exact else "tokens, estimated"
+        heads = ("conversation", "messages", f"{tokens} ({name})")
         console().print(Table("", heads, cells).to_rich())
 
 

@@ -183,6 +183,14 @@ class TestCount:
         row = json.loads(run("count", talk, "--json").stdout)
         assert row["tokens"] == count_tokens(sample_conversation())
 
+    def test_it_says_when_it_estimates(self, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        exact = json.loads(run("count", talk, "--json").stdout)
+        monkeypatch.setattr("history_curator.tokens.tiktoken_counter._loaded", {"o200k_base": None})
+        estimate = json.loads(run("count", talk, "--json", "--counter", "o200k_base").stdout)
+        assert (exact["is_estimate"], estimate["is_estimate"]) == (False, True)
+        assert estimate["tokens"] == pytest.approx(exact["tokens"], rel=0.08)
+        assert "estimated (o200k_base)" in run("count", talk).output
+
     def test_several_files_have_a_total(self, talk: Path) -> None:
         other = talk.with_name("other.json")
         other.write_bytes(talk.read_bytes())
