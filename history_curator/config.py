@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from history_curator.tokens import TokenCounter
     from history_curator.tokens.estimate import UsageAnchor
 
+__all__ = [
+    "OPTIONS",
+    "CuratorConfig",
+    "CuratorOptions",
+    "Option",
+    "RetentionConfig",
+    "SharedOptions",
+]
+
 MOST = 10**15
 """The largest whole number an option takes; a larger one is a typing error."""
 

@@ -14,8 +14,14 @@ from history_curator.entries import ConversationEntry, MessageRole
 from history_curator.errors import BudgetUnsatisfiableError
 from history_curator.events import EventBus, HistoryCurated
 from history_curator.formats import MessageFormat, find_format, group_response_items, ungroup_items
-from history_curator.managers import apply_managers, build_managers, snake_case
-from history_curator.managers.base import CurationContext, HistoryManager, Step, check_managers
+from history_curator.managers import apply_managers, build_managers
+from history_curator.managers.base import (
+    CurationContext,
+    HistoryManager,
+    Step,
+    check_managers,
+    snake_case,
+)
 from history_curator.managers.relevance import build_retriever
 from history_curator.memo import MEMO_BYTES, Memo, Record
 from history_curator.report import CurationReport

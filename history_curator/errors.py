@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+__all__ = [
+    "BudgetUnsatisfiableError", "ConfigurationError", "ConversionError", "HistoryCuratorError",
+    "HistoryValidationError",
+]  # fmt: skip
+
 _NAME = re.compile(r"[\w.:/+-]{1,40}", re.ASCII)
 
 

@@ -17,6 +17,8 @@ from history_curator.errors import without_text
 if TYPE_CHECKING:
     from history_curator.report import CurationReport
 
+__all__ = ["ConversationRecorded", "EventBus", "HistoryCurated"]
+
 logger = logging.getLogger("history_curator.events")
 
 E = TypeVar("E")

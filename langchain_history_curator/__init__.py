@@ -52,3 +52,7 @@ def __getattr__(name: str) -> Any:
             "Fix: pip install 'history-curator[agents]'"
         ) from error
     return module.HistoryCuratorMiddleware
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -275,8 +275,8 @@ def count(files: Files, *, counter: Counter = None, as_json: AsJson = False) -> 
             rows.append(("total", sum(row[1] for row in rows), sum(row[2] for row in rows)))
         cells = [(talk, f"{messages:,}", f"{tokens:,}") for talk, messages, tokens in rows]
         name = counting.name.removesuffix(" estimated")
-        tokens = "tokens" if is_exact else "tokens, estimated"
-        heads = ("conversation", "messages", f"{tokens} ({name})")
+        unit = "tokens" if is_exact else "tokens, estimated"
+        heads = ("conversation", "messages", f"{unit} ({name})")
         console().print(Table("", heads, cells).to_rich())
 
 

@@ -32,7 +32,21 @@ def test_the_packages_say_that_they_are_typed(package: str) -> None:
     assert (home / "py.typed").is_file()
 
 
+API = sorted(
+    name
+    for page in (Path(__file__).parents[2] / "docs/api").glob("*.md")
+    for name in re.findall(r"^::: ([\w.]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+)
+
+
+@pytest.mark.parametrize("name", sorted({*API, *PACKAGES}))
+def test_a_public_module_lists_its_names_and_no_others(name: str) -> None:
+    module = pytest.importorskip(name, reason=f"{name} needs its framework")
+    assert [each for each in module.__all__ if not hasattr(module, each)] == []
+    assert not {"Any", "TYPE_CHECKING", "annotations"} & {*module.__all__}
+
+
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_public_name_can_be_imported(package: str) -> None:
+def test_completion_offers_public_names_alone(package: str) -> None:
     module = pytest.importorskip(package, reason=f"{package} needs its framework")
-    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+    assert {*dir(module)} - {"__version__"} == {*module.__all__}
