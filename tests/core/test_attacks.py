@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-import random
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from history_curator import (
     Curator,
     HistoryCuratorError,
     MessageRole,
-    PassthroughManager,
     check_conversation,
     count_tokens,
 )
@@ -40,13 +38,6 @@ class Doing:
         return self.function(entries)
 
 
-def view_or_refusal(curator: Curator, messages: list[Any], options: dict[str, Any]) -> Any:
-    try:
-        return curator.curate(messages, **options).messages
-    except BudgetUnsatisfiableError as error:
-        return str(error)
-
-
 def texts(messages: list[Any]) -> list[Any]:
     return [message["content"] for message in messages]
 
@@ -59,47 +50,6 @@ class TestConversationsThatShareMessages:
         view = curator.curate([first, second, user("b")])
         assert "THREE" not in json.dumps(view.messages)
         assert view.report.original_count == 3
-
-    def test_budgets_in_turn_do_not_share_lines(self) -> None:
-        messages = [system("s")]
-        for turn in range(400):
-            messages += [user(f"q{turn} " + "word " * 30), assistant(f"a{turn} " + "word " * 40)]
-        messages.append(user("last"))
-        curator = Curator()
-        curator.curate(messages, max_tokens=12_000)
-        warm = curator.curate(messages, max_tokens=12_001, reserve=1)
-        assert warm.messages == Curator().curate(messages, max_tokens=12_001, reserve=1).messages
-
-    def test_reasoning_that_arrives_later_is_treated_as_by_a_new_curator(self) -> None:
-        messages = [each for _ in range(40) for each in (user("q " * 30), assistant("a " * 30))]
-        messages.append(user("go"))
-        curator = Curator(max_tokens=1_000)
-        curator.curate(messages)
-        curator.curate(messages)
-        messages += [{**assistant("fine"), "reasoning_content": "hmm"}, user("next")]
-        fresh = Curator(max_tokens=1_000).curate(messages)
-        assert curator.curate(messages).messages == fresh.messages
-
-    def test_one_curator_for_any_mix_of_calls_is_as_good_as_a_new_one(self) -> None:
-        choose = random.Random(7)
-        record = [system("s"), user("find it")]
-        for step in range(40):
-            record += [call(f"c{step}"), result(f"c{step}", f"{step} " * 60)]
-        schema = {"type": "function", "function": {"name": "look", "description": "d " * 50}}
-        shared = Curator()
-        for _ in range(150):
-            messages = record[: choose.randrange(2, len(record))]
-            if choose.random() < 0.4:
-                messages.append(user(f"q{choose.randrange(3)}"))
-            options: dict[str, Any] = {
-                "max_tokens": choose.choice([300, 900, 2_500]),
-                "tools": choose.choice([None, [schema]]),
-                "reserve": choose.choice([0, 30]),
-                "tail": choose.choice(["request", "history"]),
-            }
-            assert view_or_refusal(shared, messages, options) == view_or_refusal(
-                Curator(), messages, options
-            )
 
     def test_a_slice_of_a_view_can_be_curated(self) -> None:
         messages = [
@@ -143,43 +93,6 @@ class TestEditsInPlace:
             curator.curate(messages)
         messages[1]["content"] = "short"
         assert curator.curate(messages).tokens < 50
-
-    @pytest.mark.parametrize(
-        ("field", "value"), [("name", "word_" * 200), ("role", "assistant"), ("pinned", True)]
-    )
-    def test_any_field_that_is_read_counts(self, field: str, value: Any) -> None:
-        messages = [system("s"), user("hi"), assistant("yes"), user("and?")]
-        curator = Curator(max_tokens=5_000)
-        curator.curate(messages)
-        messages[1][field] = value
-        fresh = Curator(max_tokens=5_000).curate(messages)
-        assert curator.curate(messages).messages == fresh.messages
-        assert curator.curate(messages).tokens == fresh.tokens
-
-    def test_blocks_are_looked_into_however_old(self) -> None:
-        messages: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
-        messages += [assistant("a") if n % 2 == 0 else user("b") for n in range(80)]
-        curator = Curator(max_tokens=1_000)
-        curator.curate(messages, tail="history")
-        messages[0]["content"].append({"type": "text", "text": "word " * 2_000})
-        view = curator.curate(messages, tail="history")
-        assert count_tokens(view.messages) == view.tokens <= 1_000
-
-    def test_the_report_counts_what_is_there_now(self) -> None:
-        messages: list[Any] = [
-            user("hi"),
-            {"role": "user", "content": [{"type": "text", "text": "a"}]},
-        ]
-        for managers in ((), (PassthroughManager(),)):
-            curator = Curator(*managers, max_tokens=500)
-            messages[1]["content"] = [{"type": "text", "text": "a"}]
-            curator.curate(messages)
-            messages[1]["content"] = [
-                {"type": "text", "text": "a"},
-                {"type": "tool_result", "tool_use_id": "z", "content": "o"},
-                {"type": "text", "text": "b"},
-            ]
-            assert curator.curate(messages).report.original_count == 4
 
 
 class TestManagersThatMisbehave:

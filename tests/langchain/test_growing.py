@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 
 from history_curator import ConversationEntry, Curator, MessageRole
-from tests.core.test_growing import session
+from tests.core.test_warm_views import session
 from tests.support.hosts import (
     disturb_models,
     live,

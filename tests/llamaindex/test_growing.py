@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from llama_index.core.llms import ChatMessage, TextBlock
 
-from tests.core.test_growing import session
+from tests.core.test_warm_views import session
 from tests.llamaindex.factories import from_dict
 from tests.support.hosts import (
     disturb_models,
