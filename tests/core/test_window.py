@@ -70,21 +70,6 @@ def test_the_next_view_repeats_the_promised_prefix_unless_it_compacts(
         before, promised = list(curation.entries), curation.report.prefix_entries
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_between_compactions_a_view_only_grows_at_its_end(seed: int) -> None:
-    messages = session(seed, turns=20)
-    curator = Curator(max_tokens=BUDGET)
-    before: list[Any] = []
-    grown = 0
-    for at in requests(messages):
-        curation = curator.curate(messages[:at], tail="request")
-        if before and not curation.report.compacted:
-            assert curation.messages[: len(before)] == before
-            grown += 1
-        before = curation.messages
-    assert grown > 20
-
-
 @given(
     seed=st.integers(0, 10_000),
     options=st.sampled_from([{}, {"reserve": 500}, {"max_tokens": 2_000}, {"max_tokens": 9_000}]),
