@@ -97,7 +97,7 @@ async def query(request: Request) -> dict[str, Any]:
     return {
         "answer": await CHAIN.ainvoke(sanitized.messages),
         "messages_sent": len(sanitized.messages),
-        "dropped": [{"index": one.index, "reason": one.reason} for one in sanitized.dropped],
+        "dropped": [{"index": at, "reason": why} for at, why in sanitized.dropped.items()],
         "warnings": [str(warning) for warning in sanitized.warnings],
     }
 

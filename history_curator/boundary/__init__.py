@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from history_curator.boundary.limits import HistoryLimits
 from history_curator.boundary.sanitize import (
-    DroppedMessage,
     SanitizedHistory,
     format_history,
     sanitize_history,
@@ -19,7 +18,6 @@ from history_curator.boundary.validate import (
 )
 
 __all__ = [
-    "DroppedMessage",
     "HistoryLimits",
     "HistoryWarning",
     "SanitizedHistory",

@@ -29,24 +29,16 @@ Found = tuple[int, dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class DroppedMessage:
-    """A message at a position of the client's history that is not sent on, and why."""
-
-    index: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class SanitizedHistory:
     """A history to send, and what became of the rest.
 
-    `history` holds ``{role, content}`` dicts without the `prompt`; `dropped` are messages left out,
-    and `merged` positions of messages joined to the one before to keep roles alternating.
+    `history` holds ``{role, content}`` dicts without the `prompt`; `dropped` says by position why a
+    message is left out, and `merged` are the positions of those joined to the one before.
     """
 
     history: tuple[dict[str, str], ...]
     prompt: str | None
-    dropped: tuple[DroppedMessage, ...]
+    dropped: dict[int, str]
     merged: tuple[int, ...]
     warnings: tuple[HistoryWarning, ...]
 
@@ -79,8 +71,8 @@ def sanitize_history(
     Examples:
         >>> history = [{"role": "user", "content": "list them"}, {"role": "?"}]
         >>> sanitized = sanitize_history({"prompt": "and now?", "history": history})
-        >>> sanitized.messages, sanitized.dropped[0].index
-        ([{'role': 'user', 'content': 'list them\n\nand now?'}], 1)
+        >>> sanitized.messages, sanitized.dropped.keys()
+        ([{'role': 'user', 'content': 'list them\n\nand now?'}], dict_keys([1]))
     """
     limits = limits or HistoryLimits.stateless()
     count_bytes(payload, limits)
@@ -110,7 +102,7 @@ def sanitize_history(
     return SanitizedHistory(
         history=tuple(message for _, message in history),
         prompt=prompt,
-        dropped=tuple(DroppedMessage(index, dropped[index]) for index in sorted(dropped)),
+        dropped=dict(sorted(dropped.items())),
         merged=tuple(merged),
         warnings=tuple(findings.warnings),
     )

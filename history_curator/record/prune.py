@@ -86,10 +86,12 @@ def prune_store(
     except ImportError as error:
         fix = "Fix: pip install sqlalchemy."
         raise ConfigurationError(f"Pruning needs SQLAlchemy. {fix}") from error
-    engine, tables = _open_store(sa, url)
+    engine, schema = _open_store(sa, url), sa.MetaData()
     pruned: list[PrunedConversation] = []
     session: Any = None
     try:
+        schema.reflect(engine)
+        tables = [found for found in schema.sorted_tables if _find_layout(found)]
         for found in tables:
             column = found.c[(_find_layout(found) or LAYOUTS[0]).session]
             query = sa.select(column).distinct().where(column.is_not(None)).order_by(column)
@@ -101,8 +103,8 @@ def prune_store(
                         pruned.append(_prune(connection, found, session, config, apply=apply))
     except sa.exc.SQLAlchemyError as error:
         raise HistoryCuratorError(
-            f"The store failed ({type(error).__name__}) at conversation {session!r}, which "
-            "is as it was. Fix: see that it can be written to, and run it again."
+            f"The store failed ({type(error).__name__}) at conversation {session!r}, which is as "
+            "it was. Fix: see that it runs and can be written to, and do it again."
         ) from error
     finally:
         engine.dispose()
@@ -168,22 +170,20 @@ def _prune(
     return PrunedConversation(table.name, str(session), *numbers)
 
 
-def _open_store(sa: Any, url: str) -> tuple[Any, list[Any]]:
-    """Return a store, and its tables of conversations."""
+def _open_store(sa: Any, url: str) -> Any:
     scheme, separator, rest = url.partition("://")
     try:
         # Errors of a driver quote what was written, unless they are told not to.
         url = f"{_SYNC_DRIVERS.get(scheme, scheme)}{separator}{rest}"
-        engine, schema = sa.create_engine(url, hide_parameters=True), sa.MetaData()
-        path = engine.url.database or ""
-        is_file = engine.dialect.name == "sqlite" and path and not path.startswith((":", "file:"))
-        if is_file and not Path(path).exists():
-            raise ConfigurationError(f"There is no store at {path}. Fix: check the URL.")
-        schema.reflect(engine)
+        engine = sa.create_engine(url, hide_parameters=True)
     except (sa.exc.SQLAlchemyError, ImportError) as error:
         fix = "Fix: use a URL such as sqlite:///chat.db."
         raise ConfigurationError(f"The store cannot be opened: {error}. {fix}") from error
-    return engine, [table for table in schema.sorted_tables if _find_layout(table)]
+    path = engine.url.database or ""
+    is_file = engine.dialect.name == "sqlite" and path and not path.startswith((":", "file:"))
+    if is_file and not Path(path).exists():
+        raise ConfigurationError(f"There is no store at {path}. Fix: check the URL.")
+    return engine
 
 
 def _find_layout(table: Any) -> Layout | None:

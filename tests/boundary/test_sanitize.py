@@ -28,7 +28,7 @@ def test_1_single_message_no_history() -> None:
     result = sanitize({"prompt": "What is Kartograph?"})
     assert result.messages == [{"role": "user", "content": "What is Kartograph?"}]
     assert result.history == ()
-    assert result.warnings == result.dropped == ()
+    assert (result.warnings, result.dropped) == ((), {})
 
 
 def test_2_follow_up_question() -> None:
@@ -52,7 +52,7 @@ def test_4_long_conversation_over_20_messages() -> None:
     assert [message["content"] for message in result.history] == [
         message["content"] for message in history[-20:]
     ]
-    assert [one.index for one in result.dropped] == [0, 1, 2, 3]
+    assert list(result.dropped) == [0, 1, 2, 3]
     assert [one.code for one in result.warnings] == ["too_many_messages"]
 
 
@@ -61,7 +61,7 @@ def test_25_messages_leave_20_where_roles_alternate() -> None:
     result = sanitize(request("the 26th", history))
     assert [one["content"] for one in result.history] == [one["content"] for one in history[4:24]]
     assert result.prompt == "message 24\n\nthe 26th"
-    assert ([one.index for one in result.dropped], result.merged) == ([0, 1, 2, 3], (24,))
+    assert (list(result.dropped), result.merged) == ([0, 1, 2, 3], (24,))
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_5_malformed_history(history: Any) -> None:
     assert result.messages == [{"role": "user", "content": "still works"}]
     assert result.warnings
     if isinstance(history, list):
-        assert [one.index for one in result.dropped] == list(range(len(history)))
-        assert all(one.reason for one in result.dropped)
+        assert list(result.dropped) == list(range(len(history)))
+        assert all(result.dropped.values())
 
 
 class TestStripping:
@@ -115,7 +115,7 @@ class TestAlternation:
     def test_starts_with_the_user(self) -> None:
         result = sanitize(request("p", [said("assistant", "welcome"), *dialogue(2)]))
         assert result.history[0] == {"role": "user", "content": "message 0"}
-        assert result.dropped[0].index == 0
+        assert list(result.dropped) == [0]
 
     def test_an_unanswered_question_joins_the_prompt(self) -> None:
         result = sanitize(request("again?", [*dialogue(2), said("user", "hello?")]))
